@@ -21,6 +21,7 @@ from twopc.drivers.points import Points
 from twopc.errors import DeliveryError, TwopcError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
+from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.delivery import Counts, Delivery
 from twopc.subscriber.distribution_agent.failures import may_pass
 from twopc.subscriber.distribution_agent.mending import Mending
@@ -28,11 +29,7 @@ from twopc.subscriber.distribution_agent.patience import Patience
 from twopc.subscriber.distribution_agent.planner import Planner
 from twopc.subscriber.distribution_agent.ports import (
     AheadError,
-    Begin,
-    Commit,
     LostError,
-    MakeDurable,
-    Move,
     PassingError,
     RefusedError,
     Signal,
@@ -149,6 +146,15 @@ class DistributionAgent:
         profile = self.profile = source.profile
         target = await self._world.target(source.publisher_db, profile)
         try:
+            if rival := await target.rival():
+                raise DeliveryError(
+                    f"another distribution agent from {self.publisher!r} to {self.subscriber!r} is running"
+                    f" (21036; {rival}): stop it first",
+                    node=self.subscriber,
+                    number=21036,
+                    sqlstate="55P03",
+                )
+            await target.find_position()
             await self.settle(target)
             await target.open_streams(profile.subscription_streams)
         except BaseException:
@@ -360,7 +366,9 @@ class DistributionAgent:
         if self._points.armed:
             await self._points.reach("agent.before_report")
         position = target.position
-        await perform(target.lines[0], Begin(), MakeDurable(), Move(position, position), Commit())
+        await perform(
+            target.lines[0], s.Begin(), s.MakeDurable(), s.Move(position, position), s.Commit()
+        )
         await source.history.delivered(position)
         self._reported, self._reported_at = position, self._world.time()
 

@@ -12,22 +12,17 @@ from dataclasses import dataclass, field
 
 from twopc.drivers.points import Points
 from twopc.proc_execution import BESIDE, CALL_TYPE
+from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers
 from twopc.subscriber.distribution_agent.dispatch import code_of
 from twopc.subscriber.distribution_agent.failures import Failure
 from twopc.subscriber.distribution_agent.loads import Load, Posted
 from twopc.subscriber.distribution_agent.planner import Batch, Planner, Window
 from twopc.subscriber.distribution_agent.ports import (
-    Apply,
-    Begin,
-    Commit,
-    Move,
     Pending,
     RefusedError,
-    Rollback,
     Signal,
     SourcePort,
-    Step,
     TargetPort,
     answers,
     perform,
@@ -177,7 +172,7 @@ class Delivery:
 
     async def _give_up(self) -> None:
         """Nothing is left of a batch that failed; what comes next begins after the position."""
-        await self.target.lines[0].send(Rollback())
+        await self.target.lines[0].send(s.Rollback())
         self.seen = self.target.position
 
     def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[Load, None]:
@@ -204,12 +199,12 @@ class Delivery:
         Args:
             position: where it will be when the load arrives.
         """
-        steps: list[Step] = []
+        steps: list[s.Step] = []
         if load.first:
-            steps += (Begin(), Move(position, load.batch.upto))
-        steps += [Apply(part, self.exact) for part in load.parts]
+            steps += (s.Begin(), s.Move(position, load.batch.upto))
+        steps += [s.Apply(part, self.exact) for part in load.parts]
         if load.last:
-            steps.append(Commit())
+            steps.append(s.Commit())
         return self.target.lines[0].send(*steps)
 
     async def _confirm(self, load: Load, pending: Pending) -> Failure | None:
@@ -286,5 +281,5 @@ class Delivery:
 
     async def _move(self, upto: int) -> None:
         target = self.target
-        await perform(target.lines[0], Begin(), Move(target.position, upto), Commit())
+        await perform(target.lines[0], s.Begin(), s.Move(target.position, upto), s.Commit())
         target.position = self.seen = upto

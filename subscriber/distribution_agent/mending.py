@@ -17,6 +17,7 @@ from twopc.errors import SubscriptionError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, base_of
+from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.delivery import Delivery
 from twopc.subscriber.distribution_agent.failures import (
     Culprit,
@@ -30,18 +31,7 @@ from twopc.subscriber.distribution_agent.failures import (
 )
 from twopc.subscriber.distribution_agent.loads import Command, part_of
 from twopc.subscriber.distribution_agent.planner import Batch, Planner
-from twopc.subscriber.distribution_agent.ports import (
-    AheadError,
-    Apply,
-    ApplyNet,
-    Begin,
-    CheckConstraints,
-    Commit,
-    Move,
-    PassingError,
-    Rollback,
-    Step,
-)
+from twopc.subscriber.distribution_agent.ports import AheadError, PassingError
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.propagation import Change, Layout, net_effect
 
@@ -163,14 +153,14 @@ class Mending:
         net = net_of(rows, await self.source.articles(), planner)
         if isinstance(net, Report):
             return net
-        steps: list[Step] = [Begin(), Move(target.position, upto)]
+        steps: list[s.Step] = [s.Begin(), s.Move(target.position, upto)]
         if defining:
-            steps.append(Apply(part_of(defining), exact=True))
+            steps.append(s.Apply(part_of(defining), exact=True))
         if net:
-            steps.append(ApplyNet(tuple(net)))
-        answer = await target.lines[0].send(*steps, Commit())
+            steps.append(s.ApplyNet(tuple(net)))
+        answer = await target.lines[0].send(*steps, s.Commit())
         if answer.failure is not None:
-            await target.lines[0].send(Rollback())
+            await target.lines[0].send(s.Rollback())
             return answer.failure
         passed = {each.seqno for each in commands if each.originator != planner.own}
         delivery.counts.transactions += len(passed)
@@ -220,13 +210,13 @@ class Mending:
     async def _find(self, batch: Batch) -> Refused | None:
         """Try the transaction's commands one by one, and take all of them back again."""
         first = self.target.lines[0]
-        await first.send(Begin())
+        await first.send(s.Begin())
         try:
             refused = await self._find_in(batch)
         except Exception:
-            await first.send(Rollback())
+            await first.send(s.Rollback())
             raise
-        await first.send(Rollback())
+        await first.send(s.Rollback())
         return refused
 
     async def _find_in(self, batch: Batch) -> Refused | None:
@@ -244,13 +234,13 @@ class Mending:
                 chunk = []
         if chunk and (refused := await self._try(chunk)) is not None:
             return refused
-        answer = await self.target.lines[0].send(CheckConstraints())
+        answer = await self.target.lines[0].send(s.CheckConstraints())
         if answer.failure is None:
             return None
         return Refused(culprit=Culprit(), report=answer.failure, constraint=answer.constraint)
 
     async def _try(self, commands: Sequence[Command]) -> Refused | None:
-        steps = [Apply(part_of([_coded(each)]), exact=True) for each in commands]
+        steps = [s.Apply(part_of([_coded(each)]), exact=True) for each in commands]
         answer = await self.target.lines[0].send(*steps)
         if answer.failure is None:
             return None

@@ -15,9 +15,10 @@ from twopc.drivers.lean import Report
 from twopc.errors import DeliveryError
 from twopc.names import StreamId
 from twopc.proc_execution import ProcArticle
-from twopc.subscriber.distribution_agent.loads import Command, Load, Part, Posted, Subscription
+from twopc.subscriber.distribution_agent.loads import Command, Load, Posted, Subscription
 from twopc.subscriber.distribution_agent.planner import Batch, Window
 from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.distribution_agent.steps import Rollback, Step
 
 
 class LostError(Exception):
@@ -39,87 +40,6 @@ class PassingError(Exception):
 class AheadError(DeliveryError):
     """A command clashes with what may be the Subscriber's own change, and that change has not come through
     the Publisher's log yet: it is tried again when more of the log has been read."""
-
-
-# -- steps of a session at the Subscriber ----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Begin a transaction, with the session's settings as the agent made them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Move the position; refused (40001) if it is not where the agent believes it to be."""
-
-    was: int
-    becomes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """Apply commands in their order."""
-
-    part: Part
-    exact: bool = False
-    """One by one, even if all are of one kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyNet:
-    """Apply a net effect, in an order in which nothing is in the way of anything."""
-
-    commands: tuple[tuple[int, bytes], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckConstraints:
-    """Check now what would be checked at the commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class MakeDurable:
-    """The transaction's commit waits until it is durable, whatever the profile says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepare:
-    """Prepare the transaction."""
-
-    gid: StreamId
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """Commit the transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    """Roll the transaction back; harmless outside of one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """Finish a prepared transaction; a group of its own."""
-
-    gid: StreamId
-    commit: bool
-
-
-Step = (
-    Begin
-    | Move
-    | Apply
-    | ApplyNet
-    | CheckConstraints
-    | MakeDurable
-    | Prepare
-    | Commit
-    | Rollback
-    | Finish
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,10 +79,7 @@ class SessionPort(Protocol):
 
 
 class TargetPort(Protocol):
-    """The agent's sessions at the Subscriber, the only ones of an agent of this subscription.
-
-    Every method may raise `LostError` or `RefusedError`.
-    """
+    """The agent's sessions at the Subscriber. Every method may raise `LostError` or `RefusedError`."""
 
     position: int
     """Up to where everything was delivered, as of the last answer."""
@@ -170,6 +87,18 @@ class TargetPort(Protocol):
     @property
     def lines(self) -> Sequence[SessionPort]:
         """Its sessions: the first moves the position, all the others are for streams."""
+        ...
+
+    async def rival(self) -> str:
+        """Wait for sessions of an agent of this subscription that was killed, which end when they notice.
+
+        Returns:
+            Another agent that is at work, in words; empty if there is none, and none can begin.
+        """
+        ...
+
+    async def find_position(self) -> None:
+        """Find the position, or enter the first one."""
         ...
 
     async def prepared(self) -> list[StreamId]:
@@ -352,12 +281,11 @@ class WorldPort(Protocol):
         ...
 
     async def target(self, publisher_db: str, profile: Profile) -> TargetPort:
-        """Connect to the Subscriber and wait until no other agent of the subscription is left.
+        """Connect to the Subscriber.
 
         Raises:
             LostError, psycopg.OperationalError, OSError: it does not answer.
             RefusedError: it refuses us.
-            DeliveryError: another agent is at work.
         """
         ...
 

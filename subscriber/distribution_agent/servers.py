@@ -29,7 +29,6 @@ class Servers:
         self.news = asyncio.Event()
 
     def time(self) -> float:
-        """See `WorldPort`."""
         return asyncio.get_running_loop().time()
 
     async def wait(self, signals: Sequence[Any], timeout_s: float) -> None:
@@ -48,7 +47,6 @@ class Servers:
         await asyncio.wait(pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def source(self, profile: Profile | None) -> Source:
-        """See `WorldPort`."""
         return await Source.open(
             self._distribution_dsn,
             publisher=self.publisher,
@@ -58,7 +56,6 @@ class Servers:
         )
 
     async def target(self, publisher_db: str, profile: Profile) -> Target:
-        """See `WorldPort`."""
         return await Target.open(
             self._subscriber_dsn,
             publisher=self.publisher,

@@ -12,6 +12,7 @@ from functools import partial
 
 from twopc.drivers.lean import Report
 from twopc.lsn import lsn_text
+from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import block
 from twopc.subscriber.distribution_agent.dispatch import (
     Takers,
@@ -23,19 +24,6 @@ from twopc.subscriber.distribution_agent.dispatch import (
 )
 from twopc.subscriber.distribution_agent.loads import Part, Subscription
 from twopc.subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
-from twopc.subscriber.distribution_agent.ports import (
-    Apply,
-    ApplyNet,
-    Begin,
-    CheckConstraints,
-    Commit,
-    Finish,
-    MakeDurable,
-    Move,
-    Prepare,
-    Rollback,
-    Step,
-)
 
 #: Fewer commands are not worth trying as a set.
 _SET_MIN = 32
@@ -113,8 +101,7 @@ class Session:
         self._publisher = publisher.encode()
         self._applier = applier
 
-    def send(self, *steps: Step) -> asyncio.Future[Answer]:
-        """See `SessionPort`."""
+    def send(self, *steps: s.Step) -> asyncio.Future[Answer]:
         queries: list[Query] = []
         places: list[int] = []
         """Of each step's first statement."""
@@ -123,34 +110,34 @@ class Session:
             queries += self._queries(step)
         return self.pipe.send(*queries, complete=partial(self._complete, steps, places, queries))
 
-    def _queries(self, step: Step) -> Sequence[Query]:
+    def _queries(self, step: s.Step) -> Sequence[Query]:
         match step:
-            case Begin():
+            case s.Begin():
                 return _BEGIN
-            case Move():
+            case s.Move():
                 was, becomes = lsn_text(step.was).encode(), lsn_text(step.becomes).encode()
                 return ((_MOVE, (self._publisher, was, becomes)),)
-            case Apply():
+            case s.Apply():
                 return (self._applier.query(step.part, exact=step.exact),)
-            case ApplyNet():
+            case s.ApplyNet():
                 return ((_APPLY_NET, block(step.commands)),)
-            case CheckConstraints():
+            case s.CheckConstraints():
                 return ((_CHECK_NOW, ()),)
-            case MakeDurable():
+            case s.MakeDurable():
                 return ((_DURABLE, ()),)
-            case Prepare():
+            case s.Prepare():
                 return ((Statement(f"prepare transaction '{step.gid}'", kept=False), ()),)
-            case Commit():
+            case s.Commit():
                 return ((_COMMIT, ()),)
-            case Rollback():
+            case s.Rollback():
                 return ((_ROLLBACK, ()),)
-            case Finish():
+            case s.Finish():
                 verb = "commit" if step.commit else "rollback"
                 return ((Statement(f"{verb} prepared '{step.gid}'", kept=False), ()),)
 
     def _complete(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[s.Step],
         places: Sequence[int],
         queries: Sequence[Query],
         answer: Answer,
@@ -160,10 +147,10 @@ class Session:
             answer.failed_at = bisect_right(places, answer.failed_at) - 1
             return
         for step, place in zip(steps, places, strict=True):
-            if isinstance(step, Apply):
+            if isinstance(step, s.Apply):
                 is_set = answer.results[place].get_value(0, 0) is None
                 self._applier.learn(step.part, queries[place][0], is_set)
-            elif isinstance(step, Prepare) and answer.tag(place) != _PREPARED:
+            elif isinstance(step, s.Prepare) and answer.tag(place) != _PREPARED:
                 answer.failure = Report(
                     message="the transaction had failed and was rolled back", sqlstate="25P02"
                 )

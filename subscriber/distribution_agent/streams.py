@@ -10,19 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twopc.drivers.points import Points
+from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.loads import Load
 from twopc.subscriber.distribution_agent.ports import (
     Answer,
-    Apply,
-    Begin,
-    Finish,
     LostError,
-    Move,
     Pending,
-    Prepare,
     RefusedError,
-    Rollback,
-    Step,
     TargetPort,
     WorldPort,
     answers,
@@ -45,7 +39,7 @@ async def settle(target: TargetPort) -> None:
     end, the batch is at the Subscriber, else no part of it is.
     """
     for gid in await target.prepared():
-        await perform(target.lines[0], Finish(gid, commit=gid.upto <= target.position))
+        await perform(target.lines[0], s.Finish(gid, commit=gid.upto <= target.position))
 
 
 class Streams:
@@ -91,21 +85,21 @@ class Streams:
                 await self._points.reach("agent.prepared")
             await self.finish(upto)
 
-    def steps(self, load: Load) -> dict[int, list[Step]]:
+    def steps(self, load: Load) -> dict[int, list[s.Step]]:
         """What each stream does with a load."""
         target, upto = self.target, load.batch.upto
-        steps: dict[int, list[Step]] = {}
+        steps: dict[int, list[s.Step]] = {}
         if load.first:
             self.begun = {0}
-            steps[0] = [Begin(), Move(target.position, upto)]
+            steps[0] = [s.Begin(), s.Move(target.position, upto)]
         for part in load.parts:
             if part.stream not in self.begun:
                 self.begun.add(part.stream)
-                steps[part.stream] = [Begin()]
-            steps.setdefault(part.stream, []).append(Apply(part))
+                steps[part.stream] = [s.Begin()]
+            steps.setdefault(part.stream, []).append(s.Apply(part))
         if load.last:
             for stream in self.begun:
-                steps.setdefault(stream, []).append(Prepare(target.gid(upto, stream)))
+                steps.setdefault(stream, []).append(s.Prepare(target.gid(upto, stream)))
         return steps
 
     async def give_up(self) -> None:
@@ -140,9 +134,9 @@ class Streams:
         """
         target, endings = self.target, []
         for stream in sorted(self.begun):
-            step: Step = Rollback()
+            step: s.Step = s.Rollback()
             if stream in prepared:
-                step = Finish(target.gid(upto, stream), commit=False)
+                step = s.Finish(target.gid(upto, stream), commit=False)
             endings.append(target.lines[stream].send(step))
         self.begun = set()
         for answer in await answers(endings):
@@ -163,7 +157,7 @@ class Streams:
             for stream in streams:
                 if points.armed:
                     await points.reach(f"agent.before_finish({stream})")
-                finish = Finish(target.gid(upto, stream), commit=True)
+                finish = s.Finish(target.gid(upto, stream), commit=True)
                 sent.append(target.lines[stream].send(finish))
             for answer in await answers(sent):
                 if answer.failure is not None:

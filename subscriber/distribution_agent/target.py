@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from psycopg import AsyncConnection
 
-from twopc.errors import DeliveryError, ServerError
+from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.lsn import lsn_value
 from twopc.names import StreamId
@@ -125,9 +125,12 @@ _IS_CONSTRAINT = Statement(
 class Target:
     """See `twopc.subscriber.distribution_agent.ports.TargetPort`: sessions at one Subscriber's database."""
 
-    def __init__(self, dsn: str, publisher: str, subscriber: str, profile: Profile) -> None:
+    def __init__(
+        self, dsn: str, publisher: str, publisher_db: str, subscriber: str, profile: Profile
+    ) -> None:
         self._dsn = dsn
         self._publisher = publisher
+        self._publisher_db = publisher_db
         self._subscriber = subscriber
         self._profile = profile
         self._applier = Applier()
@@ -144,21 +147,10 @@ class Target:
     async def open(
         cls, dsn: str, *, publisher: str, publisher_db: str, subscriber: str, profile: Profile
     ) -> Target:
-        """Connect, and wait until no other agent is left.
-
-        Raises:
-            DeliveryError: another agent of this subscription is at work.
-        """
-        target = cls(dsn, publisher, subscriber, profile)
-        name = publisher.encode()
-        try:
-            target._path = await _path(dsn)
-            first = await target._connect()
-            await _be_alone(first, name, subscriber)
-            target.position = await _find_position(first, name, publisher_db)
-        except BaseException:
-            await target.close()
-            raise
+        """Connect the first session."""
+        target = cls(dsn, publisher, publisher_db, subscriber, profile)
+        target._path = await _path(dsn)
+        await target._connect()
         return target
 
     async def _connect(self) -> Pipe:
@@ -176,15 +168,36 @@ class Target:
 
     @property
     def lines(self) -> Sequence[Session]:
-        """See `TargetPort`."""
         return self._lines
 
     @property
     def _first(self) -> Pipe:
         return self._lines[0].pipe
 
+    async def rival(self) -> str:
+        pipe, name = self._first, self._publisher.encode()
+        timeout = Statement(f"set lock_timeout = {_TAKE_OVER_MS}", kept=False)
+        await ask(pipe, (timeout, ()))
+        is_taken = await _lock(pipe, _LOCK, await _free_key(pipe, _FREE_KEY, name))
+        for *key, _ in (await ask(pipe, (_OTHER_STREAMS, (name,)))).rows(0):
+            await _lock(pipe, _LOCK_ONCE, [str(part).encode() for part in key])
+        await ask(pipe, (Statement("reset lock_timeout", kept=False), ()))
+        agents = await ask(pipe, (_OTHER_AGENTS, (name,)), (_OTHER_STREAMS, (name,)))
+        others = agents.rows(0) + agents.rows(1)
+        if others:
+            return str(others[0][2])
+        return "" if is_taken else "gone just now"
+
+    async def find_position(self) -> None:
+        pipe, name = self._first, self._publisher.encode()
+        # Asked first: an INSERT that a row is in the way of would wait for what a stream has prepared.
+        rows = (await ask(pipe, (_POSITION, (name,)))).rows(0)
+        if not rows:
+            await ask(pipe, (_FIRST_POSITION, (name, self._publisher_db.encode())))
+            rows = (await ask(pipe, (_POSITION, (name,)))).rows(0)
+        self.position = lsn_value(str(rows[0][0]))
+
     async def prepared(self) -> list[StreamId]:
-        """See `TargetPort`."""
         rows = (await ask(self._first, (_PREPARED, ()))).rows(0)
         self._database = int(str(rows[0][1]))
         ours = (self._publisher, self._database)
@@ -192,7 +205,6 @@ class Target:
         return [one for one in parsed if one and (one.publisher, one.database) == ours]
 
     async def open_streams(self, count: int) -> None:
-        """See `TargetPort`."""
         if count <= 1:
             return
         most = int(str((await ask(self._first, (_PREPARED_MAX, ()))).rows(0)[0][0]))
@@ -208,21 +220,17 @@ class Target:
         self._watch = await Pipe.connect(self._dsn, application_name="msrepl\\ streams\\ watched")
 
     def subscribe(self, subscription: Subscription) -> None:
-        """See `TargetPort`."""
         self._applier.subscribe(subscription)
 
     def gid(self, upto: int, stream: int) -> StreamId:
-        """See `TargetPort`."""
         return StreamId(
             publisher=self._publisher, database=self._database, upto=upto, stream=stream
         )
 
     async def cancel(self, streams: Sequence[int]) -> None:
-        """See `TargetPort`."""
         await self._ask_watch((_CANCEL, (self._pids(streams),)))
 
     async def cancel_blocked(self, streams: Sequence[int], upto: int) -> bool:
-        """See `TargetPort`."""
         gids = _array(self.gid(upto, stream) for stream in streams)
         answer = await self._ask_watch((_CANCEL_BLOCKED, (self._pids(streams), gids)))
         return bool(answer.rows(0))
@@ -238,16 +246,13 @@ class Target:
         return answer
 
     async def is_order_free(self) -> bool:
-        """See `TargetPort`."""
         return (await ask(self._first, (_IS_ORDER_FREE, ()))).rows(0) == [("t",)]
 
     async def is_constraint(self, name: str) -> bool:
-        """See `TargetPort`."""
         answer = await self._first.run((_IS_CONSTRAINT, (name.encode(),)))
         return answer.failure is not None or answer.rows(0) == [("t",)]
 
     async def close(self) -> None:
-        """See `TargetPort`."""
         pipes = [line.pipe for line in self._lines]
         if self._watch is not None:
             pipes.append(self._watch)
@@ -281,26 +286,6 @@ async def _path(dsn: str) -> str:
         return str(row[0]).replace(" ", "")
 
 
-async def _be_alone(pipe: Pipe, publisher: bytes, subscriber: str) -> None:
-    """Wait for sessions of an agent that was killed, which end when they notice."""
-    timeout = Statement(f"set lock_timeout = {_TAKE_OVER_MS}", kept=False)
-    await ask(pipe, (timeout, ()))
-    is_taken = await _lock(pipe, _LOCK, await _free_key(pipe, _FREE_KEY, publisher))
-    for *key, _ in (await ask(pipe, (_OTHER_STREAMS, (publisher,)))).rows(0):
-        await _lock(pipe, _LOCK_ONCE, [str(part).encode() for part in key])
-    await ask(pipe, (Statement("reset lock_timeout", kept=False), ()))
-    agents = await ask(pipe, (_OTHER_AGENTS, (publisher,)), (_OTHER_STREAMS, (publisher,)))
-    found = agents.rows(0) + agents.rows(1)
-    if found or not is_taken:
-        raise DeliveryError(
-            f"another distribution agent from {publisher.decode()!r} to {subscriber!r} is running"
-            f" (21036; {found[0][2] if found else 'gone just now'}): stop it first",
-            node=subscriber,
-            number=21036,
-            sqlstate="55P03",
-        )
-
-
 async def _free_key(pipe: Pipe, query: Statement, publisher: bytes) -> list[bytes]:
     ((*key, strangers),) = (await ask(pipe, (query, (publisher,)))).rows(0)
     if strangers:
@@ -314,12 +299,3 @@ async def _lock(pipe: Pipe, lock: Statement, key: Sequence[bytes]) -> bool:
     if failure is not None and failure.sqlstate != "55P03":
         raise LostError(str(failure))
     return failure is None
-
-
-async def _find_position(pipe: Pipe, publisher: bytes, publisher_db: str) -> int:
-    # Asked first: an INSERT that a row is in the way of would wait for what a stream has prepared.
-    rows = (await ask(pipe, (_POSITION, (publisher,)))).rows(0)
-    if not rows:
-        await ask(pipe, (_FIRST_POSITION, (publisher, publisher_db.encode())))
-        rows = (await ask(pipe, (_POSITION, (publisher,)))).rows(0)
-    return lsn_value(str(rows[0][0]))

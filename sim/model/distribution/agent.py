@@ -115,18 +115,15 @@ class AgentProcess(Process):
         return _NEWS
 
     def time(self) -> float:
-        """See `WorldPort`."""
         return self.kernel.now
 
     async def wait(self, signals: Sequence[Signal], timeout_s: float) -> None:
-        """See `WorldPort`."""
         self.check_alive()
         if self._poll_s and self.news in signals:
             timeout_s = min(timeout_s, self._poll_s)
         await Awaited(wait(self.sleep(timeout_s, f"news for {self.subscriber}")))
 
     async def first(self, pending: Sequence[Pending], timeout_s: float) -> None:
-        """See `WorldPort`."""
         self.check_alive()
         look = self.sleep(timeout_s, "look at the streams")
         events: list[Any] = [each.event for each in pending]  # type: ignore[attr-defined] # they are `Sent`
@@ -135,7 +132,6 @@ class AgentProcess(Process):
             self.kernel.cancel(look)
 
     async def source(self, profile: Profile | None) -> ModelSource:
-        """See `WorldPort`."""
         connection = await self.perform(
             self.connect(self._store.node, ROLE, f"msrepl agent {self.subscriber}")
         )
@@ -146,10 +142,6 @@ class AgentProcess(Process):
         return self._source
 
     async def target(self, publisher_db: str, profile: Profile) -> ModelTarget:
-        """See `WorldPort`."""
-        self._target = ModelTarget(
-            self, self.node, profile, self._parts.settings,
-            publisher=self.publisher, subscriber=self.subscriber,
-        )  # fmt: skip
+        self._target = ModelTarget(self, self.node, profile, self._parts.settings, self.publisher)
         await self._target.open()
         return self._target

@@ -50,11 +50,7 @@ class Event:
 class Record:
     """What the distribution database knows of an agent; it outlives the process."""
 
-    reported: int = 0
-    """The position that it was told."""
     history: list[Event] = field(default_factory=list)
-    posted: list[Posted] = field(default_factory=list)
-    """What was posted for everybody and has arrived."""
 
 
 #: Whether a command is its Subscriber's own: ``(command, the Subscriber as an originator, articles that echo)``.
@@ -102,7 +98,6 @@ class ModelSource:
         return await self._process.perform(self._connection.ask(work, what))
 
     async def window(self, position: int) -> tuple[bool, Window]:
-        """See `SourcePort`."""
         terms, (window, stored) = await self.ask(
             lambda: (
                 self._registry.terms(self._subscriber),
@@ -154,22 +149,18 @@ class ModelSource:
         return {}
 
     async def own_transactions(self, position: int, originator: int) -> list[int]:
-        """See `SourcePort`."""
         return await self.ask(
             lambda: self._store.own_transactions(position, originator), "own transactions"
         )
 
     async def commands(self, after: int, upto: int) -> AsyncIterator[Command]:
-        """See `SourcePort`."""
         for each in await self.ask(lambda: self._store.commands(after, upto), "commands"):
             yield each
 
     async def articles(self) -> Mapping[int, DistributedArticle]:
-        """See `SourcePort`."""
         return self._registry.articles
 
     async def proc_articles(self) -> Mapping[int, ProcArticle]:
-        """See `SourcePort`."""
         return self._registry.routines
 
     @property
@@ -182,7 +173,6 @@ class ModelSource:
         self._connection.close()
 
     async def close(self) -> None:
-        """See `SourcePort`."""
         self.disconnect()
 
 
@@ -211,7 +201,6 @@ class ModelHistory:
         command: str = "",
         durable: bool = False,
     ) -> None:
-        """See `HistoryPort`."""
         row = Event(
             event=event,
             seqno=seqno or 0,
@@ -226,18 +215,13 @@ class ModelHistory:
             self._record.history.append(row)
 
     async def delivered(self, position: int) -> None:
-        """See `HistoryPort`."""
-
-        def note() -> None:
-            self._record.reported = position
-            self._store.report(self._subscriber, position)
-
         with suppress(LostError):
-            await self._source.ask(note, "report the position")
+            await self._source.ask(
+                lambda: self._store.report(self._subscriber, position), "report the position"
+            )
 
     async def posted(self, posted: Posted) -> None:
-        """See `HistoryPort`."""
-        self._record.posted.append(posted)
+        """See `HistoryPort`; nobody asks for it here."""
 
 
 def _posted(command: Command) -> Posted:

@@ -11,7 +11,6 @@ from typing import Any
 
 import simpy
 
-from twopc.errors import DeliveryError
 from twopc.names import StreamId
 from twopc.sim.model.distribution.apply import Call
 from twopc.sim.model.distribution.processes import Connection, Process, at_once, outcome, report_of
@@ -19,22 +18,10 @@ from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
 from twopc.subscriber.distribution_agent import Profile, ports
+from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers, texts
 from twopc.subscriber.distribution_agent.loads import Part, Subscription
-from twopc.subscriber.distribution_agent.ports import (
-    Answer,
-    Apply,
-    ApplyNet,
-    Begin,
-    CheckConstraints,
-    Commit,
-    Finish,
-    MakeDurable,
-    Move,
-    Prepare,
-    Rollback,
-    Step,
-)
+from twopc.subscriber.distribution_agent.ports import Answer
 
 ROLE = "msrepl_agent"
 #: The model's servers have one database each.
@@ -81,11 +68,9 @@ class Sent:
         return self.result()
 
     def done(self) -> bool:
-        """See `Pending`."""
         return self.event.processed
 
     def result(self) -> Answer:
-        """See `Pending`."""
         ending: Any = self.event.value
         error, answer = ending
         if isinstance(error, LostError):
@@ -113,8 +98,7 @@ class ModelSession:
         """The group that was sent last: a connection carries one after the other."""
         self.connection = connection
 
-    def send(self, *steps: Step) -> Sent:
-        """See `SessionPort`."""
+    def send(self, *steps: s.Step) -> Sent:
         self._process.check_alive()
         what = _called(steps)
         work = self._perform(self._before, steps, what)
@@ -122,13 +106,13 @@ class ModelSession:
         return Sent(self._before)
 
     def _perform(
-        self, before: simpy.Process | None, steps: Sequence[Step], what: str
+        self, before: simpy.Process | None, steps: Sequence[s.Step], what: str
     ) -> Steps[Answer]:
         if before is not None and not before.processed:
             yield before
         return (yield from self.connection.ask(partial(self._group, steps), what))
 
-    def _group(self, steps: Sequence[Step], session: NodeSession) -> Steps[Answer]:
+    def _group(self, steps: Sequence[s.Step], session: NodeSession) -> Steps[Answer]:
         """At the server."""
         for at, step in enumerate(steps):
             try:
@@ -137,46 +121,46 @@ class ModelSession:
                 return Answer(failure=report_of(error), failed_at=at, constraint=error.constraint)
         return Answer()
 
-    def _step(self, session: NodeSession, step: Step) -> Steps[None]:
+    def _step(self, session: NodeSession, step: s.Step) -> Steps[None]:
         match step:
-            case Begin():
+            case s.Begin():
                 yield from session.execute("begin")
-            case Move():
+            case s.Move():
                 given = {"publisher": self._publisher, "was": step.was, "becomes": step.becomes}
                 yield from session.execute(_MOVE, given)
-            case Apply():
+            case s.Apply():
                 if self._node.timing.apply.a:
                     yield self._process.kernel.delay(self._node.timing.apply, self._label)
                 yield from session.execute(_BLOCK, {"calls": _calls(step.part)})
-            case ApplyNet():
+            case s.ApplyNet():
                 calls = tuple((code, text.decode()) for code, text in step.commands)
                 yield from session.execute(_NET, {"calls": calls})
-            case CheckConstraints():
+            case s.CheckConstraints():
                 yield from session.execute("set constraints all immediate")
-            case MakeDurable():
+            case s.MakeDurable():
                 yield from session.execute("set local synchronous_commit = on")
-            case Prepare():
+            case s.Prepare():
                 result = yield from session.execute(f"prepare transaction '{step.gid}'")
                 if result.tag != "PREPARE TRANSACTION":
                     raise SqlError("25P02", "the transaction had failed and was rolled back")
-            case Commit():
+            case s.Commit():
                 yield from session.execute("commit")
-            case Rollback():
+            case s.Rollback():
                 yield from session.execute("rollback")
-            case Finish():
+            case s.Finish():
                 verb = "commit" if step.commit else "rollback"
                 yield from session.execute(f"{verb} prepared '{step.gid}'")
 
 
-def _called(steps: Sequence[Step]) -> str:
+def _called(steps: Sequence[s.Step]) -> str:
     """A group, in words."""
     last = steps[-1]
     match last:
-        case Commit():
+        case s.Commit():
             return "a batch"
-        case Prepare():
+        case s.Prepare():
             return f"part of stream {last.gid.stream}"
-        case Finish():
+        case s.Finish():
             return f"{'commit' if last.commit else 'rollback'} prepared '{last.gid}'"
         case _:
             return type(last).__name__.lower()
@@ -195,14 +179,17 @@ class ModelTarget:
     """
 
     def __init__(
-        self, process: Process, node: ModelNode, profile: Profile, settings: Settings, *,
-        publisher: str, subscriber: str,
-    ) -> None:  # fmt: skip
+        self,
+        process: Process,
+        node: ModelNode,
+        profile: Profile,
+        settings: Settings,
+        publisher: str,
+    ) -> None:
         self._process = process
         self._node = node
         self._settings = settings(profile)
         self._publisher = publisher
-        self._subscriber = subscriber
         self._name = f"msrepl agent for {publisher}"
         """The `application_name` of its sessions."""
         self._lines: list[ModelSession] = []
@@ -210,12 +197,8 @@ class ModelTarget:
         self.position = 0
 
     async def open(self) -> None:
-        """Connect, wait until no other agent is left, and find the position. DeliveryError"""
-        connection = await self._connect()
-        await self._process.perform(self._be_alone(connection))
-        self.position = await self._process.perform(
-            connection.ask(self._find_position, "find the position")
-        )
+        """Connect the first session."""
+        await self._connect()
 
     async def _connect(self) -> Connection:
         process = self._process
@@ -228,21 +211,25 @@ class ModelTarget:
         for name, value in self._settings.items():
             yield from session.execute(f"set {name} = '{value}'")
 
-    def _be_alone(self, connection: Connection) -> Steps[None]:
-        """Wait for sessions of an agent that was killed, which end when they notice."""
+    async def rival(self) -> str:
+        return await self._process.perform(self._rival(self._lines[0].connection.session.pid))
+
+    def _rival(self, mine: int) -> Steps[str]:
         until = self._process.kernel.now + _TAKE_OVER_S
-        mine = connection.session.pid
-        while any(
-            one.application_name == self._name and one.pid < mine
+        while others := [
+            one.pid
             for one in self._node.sessions.values()
-        ):
+            if one.application_name == self._name and one.pid < mine
+        ]:
             if self._process.kernel.now > until:
-                raise DeliveryError(
-                    f"another distribution agent from {self._publisher!r} to {self._subscriber!r} is running"
-                    " (21036): stop it first",
-                    node=self._subscriber, number=21036, sqlstate="55P03",
-                )  # fmt: skip
+                return f"pid {others[0]}"
             yield self._process.sleep(_LOOK_S, f"wait for another agent at {self._node.name}")
+        return ""
+
+    async def find_position(self) -> None:
+        self.position = await self._process.perform(
+            self._lines[0].connection.ask(self._find_position, "find the position")
+        )
 
     def _find_position(self, session: NodeSession) -> Steps[int]:
         for _ in range(2):
@@ -255,7 +242,6 @@ class ModelTarget:
 
     @property
     def lines(self) -> Sequence[ModelSession]:
-        """See `TargetPort`."""
         return self._lines
 
     @property
@@ -264,7 +250,6 @@ class ModelTarget:
         return [line.connection.session for line in self._lines if not line.connection.lost]
 
     async def prepared(self) -> list[StreamId]:
-        """See `TargetPort`."""
         gids = await self._process.perform(
             self._lines[0].connection.ask(
                 lambda _: at_once([*self._node.prepared()]), "settle streams"
@@ -275,7 +260,6 @@ class ModelTarget:
         return [one for one in parsed if one and (one.publisher, one.database) == ours]
 
     async def open_streams(self, count: int) -> None:
-        """See `TargetPort`."""
         if count <= 1:
             return
         while len(self._lines) < count:
@@ -288,15 +272,12 @@ class ModelTarget:
         """See `TargetPort`; `twopc.sim.model.distribution.apply.Receiver` knows the articles."""
 
     def gid(self, upto: int, stream: int) -> StreamId:
-        """See `TargetPort`."""
         return StreamId(publisher=self._publisher, database=DATABASE, upto=upto, stream=stream)
 
     async def cancel(self, streams: Sequence[int]) -> None:
-        """See `TargetPort`."""
         await self._ask_watch(lambda: streams)
 
     async def cancel_blocked(self, streams: Sequence[int], upto: int) -> bool:
-        """See `TargetPort`."""
         pids = {self._lines[stream].connection.session.pid: stream for stream in streams}
         gids = {str(self.gid(upto, stream)) for stream in streams}
         return await self._ask_watch(
@@ -324,7 +305,6 @@ class ModelTarget:
         return False
 
     async def is_constraint(self, name: str) -> bool:
-        """See `TargetPort`."""
         indexes = {
             index.name: index.constraint
             for table in self._node.tables.values()
@@ -340,5 +320,4 @@ class ModelTarget:
             self._watch.close()
 
     async def close(self) -> None:
-        """See `TargetPort`."""
         self.disconnect()

@@ -9,23 +9,13 @@ from typing import Any
 from twopc.drivers.lean import Report
 from twopc.sim.model.explore.words import Budget, PlantedBug
 from twopc.sim.model.wiring import Plant, Wiring
+from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers, texts
 from twopc.subscriber.distribution_agent.delivery import Delivery
 from twopc.subscriber.distribution_agent.loads import Load, Part, part_of
 from twopc.subscriber.distribution_agent.mending import Mending
 from twopc.subscriber.distribution_agent.planner import Batch
-from twopc.subscriber.distribution_agent.ports import (
-    Apply,
-    Begin,
-    Commit,
-    Finish,
-    Move,
-    Pending,
-    Rollback,
-    Step,
-    TargetPort,
-    perform,
-)
+from twopc.subscriber.distribution_agent.ports import Pending, TargetPort, perform
 from twopc.subscriber.distribution_agent.streams import Streams
 
 
@@ -38,8 +28,8 @@ def made_of(**parts: Any) -> Plant:
     return plant
 
 
-def _applies(parts: Sequence[Part]) -> list[Step]:
-    return [Apply(part) for part in parts]
+def _applies(parts: Sequence[Part]) -> list[s.Step]:
+    return [s.Apply(part) for part in parts]
 
 
 class PositionFirst(Delivery):
@@ -48,8 +38,8 @@ class PositionFirst(Delivery):
     def send(self, load: Load, position: int) -> Pending:
         """See `Delivery`."""
         line = self.target.lines[0]
-        line.send(Begin(), Move(position, load.batch.upto), Commit())
-        return line.send(Begin(), *_applies(load.parts), Commit())
+        line.send(s.Begin(), s.Move(position, load.batch.upto), s.Commit())
+        return line.send(s.Begin(), *_applies(load.parts), s.Commit())
 
 
 class PositionLast(Delivery):
@@ -58,8 +48,8 @@ class PositionLast(Delivery):
     def send(self, load: Load, position: int) -> Pending:
         """See `Delivery`."""
         line = self.target.lines[0]
-        line.send(Begin(), *_applies(load.parts), Commit())
-        return line.send(Begin(), Move(position, load.batch.upto), Commit())
+        line.send(s.Begin(), *_applies(load.parts), s.Commit())
+        return line.send(s.Begin(), s.Move(position, load.batch.upto), s.Commit())
 
 
 class InHalves(Delivery):
@@ -72,9 +62,9 @@ class InHalves(Delivery):
             commands = [*zip(numbers(part.codes, "i"), texts(part.calls), strict=True)]
             middle = len(commands) // 2
             if middle:
-                line.send(Begin(), Apply(part_of(commands[:middle])), Commit())
+                line.send(s.Begin(), s.Apply(part_of(commands[:middle])), s.Commit())
             rest = part_of(commands[middle:])
-        return line.send(Begin(), Move(position, load.batch.upto), Apply(rest), Commit())
+        return line.send(s.Begin(), s.Move(position, load.batch.upto), s.Apply(rest), s.Commit())
 
 
 class BringsOwn(Delivery):
@@ -111,8 +101,8 @@ class SkipsCommand(Mending):
         line = self.target.lines[0]
         async for each in self.source.commands(batch.upto - 1, batch.upto):
             part = part_of([(each.article_id * 100 + each.type, each.command.encode())])
-            if (await line.send(Begin(), Apply(part), Commit())).failure is not None:
-                await line.send(Rollback())
+            if (await line.send(s.Begin(), s.Apply(part), s.Commit())).failure is not None:
+                await line.send(s.Rollback())
         await super().skip(batch)
 
 
@@ -131,7 +121,9 @@ class FinishesFirstLast(Streams):
     async def finish(self, upto: int) -> None:
         """See `Streams`."""
         for stream in sorted(self.begun - {0}):
-            await self.target.lines[stream].send(Finish(self.target.gid(upto, stream), commit=True))
+            await self.target.lines[stream].send(
+                s.Finish(self.target.gid(upto, stream), commit=True)
+            )
         self.begun = {0}
         await super().finish(upto)
 
@@ -139,7 +131,7 @@ class FinishesFirstLast(Streams):
 class PositionElsewhere(Streams):
     """The position moves in the last stream's part, and not in the one that is finished first."""
 
-    def steps(self, load: Load) -> dict[int, list[Step]]:
+    def steps(self, load: Load) -> dict[int, list[s.Step]]:
         """See `Streams`."""
         steps = super().steps(load)
         move = steps[0].pop(1)
@@ -150,7 +142,7 @@ class PositionElsewhere(Streams):
 async def rolls_back_all(target: TargetPort) -> None:
     """Who finds a stream's part prepared rolls it back, wherever the position is."""
     for gid in await target.prepared():
-        await perform(target.lines[0], Finish(gid, commit=False))
+        await perform(target.lines[0], s.Finish(gid, commit=False))
 
 
 _NONE = Budget(faults=0, deviations=0)
