@@ -36,6 +36,16 @@ SPARK_OPTIONS = SparkOptions(
 )
 
 
+#: Marks tests whose processes start Java of their own: one is drawn, and another worker plays it
+#: than the one that has the session.
+OWN_SPARK = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("own spark"),
+    pytest.mark.sample(1, group="own spark"),
+]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _plain_java() -> Iterator[None]:
     """Every Java of the tests starts quickly."""

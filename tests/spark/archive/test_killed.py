@@ -13,14 +13,14 @@ from pathlib import Path
 
 import psutil
 import psycopg
-import pytest
 
+from tests.fix_spark import OWN_SPARK
 from tests.spark.archive.made import content
 from twopc.server.waiting import wait_for
 from twopc.sim.spark.archive import Archive
 from twopc.sim.topology import Topology
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = OWN_SPARK
 
 ROOT = Path(__file__).parents[3]
 _STORED = (

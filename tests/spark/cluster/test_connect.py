@@ -15,13 +15,13 @@ import psutil
 import pyspark
 import pytest
 
-from tests.fix_spark import INTERPRETED
+from tests.fix_spark import INTERPRETED, OWN_SPARK
 from tests.spark.sweep.test_trial import SMALL
 from twopc.server.waiting import wait_for
 from twopc.sim.spark.java import find_java
 from twopc.sim.topology import Topology
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = OWN_SPARK
 
 ROOT = Path(__file__).parents[3]
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"

@@ -16,12 +16,13 @@ import pyspark
 import pytest
 
 from tests.fix_server import MakeDatabase
+from tests.fix_spark import OWN_SPARK
 from tests.spark.archive.test_accumulate import _COMMANDS, asked
 from tests.spark.source.filled import filled
 from twopc.server.waiting import wait_for
 from twopc.sim.spark.java import find_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = OWN_SPARK
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
