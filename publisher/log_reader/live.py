@@ -16,6 +16,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import errors, sql
 
+from twopc.drivers.channel import CopyChannel, EndOfCopy
 from twopc.publisher.log_reader.session import connect
 from twopc.publisher.log_reader.sources import (
     BLOCK_BYTES,
@@ -24,7 +25,6 @@ from twopc.publisher.log_reader.sources import (
     Warnings,
     quoted,
 )
-from twopc.publisher.log_reader.wire import EndOfCopy, Wire
 from twopc.publisher.logical_publication import NAME
 from twopc.publisher.pgoutput import PROTOCOL
 
@@ -39,22 +39,14 @@ class Live:
     """A replication session: the server sends transactions as they are committed. See `LivePort`.
 
     Args:
-        wire: to the Publisher's database, in replication mode.
+        channel: to the Publisher's database, in replication mode.
         stopping: done when the log reader is told to stop.
     """
 
-    __slots__ = (
-        "_fd", "_kept", "_kept_bytes", "_loop", "_settled", "_stopping", "_warnings", "_watched",
-        "confirmed", "count", "drained", "ended", "position", "wire",
-    )  # fmt: skip
-
-    def __init__(self, wire: Wire, stopping: asyncio.Future[Any] | None) -> None:
-        self.wire = wire
+    def __init__(self, channel: CopyChannel, stopping: asyncio.Future[Any] | None) -> None:
+        self.channel = channel
         self._stopping = stopping
-        self._warnings = Warnings(wire)
-        self._fd = wire.pgconn.socket
-        self._loop = asyncio.get_running_loop()
-        self._watched = False
+        self._warnings = Warnings(channel)
         self._settled = False
         self._kept: list[bytes] = []
         self._kept_bytes = 0
@@ -78,15 +70,15 @@ class Live:
         ).format(sql.Identifier(slot), str(PROTOCOL), quoted(NAME))
         patience = Patience(timeout_s)
         while True:
-            wire = Wire(await connect(dsn, name, replication="database"))
+            channel = CopyChannel(await connect(dsn, name, replication="database"))
             try:
-                await wire.begin_copy(command.as_bytes(wire.connection))
-                return cls(wire, stopping)
+                await channel.begin_copy(command.as_bytes(channel.connection))
+                return cls(channel, stopping)
             except errors.ObjectInUse as error:
-                await wire.close()
+                await channel.close()
                 await patience.wait(error)
             except BaseException:
-                await wire.close()
+                await channel.close()
                 raise
 
     @property
@@ -99,7 +91,8 @@ class Live:
         await asyncio.sleep(0)  # while there is always more, nothing else would give way
         block, size = self._kept, self._kept_bytes
         self._kept, self._kept_bytes = [], 0
-        append, arrived, copied = block.append, self.wire.pgconn.get_copy_data, self.wire.copied
+        channel, append = self.channel, block.append
+        arrived, copied = channel.pgconn.get_copy_data, channel.copied
         self.drained = False
         try:
             while len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
@@ -119,7 +112,7 @@ class Live:
                 elif self._alive(data):
                     await self._report(self.confirmed, ask=False)
         except EndOfCopy:
-            await self.wire.finish()
+            await self.channel.finish()
             raise errors.AdminShutdown("the server has ended the replication session") from None
         self._warnings.check()
         self.count += len(block)
@@ -131,7 +124,7 @@ class Live:
 
     async def wait(self) -> None:
         """See `LivePort`."""
-        await self.wire.readable(self._stopping)
+        await self.channel.readable(self._stopping)
 
     async def confirm(self, lsn: int) -> None:
         """See `SourcePort`."""
@@ -148,11 +141,11 @@ class Live:
 
     async def _report(self, lsn: int, *, ask: bool) -> None:
         self._put(lsn, ask=ask)
-        await self.wire.flush()
+        await self.channel.flush()
 
     def _put(self, lsn: int, *, ask: bool) -> None:
         now = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
-        self.wire.pgconn.put_copy_data(_status(b"r", lsn, lsn, lsn, now, ask))
+        self.channel.pgconn.put_copy_data(_status(b"r", lsn, lsn, lsn, now, ask))
 
     # -- while nobody reads -----------------------------------------------------------------------
 
@@ -167,19 +160,16 @@ class Live:
         """
         if not self.ended:
             self._settled = settled
-            self._watched = True
-            self._loop.add_reader(self._fd, self._attend)
+            self.channel.watch(self._attend)
             self._attend()  # what has arrived already makes no noise
 
     def resume(self) -> None:
         """Be read again."""
-        if self._watched:
-            self._watched = False
-            self._loop.remove_reader(self._fd)
+        self.channel.unwatch()
 
     def _attend(self) -> None:
         try:
-            while (data := self.wire.copied()) is not None:
+            while (data := self.channel.copied()) is not None:
                 if data[0] == _MESSAGE:
                     message = bytes(data[_MESSAGE_AT:])
                     self._kept.append(message)
@@ -194,16 +184,15 @@ class Live:
                         return
                     self.confirmed = max(self.confirmed, self.position)
                     self._put(self.confirmed, ask=False)
-                    self.wire.pgconn.flush()
+                    self.channel.pgconn.flush()
         except (psycopg.Error, EndOfCopy):
             self._end()
 
     def _end(self) -> None:
         self.resume()
         self.ended = True
-        self.wire.pgconn.finish()
+        self.channel.pgconn.finish()
 
     async def close(self) -> None:
         """Close its connection; the server lets the slot go when it notices."""
-        self.resume()
-        await self.wire.close()
+        await self.channel.close()

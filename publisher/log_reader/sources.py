@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 
 from psycopg import errors, sql
 
+from twopc.drivers.channel import CopyChannel, EndOfCopy
 from twopc.errors import RemoteProtocolError, ServerError, SlotInUseError
 from twopc.lsn import lsn_text
-from twopc.publisher.log_reader.wire import EndOfCopy, Wire
 from twopc.publisher.logical_publication import NAME
 from twopc.publisher.pgoutput import PROTOCOL
 
@@ -35,9 +35,9 @@ class Warnings:
 
     __slots__ = ("_text",)
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, channel: CopyChannel) -> None:
         self._text = ""
-        wire.connection.add_notice_handler(self._noticed)
+        channel.connection.add_notice_handler(self._noticed)
 
     def _noticed(self, diagnostic: errors.Diagnostic) -> None:
         if diagnostic.source_function == "LoadPublications":
@@ -74,23 +74,18 @@ class Peek:
     """Looks at what a slot has, one look after the other, and moves it between two looks. See `SourcePort`.
 
     Args:
-        wire: to the Publisher's database; used for nothing else.
+        channel: to the Publisher's database; used for nothing else.
         upto: transactions committed before are looked at.
         messages: a look brings whole transactions, one at least, and no more than fit into so many messages.
         timeout_s: how long to wait for somebody else who reads the slot.
         advance: moves the slot.
     """
 
-    __slots__ = (
-        "_advance", "_brought", "_first", "_looking", "_messages", "_slot", "_timeout_s", "_upto",
-        "_warnings", "_wire", "confirmed", "count", "drained", "position",
-    )  # fmt: skip
-
     def __init__(
-        self, wire: Wire, slot: str, upto: int, messages: int, *, timeout_s: float,
+        self, channel: CopyChannel, slot: str, upto: int, messages: int, *, timeout_s: float,
         advance: Callable[[int], Awaitable[None]],
     ) -> None:  # fmt: skip
-        self._wire = wire
+        self._channel = channel
         self._slot = slot
         self._upto = upto
         self._messages = messages
@@ -100,7 +95,7 @@ class Peek:
         self._first = b""
         self._brought = 0
         """How many messages the present look has brought."""
-        self._warnings = Warnings(wire)
+        self._warnings = Warnings(channel)
         self.count = 0
         self.drained = False
         self.position = 0
@@ -121,15 +116,15 @@ class Peek:
             "copy (select data from pg_logical_slot_peek_binary_changes({}, {}, {}, 'proto_version', {}, "
             "'publication_names', {})) to stdout (format binary)"
         ).format(self._slot, lsn_text(self._upto), self._messages, str(PROTOCOL), quoted(NAME))
-        text = command.as_bytes(self._wire.connection)
+        text = command.as_bytes(self._channel.connection)
         patience = Patience(self._timeout_s)
         while True:
             try:
-                await self._wire.begin_copy(text)
+                await self._channel.begin_copy(text)
                 first = await self._piece()
                 break
             except errors.ObjectInUse as error:
-                await self._wire.finish()
+                await self._channel.finish()
                 await patience.wait(error)
         if first is None or first[: len(_COPY_SIGNATURE)] != _COPY_SIGNATURE:
             raise RemoteProtocolError("the server copies in a format that is not known here")
@@ -139,10 +134,10 @@ class Peek:
     async def _piece(self) -> memoryview | None:
         """The next piece of data, waited for; None: there is no more."""
         try:
-            while (data := self._wire.copied()) is None:
-                await self._wire.readable()
+            while (data := self._channel.copied()) is None:
+                await self._channel.readable()
         except EndOfCopy:
-            await self._wire.finish()
+            await self._channel.finish()
             return None
         return data
 
@@ -154,7 +149,8 @@ class Peek:
         # the piece that ends the copy holds no message, nor does the first one of an empty look
         block = [self._first] if self._first else []
         size, self._first = len(self._first), b""
-        append, arrived, copied = block.append, self._wire.pgconn.get_copy_data, self._wire.copied
+        channel, append = self._channel, block.append
+        arrived, copied = channel.pgconn.get_copy_data, channel.copied
         try:
             while len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
                 length, data = arrived(1)
@@ -169,9 +165,9 @@ class Peek:
                 elif block:
                     break
                 else:
-                    await self._wire.readable()
+                    await self._channel.readable()
         except EndOfCopy:
-            await self._wire.finish()
+            await self._channel.finish()
             self._looking = False
         self._warnings.check()
         self.count += len(block)
@@ -188,7 +184,7 @@ class Peek:
 
     async def close(self) -> None:
         """Close its connection."""
-        await self._wire.close()
+        await self._channel.close()
 
 
 def quoted(name: str) -> str:

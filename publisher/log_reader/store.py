@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from psycopg import AsyncConnection, errors, sql
 
+from twopc.drivers.channel import CopyChannel
 from twopc.drivers.points import Points
 from twopc.errors import SubscriptionError
 from twopc.lsn import lsn_text
@@ -18,7 +19,6 @@ from twopc.publisher.log_reader import rows
 from twopc.publisher.log_reader.planner import Batch
 from twopc.publisher.log_reader.ports import Registered
 from twopc.publisher.log_reader.session import connect
-from twopc.publisher.log_reader.wire import Wire
 
 _BEGIN = sql.SQL("begin;")
 _COPY = sql.SQL("copy {} from stdin (format binary);").format(sql.SQL(rows.BLOCKS))
@@ -70,13 +70,13 @@ class Store:
     """The distribution database on a server. See `StorePort`.
 
     Args:
-        wire: to the distribution database.
+        channel: to the distribution database.
         publisher: the Publisher's number there.
         read_to: commit LSN of the last transaction that is stored.
     """
 
-    def __init__(self, wire: Wire, publisher: int, read_to: int, points: Points) -> None:
-        self._wire = wire
+    def __init__(self, channel: CopyChannel, publisher: int, read_to: int, points: Points) -> None:
+        self._channel = channel
         self._points = points
         self._version = -1
         self.streaming = False
@@ -103,7 +103,7 @@ class Store:
                     f"the distribution database does not know Publisher {publisher!r}: subscribe somebody "
                     "to it first"
                 )
-            return cls(Wire(connection), row[0], row[1], points)
+            return cls(CopyChannel(connection), row[0], row[1], points)
         except BaseException:
             await connection.close()
             raise
@@ -111,7 +111,7 @@ class Store:
     @property
     def connection(self) -> AsyncConnection[Any]:
         """For other statements, while nothing is being stored."""
-        return self._wire.connection
+        return self._channel.connection
 
     async def registry(self) -> Registered:
         """See `StorePort`."""
@@ -159,7 +159,7 @@ class Store:
         if not self.streaming:
             await self._begin_copy()
             self.streaming = True
-        await self._wire.copy_in(parts)
+        await self._channel.copy_in(parts)
         await self._reach("log_reader.streamed")
 
     async def commit(self, batch: Batch) -> None:
@@ -168,9 +168,9 @@ class Store:
         if self.streaming or self._points.armed:
             if not self.streaming:
                 await self._begin_copy()
-            await self._wire.copy_in([*batch.blocks, rows.TRAILER])
-            await self._wire.end_copy()
-            await self._wire.finish()
+            await self._channel.copy_in([*batch.blocks, rows.TRAILER])
+            await self._channel.end_copy()
+            await self._channel.finish()
             await self._reach("log_reader.before_commit")
             await self._run(more)
         else:
@@ -179,12 +179,12 @@ class Store:
         self.read_to = batch.read_to
 
     async def _begin_copy(self) -> None:
-        await self._wire.begin_copy((_BEGIN + _COPY).as_bytes(None))
-        await self._wire.copy_in([rows.HEADER])
+        await self._channel.begin_copy((_BEGIN + _COPY).as_bytes(None))
+        await self._channel.copy_in([rows.HEADER])
         await self._reach("log_reader.before_blocks")
 
     async def _run(self, command: sql.Composed, payloads: list[list[bytes]] | None = None) -> None:
-        await self._wire.run(command.as_bytes(None), payloads or [])
+        await self._channel.run(command.as_bytes(None), payloads or [])
 
     async def _reach(self, point: str) -> None:
         if self._points.armed:
@@ -232,4 +232,4 @@ class Store:
 
     async def close(self) -> None:
         """Close its connection; what was not committed is gone."""
-        await self._wire.close()
+        await self._channel.close()

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from psycopg import AsyncConnection, errors
 
+from twopc.drivers.channel import CopyChannel
 from twopc.errors import ServerError, SlotInUseError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
@@ -19,7 +20,6 @@ from twopc.publisher.log_reader.live import Live
 from twopc.publisher.log_reader.ports import Reading
 from twopc.publisher.log_reader.session import connect
 from twopc.publisher.log_reader.sources import Peek
-from twopc.publisher.log_reader.wire import Wire
 from twopc.publisher.logical_publication import NAME
 from twopc.publisher.pgoutput import Change
 from twopc.sql.exclusive import free_key, others
@@ -173,9 +173,9 @@ class ServerWal:
 
     async def peek(self, upto: int) -> Peek:
         """See `WalPort`."""
-        wire = Wire(await connect(self._dsn, self._name))
+        channel = CopyChannel(await connect(self._dsn, self._name))
         return Peek(
-            wire, self._slot, upto, self._reading.peek_messages,
+            channel, self._slot, upto, self._reading.peek_messages,
             timeout_s=self._reading.release_s, advance=self._advance,
         )  # fmt: skip
 

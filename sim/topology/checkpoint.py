@@ -15,10 +15,10 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
+from twopc.drivers.channel import CopyChannel
 from twopc.errors import ConfigurationError, TwopcError
 from twopc.lsn import lsn_value
 from twopc.names import LINK_SCHEMA, SCHEMA
-from twopc.publisher.log_reader.wire import Wire
 from twopc.sim.topology.topology import Topology
 from twopc.together import together
 
@@ -326,7 +326,7 @@ async def _put_back(topology: Topology, node: str, to: Checkpoint) -> None:
     connection = await topology.admin(node)
     async with connection.lock:
         try:
-            await Wire(connection).run(
+            await CopyChannel(connection).run(
                 ";".join([*texts, "commit"]).encode(),
                 [[to.rows[node, table]] for table in filled],
             )

@@ -15,12 +15,12 @@ from typing import Any, Final
 import psycopg
 from psycopg import AsyncConnection, pq
 
+from twopc.drivers.channel import ERRORS, Channel
 from twopc.drivers.lean import report
 from twopc.sql import path
 from twopc.subscriber.distribution_agent import ports
 from twopc.subscriber.distribution_agent.ports import LostError
 
-_ERRORS: Final = frozenset((pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE))
 _SYNC: Final = pq.ExecStatus.PIPELINE_SYNC
 _SKIPPED: Final = pq.ExecStatus.PIPELINE_ABORTED
 _names = iter(range(1, 2**62))
@@ -92,7 +92,7 @@ def _constraint(result: pq.abc.PGresult) -> str:
     return ".".join((result.error_field(each) or b"").decode() for each in fields).strip(".")
 
 
-class Pipe:
+class Pipe(Channel):
     """Groups of statements over one connection.
 
     Args:
@@ -103,18 +103,12 @@ class Pipe:
     def __init__(
         self, connection: AsyncConnection[Any], on_notify: Callable[[], None] | None = None
     ) -> None:
-        self._connection = connection
-        self._pgconn = connection.pgconn
-        self._pgconn.enter_pipeline_mode()
+        super().__init__(connection)
+        self.pgconn.enter_pipeline_mode()
         self._on_notify = on_notify
-        self._loop = asyncio.get_running_loop()
-        self._fd = self._pgconn.socket
         self._groups: deque[_Group] = deque()
         self._prepared: set[bytes] = set()
-        self._writing = False
-        self.lost = ""
-        """Why nothing can be sent any more; empty while the connection works."""
-        self._loop.add_reader(self._fd, self._readable)
+        self.watch(self._readable)
 
     @classmethod
     async def connect(
@@ -130,7 +124,7 @@ class Pipe:
     @property
     def pid(self) -> int:
         """The backend's."""
-        return self._pgconn.backend_pid
+        return self.pgconn.backend_pid
 
     def send(
         self, *queries: Query, complete: Callable[[Answer], None] | None = None
@@ -147,7 +141,7 @@ class Pipe:
         if self.lost:
             group.done.set_exception(LostError(self.lost))
             return group.done
-        pgconn = self._pgconn
+        pgconn = self.pgconn
         try:
             for place, (statement, params) in enumerate(queries):
                 if statement.kept and statement.name not in self._prepared:
@@ -162,15 +156,12 @@ class Pipe:
                     pgconn.send_query_params(statement.text.encode(), params, None, formats, code)
                 group.coming.append((place, None))
             pgconn.pipeline_sync()
-            self._groups.append(group)
-            unsent = pgconn.flush()
+            self._write()
         except psycopg.Error as error:
             self._groups.append(group)
             self._lose(str(error))
-            return group.done
-        if unsent and not self._writing:
-            self._loop.add_writer(self._fd, self._writable)
-            self._writing = True
+        else:
+            self._groups.append(group)
         return group.done
 
     async def run(self, *queries: Query) -> Answer:
@@ -178,7 +169,7 @@ class Pipe:
         return await self.send(*queries)
 
     def _readable(self) -> None:
-        pgconn = self._pgconn
+        pgconn = self.pgconn
         try:
             pgconn.consume_input()
             while self._groups and not pgconn.is_busy():
@@ -208,30 +199,18 @@ class Pipe:
                 group.done.set_result(answer)
             return
         place, name = group.coming.popleft() if group.coming else (-1, None)
-        if result.status in _ERRORS:
+        if result.status in ERRORS:
             answer.failure = report(result)
             answer.failed_at = place
             answer.constraint = _constraint(result)
-        if result.status in _ERRORS or result.status == _SKIPPED:
+        if result.status in ERRORS or result.status == _SKIPPED:
             if name is not None:
                 self._prepared.discard(name)
         elif name is None:
             answer.results.append(result)
 
-    def _writable(self) -> None:
-        try:
-            if self._pgconn.flush():
-                return
-        except psycopg.Error as error:
-            self._lose(str(error))
-            return
-        self._loop.remove_writer(self._fd)
-        self._writing = False
-
-    def _lose(self, why: str) -> None:
-        self.lost = " ".join(why.split()) or "the connection is lost"
-        self._unwatch()
-        self._pgconn.finish()
+    def _lose(self, reason: str) -> None:
+        super()._lose(reason)
         while self._groups:
             group = self._groups.popleft()
             if not group.done.done():
@@ -239,14 +218,8 @@ class Pipe:
         if self._on_notify is not None:
             self._on_notify()  # whoever waits for notifications waits in vain
 
-    def _unwatch(self) -> None:
-        self._loop.remove_reader(self._fd)
-        if self._writing:
-            self._loop.remove_writer(self._fd)
-            self._writing = False
-
     async def close(self) -> None:
         """Close the connection; what was not answered is lost. Harmless twice."""
         if not self.lost:
             self._lose("the connection was closed")
-        await self._connection.close()
+        await super().close()

@@ -12,12 +12,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, pq
 
-_ERRORS: Final = frozenset((pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE))
+from twopc.drivers.channel import ERRORS, Channel
+
 _FIELD = pq.DiagnosticField
 _T = TypeVar("_T")
 
@@ -64,7 +65,7 @@ def report_of(error: psycopg.Error) -> Report:
 
 def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> Report | None:
     """The error in a result; None if it is a success."""
-    if result.status not in _ERRORS:
+    if result.status not in ERRORS:
         return None
 
     def field(which: pq.DiagnosticField) -> str:
@@ -86,7 +87,7 @@ def is_unsynced(diagnostic: psycopg.errors.Diagnostic) -> bool:
     return diagnostic.source_function == "SyncRepWaitForLSN"
 
 
-class Lean:
+class Lean(Channel):
     """Sends command strings over one connection, one at a time.
 
     Args:
@@ -96,17 +97,11 @@ class Lean:
             for too long.
     """
 
-    __slots__ = (
-        "_busy", "_done", "_fd", "_loop", "_results", "_waiter", "_watched", "_writing",
-        "connection", "lost", "on_answer", "pgconn", "sent_at", "unsynced",
-    )  # fmt: skip
+    __slots__ = ("_busy", "_done", "_results", "_waiter", "on_answer", "sent_at", "unsynced")
 
     def __init__(self, connection: AsyncConnection[Any], busy: set[Lean]) -> None:
+        super().__init__(connection)
         self._busy = busy
-        self.connection = connection
-        self.pgconn = connection.pgconn
-        self.lost = ""
-        """Why nothing can be sent any more; empty while the connection works."""
         self.unsynced = False
         """The wait for a synchronous standby was cut short: durable here, perhaps not there."""
         self.sent_at = 0.0
@@ -114,15 +109,11 @@ class Lean:
         self.on_answer: Callable[[list[pq.abc.PGresult]], None] | None = None
         """Called with each answer (and with none when an idle connection is lost), for a user that
         has no task of its own."""
-        self._fd = self.pgconn.socket
-        self._loop = asyncio.get_running_loop()
         self._results: list[pq.abc.PGresult] = []
         self._done = True
         self._waiter: asyncio.Future[None] | None = None
-        self._watched = False
-        self._writing = False
         connection.add_notice_handler(self._noticed)
-        self._watch()
+        self.watch(self._readable)
 
     async def run(self, command: bytes) -> list[pq.abc.PGresult]:
         """Send a string of commands; the results that arrived, and `lost` if the rest never will."""
@@ -151,15 +142,12 @@ class Lean:
         self._busy.add(self)
         try:
             sending()
-            unsent = self.pgconn.flush()
+            self._write()
         except psycopg.Error as error:
             self._lose(str(error))
             return
         if not self._watched:
-            self._watch()
-        if unsent:
-            self._loop.add_writer(self._fd, self._writable)
-            self._writing = True
+            self.watch(self._readable)
 
     async def answer(self) -> list[pq.abc.PGresult]:
         """The results of what was sent.
@@ -175,7 +163,7 @@ class Lean:
 
     def release(self) -> None:
         """Leave the connection to psycopg's cursors, until the next `send`."""
-        self._unwatch()
+        self.unwatch()
 
     def alive(self) -> bool:
         """Whether an idle connection still works, as far as this side can see."""
@@ -193,19 +181,6 @@ class Lean:
         """Give the connection up; whoever waits gets what has arrived."""
         if not self.lost:
             self._lose(why)
-
-    def _watch(self) -> None:
-        self._loop.add_reader(self._fd, self._readable)
-        self._watched = True
-
-    def _unwatch(self) -> None:
-        # Only what is ours: a socket that psycopg closed may have given its number to another.
-        if self._watched:
-            self._loop.remove_reader(self._fd)
-            self._watched = False
-        if self._writing:
-            self._loop.remove_writer(self._fd)
-            self._writing = False
 
     def _readable(self) -> None:
         pgconn = self.pgconn
@@ -226,20 +201,8 @@ class Lean:
         elif not self._done:
             self._finish()
 
-    def _writable(self) -> None:
-        try:
-            if self.pgconn.flush():
-                return
-        except psycopg.Error as error:
-            self._lose(str(error))
-            return
-        self._loop.remove_writer(self._fd)
-        self._writing = False
-
-    def _lose(self, why: str) -> None:
-        self.lost = " ".join(why.split()) or "the connection is lost"
-        self._unwatch()
-        self.pgconn.finish()
+    def _lose(self, reason: str) -> None:
+        super()._lose(reason)
         self._finish()
 
     def _finish(self) -> None:
@@ -256,10 +219,3 @@ class Lean:
     def _noticed(self, diagnostic: psycopg.errors.Diagnostic) -> None:
         if is_unsynced(diagnostic):
             self.unsynced = True
-
-    async def close(self) -> None:
-        """Close the connection; harmless twice."""
-        self._unwatch()
-        if not self.lost:
-            self.lost = "the connection was closed"
-        await self.connection.close()
