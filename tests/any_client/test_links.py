@@ -107,6 +107,7 @@ async def test_what_a_rollback_has_left_is_ended(clients: Clients) -> None:
     assert (await clients.balances())[0] == 101
 
 
+@pytest.mark.sample(1, by=("moment",))
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize("moment", ["state is distinct from", "pg_terminate_backend"])
 @pytest.mark.parametrize("nth", [1, 2])

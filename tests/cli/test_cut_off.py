@@ -29,6 +29,7 @@ def opened(shop: Shop) -> None:
     shop.does("publish", "account", at=HERE)
 
 
+@pytest.mark.sample(1, by=("point",))
 @pytest.mark.parametrize("mode", [(), ("--read-only",)], ids=["writes", "reads"])
 @pytest.mark.parametrize("point", ["snapshot.copied", "snapshot.started"])
 def test_a_subscription_that_was_cut_off_goes(
@@ -46,6 +47,7 @@ def test_a_subscription_that_was_cut_off_goes(
     shop.does("subscribe", "store", *mode, at=THREE)
 
 
+@pytest.mark.sample(1, by=("after",))
 @pytest.mark.parametrize("mode", ["sync tran", "read only"])
 @pytest.mark.parametrize("after", ["its end", "the slot"])
 async def test_a_subscriber_that_left_half_way_leaves(
@@ -73,6 +75,7 @@ async def test_a_subscriber_that_left_half_way_leaves(
         await topology.assert_converged()
 
 
+@pytest.mark.sample(1, by=("point",))
 @pytest.mark.parametrize("mode", [(), ("--read-only",)], ids=["writes", "reads"])
 @pytest.mark.parametrize("point", ["snapshot.copied", "snapshot.started"])
 def test_a_refresh_that_was_cut_off_is_made_again(

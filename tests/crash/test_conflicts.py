@@ -46,6 +46,7 @@ async def nothing_is_left(rig: Rig, here: Here, gid: str) -> None:
     assert not [d for d in state.decisions if gid.endswith(f":{d[1]}") and d[2] != "abort"]
 
 
+@pytest.mark.sample(1, by=("commit",))
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize("commit", VARIANTS)
 async def test_one_stale_row_refuses_them_all(rig: Rig, commit: str, shipping: str) -> None:

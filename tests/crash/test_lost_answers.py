@@ -80,6 +80,7 @@ LOSSES = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(1, by=("name",))
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("lost", ["request", "answer", "answer, and the node for a while"])
 async def test_a_lost_message_leaves_nothing_open(rig: Rig, name: str, lost: str) -> None:

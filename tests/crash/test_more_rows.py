@@ -59,6 +59,7 @@ def played(rig: Rig, row: str, name: str, point: str, kind: Kind = COMMIT) -> Re
     return play(rig, Cell(kind=kind, place=Place(point=point), fault=fault))
 
 
+@pytest.mark.sample(1, by=("row", "name"))
 @pytest.mark.parametrize(("row", "name", "point", "outcome"), CASES)
 def test_the_outcome_is_as_it_must_be(
     rig: Rig, row: str, name: str, point: str, outcome: str

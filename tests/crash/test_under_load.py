@@ -27,6 +27,7 @@ VICTIMS = {
 }
 
 
+@pytest.mark.sample(1, by=("victim",))
 @pytest.mark.parametrize("commit", ["presumed_abort", "last_agent"])
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_killed_among_many(rig: Rig, victim: str, commit: str) -> None:

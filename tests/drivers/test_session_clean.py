@@ -69,6 +69,7 @@ async def state(coordinator: PostgresCoordinator) -> tuple[int, tuple[object, ..
         return tx.pid, (await cursor.fetchall())[0]
 
 
+@pytest.mark.sample(1, by=("name",))
 @pytest.mark.parametrize(
     ("name", "writes"),
     # a role that has no rights here could not prepare

@@ -32,6 +32,7 @@ async def assert_stale(pair: Pair) -> None:
     assert await pair.rows("select t::text from item as t order by id") == before
 
 
+@pytest.mark.sample(1, by=("rewrite", "node"))
 @pytest.mark.parametrize("table", ["plain", "partitioned"])
 @pytest.mark.parametrize("node", ["pub", "sub1"])
 @pytest.mark.parametrize("rewrite", REWRITES)

@@ -396,6 +396,7 @@ async def test_publishing_makes_keys_deferrable_and_unpublishing_restores(
     assert all(not deferrable for _, deferrable, _ in await pair.topology.execute("pub", keys))
 
 
+@pytest.mark.sample(1, by=("tamper",))
 @pytest.mark.parametrize(
     "tamper",
     [

@@ -236,6 +236,7 @@ async def test_drawn_scripts(pair: Pair, seed: int) -> None:
         await pair.restore("item", "other")
 
 
+@pytest.mark.sample(1, by=("tamper",))
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize(
     "tamper",

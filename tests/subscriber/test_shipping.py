@@ -391,6 +391,7 @@ class Walk:
         return f"update account set balance = balance * 2 + 1 where id = {key}", balances
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(12))
 async def test_drawn_walks_through_savepoints(make_pair: MakePair, seed: int) -> None:
     """Whatever is saved, rolled back, released, refused by the Publisher and caught, queued or sent:
