@@ -64,7 +64,7 @@ class Ours:
                     "publisher": "pub",
                     "publisher_dsn": topology.node("pub").logreader_dsn,
                     "distribution_dsn": distribution.logreader_dsn,
-                    "slot": await topology.slot(),
+                    "slot": await topology.registration.slot(),
                 },
                 *(
                     {

@@ -225,7 +225,7 @@ async def look(topology: Topology) -> list[InDoubtBranch]:
             database,
             [*participants.values()],
             topology.name,
-            any_client=topology.coordinators - {topology.name},
+            any_client=topology.wiring.coordinators - {topology.name},
         )
 
 
@@ -237,7 +237,7 @@ async def force(topology: Topology, gid: str, outcome: Outcome, reason: str) -> 
     """
     branch = BranchId.parse(gid)
     coordinator = topology.name
-    if branch is not None and branch.global_id.coordinator in topology.coordinators:
+    if branch is not None and branch.global_id.coordinator in topology.wiring.coordinators:
         coordinator = branch.global_id.coordinator  # any client's are ours too
     async with _sites(topology) as (database, participants):
         return await in_doubt.force(database, participants, coordinator, gid, outcome, reason)

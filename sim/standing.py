@@ -182,14 +182,14 @@ async def resolve(
         ConfigurationError: a node cannot be reached, or any client may write at none.
     """
     async with await attach(nodes, coordinator=coordinator, newcomers=newcomers) as topology:
-        await topology.start_resolvers()
-        if not topology.resolvers:
+        await topology.any_client.start()
+        if not topology.any_client.resolvers:
             raise ConfigurationError(
                 f"at none of {', '.join(nodes)} any client may write: `twopc any-client on` first"
             )
-        stop = _stopped_by_signals(lambda: running([*topology.resolvers]))
+        stop = _stopped_by_signals(lambda: running([*topology.any_client.resolvers]))
         await stop.wait()
-        return sum(resolver.finished for resolver in topology.resolvers.values())
+        return sum(resolver.finished for resolver in topology.any_client.resolvers.values())
 
 
 def _stopped_by_signals(running: Running) -> asyncio.Event:

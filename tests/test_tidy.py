@@ -56,7 +56,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
             "publisher/log_reader/sources.py": "likewise",
             "sim/faults/serving.py": "a fault that delays takes its time",
             "sim/topology/beside.py": "other processes tell nobody how far they are",
-            "sim/topology/distribution.py": "how far an agent of another process is: it tells nobody",
+            "sim/topology/agents.py": "how far an agent of another process is: it tells nobody",
         },
     ),
     "random.random": ("chance comes from one random.Random derived from the seed", {}),

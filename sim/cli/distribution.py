@@ -36,7 +36,7 @@ def status(
 ) -> None:
     """Say how far the log reader and every agent are, and what is wrong with them."""
     found: DistributionStatus = with_topology(
-        nodes, coordinator, lambda t: t.distribution_status(), folder=folder
+        nodes, coordinator, lambda t: t.inspect.status(), folder=folder
     )
     if as_json:
         print(json.dumps(_plain(found), default=str))
@@ -119,7 +119,7 @@ def browse(
     """Print the stored commands readably, the bitmask decoded (sp_browsereplcmds)."""
 
     async def look(topology: Any) -> list[BrowsedCommand]:
-        found: list[BrowsedCommand] = await topology.browse(
+        found: list[BrowsedCommand] = await topology.inspect.browse(
             seqno_start=start,
             seqno_end=end,
             article=int(article) if article and article.isdecimal() else article,
@@ -150,7 +150,7 @@ def sync(
 
     async def work(topology: Topology) -> Any:
         done = await topology.sync(*(subscribers or ()))
-        return done, [] if subscribers else await topology.left_out()
+        return done, [] if subscribers else await topology.registration.left_out()
 
     done, left_out = with_topology(nodes, coordinator, work, folder=folder)
     for name, each in done.items():
@@ -179,7 +179,7 @@ def validate(
         found = await topology.validate(
             *(subscribers or ()), tables=table or (), repair=repair, drive=drive
         )
-        return found, [] if subscribers else await topology.left_out()
+        return found, [] if subscribers else await topology.registration.left_out()
 
     verdicts, left_out = with_topology(nodes, coordinator, work, folder=folder)
     tell_left_out(left_out)

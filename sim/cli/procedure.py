@@ -134,7 +134,7 @@ def alter(
     schema, name, signature = _name(routine)
 
     async def work(topology: Topology) -> ProcArticle:
-        return await topology.alter_procedure(
+        return await topology.procedures.alter(
             name, schema=schema, signature=signature, replicate_ddl=replicate_ddl
         )
 
@@ -146,7 +146,7 @@ def show(nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folde
     """Say which routines are published, and how their calls travel (sp_helparticle)."""
 
     async def work(topology: Topology) -> list[ProcArticle]:
-        return list(await topology.published_procedures())
+        return list(await topology.procedures.published())
 
     found = with_topology(nodes, coordinator, work, folder=folder, blank=True)
     for each in found:

@@ -82,7 +82,7 @@ def uninstall(
     left among them: what our roles may do there goes too.
     """
     named = parse_nodes(nodes)
-    with_topology(nodes, coordinator, lambda t: t.dissolve(), blank=True)
+    with_topology(nodes, coordinator, lambda t: t.leaving.dissolve(), blank=True)
     print(f"nothing of ours is left in {', '.join(named)}")
 
 
@@ -114,7 +114,7 @@ def publish(
             row_filter=row_filter,
             propagate=_said(ins, upd, delete, large),
         )
-        return list(await topology.update_modes())
+        return list(await topology.registration.update_modes())
 
     there = with_topology(nodes, coordinator, work, folder=folder, blank=True)
     next_one = "refresh" if there else "subscribe SUBSCRIBER"
@@ -147,8 +147,8 @@ def show(
 
     async def work(topology: Topology) -> list[tuple[DistributedArticle, list[str]]]:
         return [
-            (each, await topology.subscribers_of([each.article_id]))
-            for each in await topology.published_articles(of=only)
+            (each, await topology.registration.subscribers_of([each.article_id]))
+            for each in await topology.articles.published(of=only)
         ]
 
     found = with_topology(nodes, coordinator, work, folder=folder, blank=True)
@@ -191,7 +191,7 @@ def change(
     texts = texts_of(scripts)
 
     async def work(topology: Topology) -> Any:
-        return await topology.change_article(name, wanted, schema=schema, scripts=texts)
+        return await topology.articles.change(name, wanted, schema=schema, scripts=texts)
 
     now = with_topology(nodes, coordinator, work, folder=folder, blank=True)
     print(f"{schema}.{name}: travels {_told(now.as_json())}")
@@ -222,7 +222,7 @@ def script(
         with_topology(
             nodes,
             coordinator,
-            lambda t: t.script_procedure(procedure, only[1], schema=only[0]),
+            lambda t: t.articles.script_procedure(procedure, only[1], schema=only[0]),
             folder=folder,
             blank=True,
         )

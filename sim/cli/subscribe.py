@@ -124,7 +124,7 @@ def refresh(
 
     async def work(topology: Topology) -> tuple[dict[str, list[str]], list[str]]:
         done = await topology.refresh_subscriptions(*names)
-        return done, [] if names else await topology.left_out()
+        return done, [] if names else await topology.registration.left_out()
 
     done, left_out = with_topology(nodes, coordinator, work, folder=folder, blank=True)
     for name, got in done.items():

@@ -100,7 +100,7 @@ class Performer(Deeds):
         await self._ways.open()
         if any(_is_of_agents(plan) for plan in self._plans.values()):
             await self._topology.stop_agents()  # those of this process
-            self._topology.make_driven = partial(RemoteAgent, living=self._living_agent)
+            self._topology.agents.make_driven = partial(RemoteAgent, living=self._living_agent)
         for number, plan in enumerate(self._plans.values()):
             if plan.place.name in GATED:
                 gate = Gate(self._topology, number, plan.place.name, plan.deed.how)
@@ -125,7 +125,7 @@ class Performer(Deeds):
             distribution=self._ways.distribution(),
             publisher=self._ways.address(topology.publisher),
             subscribers={name: self._ways.address(name) for name in topology.subscribers},
-            lock_timeout_ms=topology.lock_timeout_ms,
+            lock_timeout_ms=topology.wiring.lock_timeout_ms,
             shipping=topology.shipping,
             commit=topology.commit,
             in_doubt_after_s=self._step_ms / 2000,
@@ -145,7 +145,7 @@ class Performer(Deeds):
         for plan in self._plans.values():
             if plan.deed.verb in ("black", "one") and plan.heal.when == "never":
                 return (
-                    self._topology.lock_timeout_ms / 1000 + 1
+                    self._topology.wiring.lock_timeout_ms / 1000 + 1
                 )  # longer than anybody waits for a lock
         return _NEVER_S
 
@@ -164,7 +164,7 @@ class Performer(Deeds):
             publisher=topology.publisher,
             distribution_dsn=topology.node(topology.distribution).agent_dsn,
             subscriber_dsn=topology.node(subscriber).agent_dsn,
-            profile=topology.profiles.get(subscriber),
+            profile=topology.agents.profiles.get(subscriber),
             armed=tuple(
                 (name, plan.place)
                 for name, plan in self._waiting.items()
@@ -385,7 +385,7 @@ class Performer(Deeds):
             for agent in self.agents.values():
                 agent.go_on()
             await self._topology.stop_agents()
-        self._topology.make_driven = self._topology.make_agent
+        self._topology.agents.make_driven = self._topology.agents.make_agent
         for process in (*self.agents.values(), self.coordinator):
             if process is not None:
                 await process.end()

@@ -1,6 +1,6 @@
 """Who subscribes in a model: what a Subscriber consists of, and how one joins or leaves while others work.
 
-The meaning of `twopc.sim.topology.replication`: `subscribe`, `unsubscribe` and `reinitialise`. Tables that a Subscriber
+The meaning of `twopc.sim.topology.subscriptions`: `subscribe`, `unsubscribe` and `reinitialise`. Tables that a Subscriber
 has got stay when it leaves, with their rows; what is ours on them goes.
 """
 

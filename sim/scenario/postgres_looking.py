@@ -28,7 +28,7 @@ class Looking:
 
     def subscribes(self, node: str) -> bool:
         """As this topology knows it."""
-        return node == self._topology.publisher or node in self._topology.subscribed
+        return node == self._topology.publisher or node in self._topology.installer.subscribed
 
     async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """A table's rows by key."""

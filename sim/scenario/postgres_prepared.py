@@ -87,7 +87,7 @@ class Preparing:
         async with AsyncExitStack() as stack:  # each, whatever becomes of the others
             for one in (*self._idle, *self._done):
                 if leave:
-                    one.topology.leave()
+                    one.topology.wiring.leave()
                 stack.push_async_callback(one.end.aclose)
             self._idle, self._done = [], []
 

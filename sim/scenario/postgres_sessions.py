@@ -64,7 +64,7 @@ class Session:
         """Node and process of the agents at work for this session."""
         found = []
         for name in self.synced:
-            found += await self._topology.agent_processes(name)
+            found += await self._topology.agents.processes(name)
         return found
 
     async def sync(self, subscribers: Sequence[str]) -> None:
@@ -171,7 +171,7 @@ class PublisherSession(Session):
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
         if self._connection is None or self._connection.closed:
-            timeout_ms = self._topology.lock_timeout_ms
+            timeout_ms = self._topology.wiring.lock_timeout_ms
             try:
                 self._connection = await psycopg.AsyncConnection.connect(
                     self.dsn, autocommit=True, options=f"-c lock_timeout={timeout_ms}"

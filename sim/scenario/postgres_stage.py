@@ -325,7 +325,7 @@ class PostgresStage(Looking):
                 suppressed=each.suppressed,
                 skipped=each.skipped,
             )
-            for each in await self._topology.take_deliveries()
+            for each in await self._topology.inspect.take_deliveries()
         ]
 
     async def waits(self) -> Waits:

@@ -256,9 +256,9 @@ class Bed:
             self.surroundings.faults.note(self.recorder.write)
 
     async def _note_deliveries(self) -> None:
-        if not await self.topology.distributes_already():
+        if not await self.topology.registration.has_subscriptions():
             return
-        for each in await self.topology.take_deliveries():
+        for each in await self.topology.inspect.take_deliveries():
             self.recorder.write(
                 "suppress" if each.suppressed else "skip" if each.skipped else "deliver",
                 node=each.subscriber,
@@ -332,7 +332,7 @@ class Bed:
         began = loop.time()
         ours = f"{PREFIX}:{self.topology.name}"
         # a resolver's are called after the Subscriber as well
-        resolved = tuple(f"{ours}.{name}:" for name in self.topology.resolvers)
+        resolved = tuple(f"{ours}.{name}:" for name in self.topology.any_client.resolvers)
         while True:
             left = await self._prepared()
             passed = loop.time() - began

@@ -282,7 +282,7 @@ class LiveSession:
                 topology.node(self.node).app_dsn,
                 autocommit=True,
                 application_name=f"twopc/{self.name} {topology.name}"[:63],
-                options=f"-c lock_timeout={topology.lock_timeout_ms}",
+                options=f"-c lock_timeout={topology.wiring.lock_timeout_ms}",
             )
         return self._connection
 

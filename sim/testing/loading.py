@@ -63,7 +63,7 @@ async def publish_all(topology: Topology, publish: Sequence[str] | None) -> None
     if not wanted:
         return
     for subscriber in topology.subscribers:
-        if subscriber not in topology.subscribed:
+        if subscriber not in topology.installer.subscribed:
             await topology.subscribe(subscriber)
         else:
             await topology.refresh_subscriptions(subscriber)

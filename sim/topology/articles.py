@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 from twopc import names
 from twopc.articles import Article
@@ -16,17 +15,25 @@ from twopc.errors import ArticleError
 from twopc.propagation import Propagation
 from twopc.publisher import publication
 from twopc.sim.topology import initial, warned
-from twopc.sim.topology.leaving import Leaving
+from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.nodes import grant_tables
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 from twopc.sql.fragments import qualified
 from twopc.subscriber.propagation import Place, script_procedure
 
 
-class Articles(Leaving):
-    """A topology that publishes."""
+class Articles:
+    """Publishes tables, and changes how they travel."""
 
-    def __init__(self, **wiring: Any) -> None:
-        super().__init__(**wiring)
+    def __init__(
+        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+    ) -> None:
+        self._wiring = wiring
+        self._registration = registration
+        self._agents = agents
+        self._installer = installer
         self._published: list[tuple[str, str]] = []
 
     async def publish(
@@ -49,7 +56,7 @@ class Articles(Leaving):
                 out.
             propagation: the same as a value.
         """
-        connection = await self.admin(self.publisher)
+        connection = await self._wiring.admin(self._wiring.publisher)
         article = await publication.publish(
             connection,
             schema,
@@ -58,23 +65,20 @@ class Articles(Leaving):
             row_filter=row_filter,
             propagation=propagation or _propagation(propagate or {}),
         )
-        await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
+        await grant_tables(
+            connection, schema, table, self._wiring.node(self._wiring.publisher).app_role
+        )
         self._published.append((schema, table))
         await warned.tell(connection)
-        if await self.distributes_already():
-            await self.register()
+        if await self._registration.has_subscriptions():
+            await self._registration.register()
         return article
 
     async def take_away(self) -> None:
-        """As `Wiring.take_away`: subscriptions, then articles, then what they stand on."""
-        for name in [n for n in self.subscribed if not self.node(n).embedded]:
-            await self.unsubscribe(name)
-        if self.nodes and not self.node(self.publisher).embedded:
+        """Take back what was published in databases that were there before, where nobody subscribes any more."""
+        if self._wiring.nodes and not self._wiring.node(self._wiring.publisher).embedded:
             for schema, table in [*self._published]:
                 await self.unpublish(table, schema=schema)
-            if self.publisher in self._brought:
-                await publication.uninstall(await self.admin(self.publisher))
-        await super().take_away()
 
     async def unpublish(self, table: str, *, schema: str = "public") -> None:
         """Take an article back; see `twopc.publisher.publication.unpublish`.
@@ -82,17 +86,15 @@ class Articles(Leaving):
         Raises:
             ArticleError: it is not published, or somebody subscribes (14046).
         """
-        publisher = await self.admin(self.publisher)
+        publisher = await self._wiring.admin(self._wiring.publisher)
         numbers = await publication.numbers(publisher, schema, table)
-        subscribers = await self.subscribers_of(numbers)
+        subscribers = await self._registration.subscribers_of(numbers)
         await publication.unpublish(publisher, schema, table, subscribers=subscribers)
-        await self.forget_articles(numbers)
+        await self._registration.forget_articles(numbers)
         if (schema, table) in self._published:
             self._published.remove((schema, table))
 
-    async def published_articles(
-        self, *, of: tuple[str, str] | None = None
-    ) -> Sequence[DistributedArticle]:
+    async def published(self, *, of: tuple[str, str] | None = None) -> Sequence[DistributedArticle]:
         """What is published, parts after their base.
 
         Args:
@@ -101,9 +103,11 @@ class Articles(Leaving):
         Raises:
             ArticleError: it is not published, or no longer fits its table.
         """
-        return await publication.distributed_articles(await self.admin(self.publisher), of=of)
+        return await publication.distributed_articles(
+            await self._wiring.admin(self._wiring.publisher), of=of
+        )
 
-    async def change_article(
+    async def change(
         self,
         table: str,
         propagate: Mapping[str, str | Sequence[str]],
@@ -127,33 +131,38 @@ class Articles(Leaving):
             DeliveryError: what was changed before cannot be delivered; likewise.
             LockTimeoutError: a transaction that writes the table does not end; likewise.
         """
-        here = await self.admin(self.publisher)
+        here = await self._wiring.admin(self._wiring.publisher)
         numbers = await publication.numbers(here, schema, table)
         changed = await publication.distributed_articles(here, of=(schema, table))
         propagation = _propagation(propagate, changed[0].propagation)
-        subscribers = await self.subscribers_of(numbers)
-        self.require(subscribers, f"table {schema}.{table} changes")
+        subscribers = await self._registration.subscribers_of(numbers)
+        self._registration.require(subscribers, f"table {schema}.{table} changes")
         if subscribers:
-            await self.sync(*subscribers)
+            await self._agents.sync(*subscribers)
         async with AsyncExitStack() as together:
             # released last, when everybody knows of it
             publisher = await together.enter_async_context(
-                await self.node(self.publisher).connect()
+                await self._wiring.node(self._wiring.publisher).connect()
             )
             await together.enter_async_context(publisher.transaction())
-            await initial.lock_out(publisher, [changed[0].article], self.lock_timeout_ms)
+            await initial.lock_out(publisher, [changed[0].article], self._wiring.lock_timeout_ms)
             if subscribers:
-                await self.sync(*subscribers)
+                await self._agents.sync(*subscribers)
             await publication.change(publisher, schema, table, propagation)
             changed = await publication.distributed_articles(publisher, of=(schema, table))
-            if await self.knows_publisher():
-                distribution = await self.admin(self.distribution)
+            if await self._registration.knows_publisher():
+                distribution = await self._wiring.admin(self._wiring.distribution)
                 await together.enter_async_context(distribution.transaction())
-                await self.put_articles(changed)
+                await self._registration.put_articles(changed)
             for subscriber in subscribers:
-                mine = {each.article_id for each in await self.subscribed_articles(subscriber)}
-                await together.enter_async_context((await self.admin(subscriber)).transaction())
-                await self.create_procedures(
+                mine = {
+                    each.article_id
+                    for each in await self._registration.subscribed_articles(subscriber)
+                }
+                await together.enter_async_context(
+                    (await self._wiring.admin(subscriber)).transaction()
+                )
+                await self._installer.create_procedures(
                     subscriber,
                     [each for each in changed if each.article_id in mine],
                     {changed[0].article.name: scripts},
@@ -170,10 +179,10 @@ class Articles(Leaving):
         Raises:
             ArticleError: the table is not published.
         """
-        [found, *_] = await self.published_articles(of=(schema, table))
-        there = self.node(self.publisher)
-        [(owner,)] = await self.execute(
-            self.publisher,
+        [found, *_] = await self.published(of=(schema, table))
+        there = self._wiring.node(self._wiring.publisher)
+        [(owner,)] = await self._wiring.execute(
+            self._wiring.publisher,
             "select relowner::regrole::text from pg_class where oid = %s::regclass",
             (qualified(schema, table).as_string(None),),
         )

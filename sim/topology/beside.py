@@ -12,6 +12,7 @@ from twopc.lsn import lsn_value
 from twopc.publisher import slot
 from twopc.publisher.posting import post_message, stored_message
 from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 
 #: The last transaction that is stored.
 _READ_TO = """
@@ -52,37 +53,36 @@ class _Still:
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-class Beside(Registration):
-    """A topology that knows what runs beside it."""
+class OtherProcesses:
+    """The log reader and the agents that run beside this process."""
 
-    async def position(self, subscriber: str) -> str:
-        """Up to where everything is at a Subscriber, a pg_lsn; ``0/0`` if nothing was ever delivered."""
-        rows = await self.execute(
-            subscriber,
-            "select transaction_timestamp::text from msrepl.msreplication_subscriptions "
-            "where publisher = %s and stream = 0",
-            (self.publisher,),
-        )
-        return str(rows[0][0]) if rows else "0/0"
+    def __init__(self, wiring: Wiring, registration: Registration) -> None:
+        self._wiring = wiring
+        self._registration = registration
 
-    async def others_read(self) -> bool:
+    async def have_read(self) -> bool:
         """Whether another process's log reader has stored what is committed by now."""
-        here, distribution = await self.admin(self.publisher), await self.admin(self.distribution)
-        name, token, still = await self.slot(), None, _Still("the log reader")
+        here, distribution = (
+            await self._wiring.admin(self._wiring.publisher),
+            await self._wiring.admin(self._wiring.distribution),
+        )
+        name, token, still = await self._registration.slot(), None, _Still("the log reader")
         while (state := await slot.look(here, name)) is not None and state.active:
             token = token or await post_message(here, "tracer_token", {})
-            if await stored_message(distribution, self.publisher, token) is not None:
+            if await stored_message(distribution, self._wiring.publisher, token) is not None:
                 return True
             await still.look(state.confirmed_flush)
         return False
 
-    async def others_deliver(self, subscriber: str) -> bool:
+    async def have_delivered(self, subscriber: str) -> bool:
         """Whether another process's agent has delivered what is stored by now."""
         seqno, still = "", _Still(f"the agent of {subscriber!r}")
         while await self._is_attended(subscriber):
-            rows = await self.execute(self.distribution, _READ_TO, (self.publisher,))
+            rows = await self._wiring.execute(
+                self._wiring.distribution, _READ_TO, (self._wiring.publisher,)
+            )
             seqno = seqno or str(rows[0][0])
-            position = await self.position(subscriber)
+            position = await self._registration.position(subscriber)
             if lsn_value(position) >= lsn_value(seqno):
                 return True
             await still.look(position)
@@ -90,5 +90,5 @@ class Beside(Registration):
 
     async def _is_attended(self, subscriber: str) -> bool:
         """An agent has a session at a Subscriber."""
-        name = f"msrepl agent for {self.publisher}"
-        return bool((await self.execute(subscriber, _ATTENDED, (name,)))[0][0])
+        name = f"msrepl agent for {self._wiring.publisher}"
+        return bool((await self._wiring.execute(subscriber, _ATTENDED, (name,)))[0][0])

@@ -73,9 +73,14 @@ async def _called(function: Any, arguments: Any, keywords: Any) -> Any:
 
 
 def _wrapped(value: Any, portal: BlockingPortal) -> Any:
-    kind = type(value)
-    asynchronous = hasattr(kind, "__aenter__") or hasattr(kind, "__anext__")
-    return Blocking(value, portal) if asynchronous else value
+    return Blocking(value, portal) if _is_asynchronous(type(value)) else value
+
+
+def _is_asynchronous(kind: type[Any]) -> bool:
+    """Its objects have something to wait for: as a context manager, as an iterator, or by a method."""
+    if hasattr(kind, "__aenter__") or hasattr(kind, "__anext__"):
+        return True
+    return any(inspect.iscoroutinefunction(each) for each in vars(kind).values())
 
 
 @contextmanager

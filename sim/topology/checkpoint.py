@@ -160,7 +160,7 @@ async def checkpoint(topology: Topology) -> Checkpoint:
                 f"database {node.database!r} of {node.name!r} was not made by this topology: only what it "
                 "has made itself can be rewound"
             )
-    if await topology.distributes_already():
+    if await topology.registration.has_subscriptions():
         await topology.sync()
     found = await together(*(_keep(topology, node) for node in topology.nodes))
     return Checkpoint(
@@ -268,9 +268,9 @@ async def rewind(topology: Topology, to: Checkpoint) -> None:
         raise ConfigurationError(
             f"the checkpoint is of topology {to.topology!r}, not of {topology.name!r}"
         )
-    if topology.agents_run:
+    if topology.agents.are_running:
         raise ConfigurationError("agents run by themselves: `stop_agents` first")
-    distributes = await topology.distributes_already()
+    distributes = await topology.registration.has_subscriptions()
     found = await together(*(_look(topology, node, to.settled[node]) for node in topology.nodes))
     changed = [
         node
@@ -345,7 +345,7 @@ async def _pass_over(topology: Topology) -> None:
     """Let no agent see what was put back, and make sure."""
     rows = await topology.execute(topology.publisher, "select pg_current_wal_insert_lsn()::text")
     # a commit that begins here is not ours
-    topology.leave_untold(await topology.pass_over(lsn_value(rows[0][0]) - 1))
+    topology.inspect.leave_untold(await topology.agents.pass_over(lsn_value(rows[0][0]) - 1))
     told = await topology.sync()
     late = [name for name, delivered in told.items() if delivered.transactions]
     if late:

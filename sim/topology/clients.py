@@ -7,30 +7,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from twopc.drivers.participant import ParticipantAddress
 from twopc.drivers.resolver_servers import Resolved, ServerResolver
 from twopc.errors import ConfigurationError, InDoubtError
 from twopc.names import role
 from twopc.protocol import VARIANTS
-from twopc.sim.topology.inspection import Inspection
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 from twopc.subscriber import any_client
 from twopc.subscriber.any_client import AnyClient
 
 _LAST_AGENT = next(name for name, variant in VARIANTS.items() if variant.last_agent)
 
 
-class Clients(Inspection):
-    """Any client at a Subscriber; see `Topology`."""
+class AnyClients:
+    """Lets clients without a coordinator write, and runs the resolvers that finish what they decide."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, wiring: Wiring, registration: Registration) -> None:
+        self._wiring = wiring
+        self._registration = registration
         self._starting = asyncio.Lock()
         self.resolvers: dict[str, ServerResolver] = {}
         """Those that run, by Subscriber."""
 
-    async def allow_any_client(self, *subscribers: str, resolve: bool = True) -> None:
+    async def allow(self, *subscribers: str, resolve: bool = True) -> None:
         """Let clients that know nothing of us change subscribed tables, from now on; and run their resolver.
 
         Their own COMMIT prepares the Publisher's branch and decides; a change that the Publisher refuses
@@ -45,14 +46,14 @@ class Clients(Inspection):
             SubscriptionError: it does not subscribe.
         """
         for name in subscribers or await self._updating():
-            here = await self.admin(self._subscriber(name))
+            here = await self._wiring.admin(self._subscriber(name))
             await any_client.check_subscribed(here)
             known = await any_client.found(here)
             if known is None:
-                coordinator = f"{self.name}.{name}"
+                coordinator = f"{self._wiring.name}.{name}"
                 # without a session that writes for it: there is no process that could decide
-                rows = await self.execute(
-                    self.distribution,
+                rows = await self._wiring.execute(
+                    self._wiring.distribution,
                     "insert into msrepl.coordinator_epoch (coordinator, variant) values (%s, %s) returning epoch",
                     (coordinator, _LAST_AGENT),
                 )
@@ -61,7 +62,7 @@ class Clients(Inspection):
             if resolve:
                 await self._start_resolver(name, known)
 
-    async def forbid_any_client(self, *subscribers: str) -> None:
+    async def forbid(self, *subscribers: str) -> None:
         """Let only global transactions change subscribed tables again; what is under way is finished.
 
         Raises:
@@ -70,7 +71,7 @@ class Clients(Inspection):
         """
         names = subscribers or await self._updating()
         for name in names:
-            known = await any_client.forbid(await self.admin(self._subscriber(name)))
+            known = await any_client.forbid(await self._wiring.admin(self._subscriber(name)))
             if known is not None:
                 await self._start_resolver(name, known)  # to finish what is decided
         await self.resolve(asyncio.get_running_loop().time() + 10)
@@ -79,23 +80,25 @@ class Clients(Inspection):
             if resolver is not None:
                 await resolver.close()
 
-    async def start_resolvers(self) -> None:
+    async def start(self) -> None:
         """Run the resolver of every Subscriber where any client may write. Harmless if it runs."""
-        for name, known in (await self.any_client_subscribers()).items():
+        for name, known in (await self.subscribers()).items():
             await self._start_resolver(name, known)
 
-    async def any_client_subscribers(self) -> dict[str, AnyClient]:
+    async def subscribers(self) -> dict[str, AnyClient]:
         """The Subscribers where any client may write, and in whose name."""
         names = {}
-        for name in self.subscribers:
-            here = await self.admin(name)
-            there = await self.execute(name, "select to_regclass('msrepl.any_client') is not null")
+        for name in self._wiring.subscribers:
+            here = await self._wiring.admin(name)
+            there = await self._wiring.execute(
+                name, "select to_regclass('msrepl.any_client') is not null"
+            )
             known = await any_client.found(here) if there[0][0] else None
             if known is not None:
                 names[name] = known
         return names
 
-    async def stop_resolvers(self) -> None:
+    async def stop(self) -> None:
         """Stop them; what clients decide meanwhile waits at the Publisher, prepared."""
         resolvers, self.resolvers = self.resolvers, {}
         for resolver in resolvers.values():
@@ -113,29 +116,22 @@ class Clients(Inspection):
         while (left := await self._undecided()) and self.resolvers:
             if asyncio.get_running_loop().time() > until:
                 raise InDoubtError(
-                    f"{left[0]} is still prepared at {self.publisher}: its client has not ended, or its "
+                    f"{left[0]} is still prepared at {self._wiring.publisher}: its client has not ended, or its "
                     "Subscriber does not answer",
                     gid=left[0],
-                    node=self.publisher,
+                    node=self._wiring.publisher,
                 )
             for resolver in self.resolvers.values():
                 await resolver.settle()
 
-    async def close(self) -> None:
-        """End everything that was started; harmless twice."""
-        try:
-            await self.stop_resolvers()
-        finally:
-            await super().close()
-
     async def _undecided(self) -> Sequence[str]:
-        names = [f"{self.name}.{name}" for name in self.resolvers]
+        names = [f"{self._wiring.name}.{name}" for name in self.resolvers]
         if not names:
             return ()
-        database = self.node(self.publisher).database
+        database = self._wiring.node(self._wiring.publisher).database
         links = [role("link", database, name) for name in self.resolvers]
-        rows = await self.execute(
-            self.publisher,
+        rows = await self._wiring.execute(
+            self._wiring.publisher,
             "select gid from pg_prepared_xacts where database = current_database() "
             "and split_part(gid, ':', 2) = any (%s) and owner = any (%s) order by prepared",
             (names, links),
@@ -148,13 +144,15 @@ class Clients(Inspection):
                 self.resolvers[name] = await self._resolver(name, known)
 
     async def _resolver(self, name: str, known: AnyClient) -> ServerResolver:
-        publisher = self.node(self.publisher)
+        publisher = self._wiring.node(self._wiring.publisher)
         resolver = ServerResolver(
             Resolved(
                 coordinator=known.coordinator,
                 publisher=ParticipantAddress(name=publisher.name, dsn=publisher.coordinator_dsn),
-                subscriber=ParticipantAddress(name=name, dsn=self.node(name).coordinator_dsn),
-                distribution=self.node(self.distribution).coordinator_dsn,
+                subscriber=ParticipantAddress(
+                    name=name, dsn=self._wiring.node(name).coordinator_dsn
+                ),
+                distribution=self._wiring.node(self._wiring.distribution).coordinator_dsn,
                 link_role=role("link", publisher.database, name),
                 channel=any_client.CHANNEL,
             )
@@ -166,22 +164,22 @@ class Clients(Inspection):
             raise
         return resolver
 
-    async def immediate_subscribers(self) -> list[str]:
+    async def updating(self) -> list[str]:
         """Those that change their copies too, the Publisher with them."""
-        return sorted(await self._linked() & {*self.nodes})
+        return sorted(await self._registration.linked() & {*self._wiring.nodes})
 
     async def _updating(self) -> Sequence[str]:
-        self.require(await self._linked(), "who may write is said")
-        found = await self.immediate_subscribers()
+        self._registration.require(await self._registration.linked(), "who may write is said")
+        found = await self.updating()
         if not found:
             raise ConfigurationError(
-                f"no Subscriber of {self.publisher!r} has a subscription with immediate updating: `twopc subscribe` one first"
+                f"no Subscriber of {self._wiring.publisher!r} has a subscription with immediate updating: `twopc subscribe` one first"
             )
         return found
 
     def _subscriber(self, name: str) -> str:
-        if name not in self.subscribers:
+        if name not in self._wiring.subscribers:
             raise ConfigurationError(
-                f"no Subscriber {name!r}; there are {', '.join(self.subscribers)}"
+                f"no Subscriber {name!r}; there are {', '.join(self._wiring.subscribers)}"
             )
         return name

@@ -25,9 +25,12 @@ from twopc.publisher.posting import Posted
 from twopc.publisher.slot import SlotState
 from twopc.sim import validation
 from twopc.sim.topology import deliveries
+from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.convergence import differences
 from twopc.sim.topology.deliveries import Delivery
-from twopc.sim.topology.procedures import Procedures
+from twopc.sim.topology.installer import Installer
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 from twopc.validation import Verdict
 
 
@@ -46,11 +49,16 @@ class DistributionStatus:
     """How the Subscribers are updated: ``sync tran`` or ``read only``."""
 
 
-class Inspection(Procedures):
-    """A topology that can be looked at."""
+class Inspection:
+    """Looks at a topology."""
 
-    def __init__(self, **wiring: Any) -> None:
-        super().__init__(**wiring)
+    def __init__(
+        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+    ) -> None:
+        self._wiring = wiring
+        self._registration = registration
+        self._agents = agents
+        self._installer = installer
         self._told: dict[str, str] = {}
         """Up to where deliveries were told, by Subscriber."""
 
@@ -66,17 +74,17 @@ class Inspection(Procedures):
         Raises:
             AssertionError: names the keys that differ, and how.
         """
-        publisher = await self.admin(self.publisher)
-        modes = await self.update_modes()
+        publisher = await self._wiring.admin(self._wiring.publisher)
+        modes = await self._registration.update_modes()
         found: list[str] = []
-        for subscriber in self.subscribed or self.subscribers:
+        for subscriber in self._installer.subscribed or self._wiring.subscribers:
             for article in await self._articles_at(subscriber):
                 if not tables or article.name in tables:
                     found += await differences(
                         publisher,
-                        await self.admin(subscriber),
+                        await self._wiring.admin(subscriber),
                         article,
-                        publisher_name=self.publisher,
+                        publisher_name=self._wiring.publisher,
                         subscriber_name=subscriber,
                         versions=modes.get(subscriber) != "read only",
                     )
@@ -85,24 +93,26 @@ class Inspection(Procedures):
 
     async def _articles_at(self, subscriber: str) -> list[Article]:
         """What a Subscriber should hold, with the columns that its table has."""
-        if not self.distribute:
-            return list(await publication.articles(await self.admin(self.publisher)))
-        return [each.article for each in await self.chosen_articles(subscriber)]
+        if not self._wiring.distribute:
+            return list(
+                await publication.articles(await self._wiring.admin(self._wiring.publisher))
+            )
+        return [each.article for each in await self._registration.chosen_articles(subscriber)]
 
     async def take_deliveries(self) -> list[Delivery]:
         """What the agents have met since this was asked last: delivered, passed over, left out."""
-        number = await self.publisher_number()
+        number = await self._registration.publisher_number()
         found: list[Delivery] = []
-        for subscriber in await self.distribution_subscribers():
+        for subscriber in await self._agents.subscribers():
             after = self._told.get(subscriber, "0/0")
-            upto = self._told[subscriber] = await self.position(subscriber)
+            upto = self._told[subscriber] = await self._registration.position(subscriber)
             found += await deliveries.between(
-                await self.admin(self.distribution),
-                await self.admin(self.publisher),
+                await self._wiring.admin(self._wiring.distribution),
+                await self._wiring.admin(self._wiring.publisher),
                 number,
                 subscriber,
-                await self.subscribed_articles(subscriber),
-                await self.subscribed_routines(subscriber),
+                await self._registration.subscribed_articles(subscriber),
+                await self._registration.subscribed_routines(subscriber),
                 after=after,
                 upto=upto,
             )
@@ -112,42 +122,48 @@ class Inspection(Procedures):
         """Have `take_deliveries` tell of what comes after these positions of Subscribers."""
         self._told.update(positions)
 
-    async def distribution_status(self) -> DistributionStatus:
+    async def status(self) -> DistributionStatus:
         """How far the log reader and the agents are, and how the slot is."""
-        if not await self.can_distribute():
+        if not await self._registration.can_distribute():
             return DistributionStatus(reader=None, slot=None, agents=())
-        distribution = await self.admin(self.distribution)
-        here = await self.admin(self.publisher)
-        mine = [each for each in await readers(distribution) if each.publisher == self.publisher]
+        distribution = await self._wiring.admin(self._wiring.distribution)
+        here = await self._wiring.admin(self._wiring.publisher)
+        mine = [
+            each for each in await readers(distribution) if each.publisher == self._wiring.publisher
+        ]
         registered = mine[0].slot if mine else None
         return DistributionStatus(
             reader=mine[0] if mine else None,
             slot=None if registered is None else await slot.look(here, registered),
             strays=tuple(await slot.strays(here, registered)),
             agents=tuple(
-                each for each in await agents(distribution) if each.publisher == self.publisher
+                each
+                for each in await agents(distribution)
+                if each.publisher == self._wiring.publisher
             ),
-            update_modes=await self.update_modes(),
+            update_modes=await self._registration.update_modes(),
         )
 
     async def browse(self, **choice: Any) -> list[BrowsedCommand]:
         """The stored commands, readable; see `twopc.publisher.distribution.browse`."""
-        return await browse(await self.admin(self.distribution), self.publisher, **choice)
+        return await browse(
+            await self._wiring.admin(self._wiring.distribution), self._wiring.publisher, **choice
+        )
 
     async def clean_up(self, **retention: Any) -> CleanUp:
         """Remove what every Subscriber has got; see `twopc.publisher.distribution.clean_up`."""
-        return await clean_up(await self.admin(self.distribution), **retention)
+        return await clean_up(await self._wiring.admin(self._wiring.distribution), **retention)
 
     async def post_tracer_token(self) -> Posted:
         """Post a token that is timed on its way to every Subscriber; see `twopc.publisher.tracer`."""
-        return await tracer.post_tracer_token(await self.admin(self.publisher))
+        return await tracer.post_tracer_token(await self._wiring.admin(self._wiring.publisher))
 
     async def tracer_history(self, **choice: Any) -> Sequence[tracer.Passage]:
         """Where the tokens are, the latest first; see `twopc.publisher.tracer`."""
         return await tracer.tracer_history(
-            await self.admin(self.publisher),
-            await self.admin(self.distribution),
-            self.publisher,
+            await self._wiring.admin(self._wiring.publisher),
+            await self._wiring.admin(self._wiring.distribution),
+            self._wiring.publisher,
             **choice,
         )
 
@@ -166,17 +182,17 @@ class Inspection(Procedures):
             drive: deliver meanwhile; False: agents run elsewhere.
         """
         found: list[Verdict] = []
-        for subscriber in subscribers or await self.distribution_subscribers():
+        for subscriber in subscribers or await self._agents.subscribers():
 
             async def advance(subscriber: str = subscriber) -> None:
-                await self.sync(subscriber)
+                await self._agents.sync(subscriber)
 
             ends = validation.Ends(
-                publisher=self.publisher,
+                publisher=self._wiring.publisher,
                 subscriber=subscriber,
-                publisher_dsn=self.node(self.publisher).dsn,
-                distribution_dsn=self.node(self.distribution).dsn,
-                subscriber_dsn=self.node(subscriber).dsn,
+                publisher_dsn=self._wiring.node(self._wiring.publisher).dsn,
+                distribution_dsn=self._wiring.node(self._wiring.distribution).dsn,
+                subscriber_dsn=self._wiring.node(subscriber).dsn,
             )
             found += await validation.validate(
                 ends, tables=tables, repair=repair, advance=advance if drive else None

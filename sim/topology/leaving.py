@@ -8,15 +8,26 @@ from __future__ import annotations
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.publisher import publication, slot, subscriptions
 from twopc.sim.topology import initial
+from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.nodes import revoke_tables
-from twopc.sim.topology.scripting import Scripting
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 from twopc.subscriber import proc_execution as routines_here
 from twopc.subscriber import propagation as procedures
 from twopc.subscriber import subscription
 
 
-class Leaving(Scripting):
-    """A topology that takes subscriptions away."""
+class Leaving:
+    """Takes subscriptions away, and at last all of a topology."""
+
+    def __init__(
+        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+    ) -> None:
+        self._wiring = wiring
+        self._registration = registration
+        self._agents = agents
+        self._installer = installer
 
     async def unsubscribe(self, subscriber: str) -> None:
         """Take a subscription away at both ends; the rows stay. Transactions that use them are waited for.
@@ -25,35 +36,41 @@ class Leaving(Scripting):
             LockTimeoutError: one does not end; nothing is changed anywhere.
             SubscriptionError: a branch is prepared there; likewise. Or it does not subscribe.
         """
-        known = {*await self.update_modes(), *await self._linked()}
-        there = await self.execute(
+        known = {*await self._registration.update_modes(), *await self._registration.linked()}
+        there = await self._wiring.execute(
             subscriber, "select to_regclass('msrepl.mssubscription_agents') is not null"
         )
         if subscriber not in known and not there[0][0]:
             raise SubscriptionError(
                 f"{subscriber!r} does not subscribe; Subscribers are {', '.join(sorted(known)) or 'none'}"
             )
-        here, node, ran = await self.admin(subscriber), self.node(subscriber), self.agents_run
-        await self.dismiss_agent(subscriber)
+        here, node, ran = (
+            await self._wiring.admin(subscriber),
+            self._wiring.node(subscriber),
+            self._agents.are_running,
+        )
+        await self._agents.dismiss(subscriber)
         if not there[0][0]:  # it could not be told the last time, or the copy was never finished
             await self._forget_left(subscriber)
             return
         try:
             async with here.transaction():
                 await subscription.refuse_prepared(here)
-                await initial.close_tables(here, self.lock_timeout_ms)
+                await initial.close_tables(here, self._wiring.lock_timeout_ms)
                 await self._until_finished(subscriber)
-                if self.distribute:
+                if self._wiring.distribute:
                     await procedures.drop_all(here)
                     await routines_here.drop_all(here)
                 for schema, table in await subscription.uninstall(here):
                     for role in (
-                        (node.app_role, node.agent_role) if self.distribute else (node.app_role,)
+                        (node.app_role, node.agent_role)
+                        if self._wiring.distribute
+                        else (node.app_role,)
                     ):
                         await revoke_tables(here, schema, table, role)
         except BaseException:
-            if ran and subscriber in self.subscribed:
-                self.attend(subscriber)  # it subscribes as before
+            if ran and subscriber in self._installer.subscribed:
+                self._agents.attend(subscriber)  # it subscribes as before
             raise
         await self._forget_left(subscriber)
 
@@ -66,47 +83,50 @@ class Leaving(Scripting):
             ConfigurationError: another topology uses the distribution database too, or a role of ours has
                 something in a database that is no node here.
         """
-        publisher = await self.admin(self.publisher)
-        left = sorted({*await self._linked(), *await self.update_modes()})
+        publisher = await self._wiring.admin(self._wiring.publisher)
+        left = sorted(
+            {*await self._registration.linked(), *await self._registration.update_modes()}
+        )
         if left:
             raise SubscriptionError(
                 f"{', '.join(left)} still subscribe{'s' if len(left) == 1 else ''}: `twopc unsubscribe {left[0]}` first"
             )
-        for name in self.nodes:
-            await subscription.refuse_prepared(await self.admin(name))
-        others = await self.execute(
-            self.distribution, "select name from msrepl.coordinator where name <> %s", (self.name,)
+        for name in self._wiring.nodes:
+            await subscription.refuse_prepared(await self._wiring.admin(name))
+        others = await self._wiring.execute(
+            self._wiring.distribution,
+            "select name from msrepl.coordinator where name <> %s",
+            (self._wiring.name,),
         )
         if others:
             raise ConfigurationError(
                 f"topology {others[0][0]!r} uses the distribution database too: uninstall it first"
             )
         await publication.refuse_published(publisher)
-        if await self.knows_publisher():
-            await self.forget_publisher()  # a subscription was cut off before, or after, it was one
+        if await self._registration.knows_publisher():
+            await (
+                self._agents.forget_publisher()
+            )  # a subscription was cut off before, or after, it was one
         for stray in await slot.strays(publisher, None):
             await slot.drop(publisher, stray.name)
-        await self.drop_roles()
+        await self._wiring.drop_roles()
         # last and together: without them the nodes are not found again
-        distribution = await self.node(self.distribution).connect()
+        distribution = await self._wiring.node(self._wiring.distribution).connect()
         async with distribution, publisher.transaction(), distribution.transaction():
-            if self.is_apart(self.node(self.distribution)):
+            if self._wiring.is_apart(self._wiring.node(self._wiring.distribution)):
                 await distribution.execute("drop schema if exists msrepl cascade")
             await publication.uninstall(publisher)
 
-    async def _linked(self) -> set[str]:
-        """Who subscribes with immediate updating, as the Publisher knows it."""
-        known = await subscriptions.subscriptions(await self.admin(self.publisher))
-        return {each.subscriber for each in known}
-
     async def _forget_left(self, subscriber: str) -> None:
-        if subscriber in self.subscribed:
-            self.subscribed.remove(subscriber)
-        await self.forget_subscriber(subscriber)
+        if subscriber in self._installer.subscribed:
+            self._installer.subscribed.remove(subscriber)
+        await self._installer.forget_subscriber(subscriber)
 
     async def _until_finished(self, subscriber: str) -> None:
         """Wait until nothing of a Subscriber's is prepared at the Publisher. LockTimeoutError"""
-        publisher = await self.admin(self.publisher)
+        publisher = await self._wiring.admin(self._wiring.publisher)
         for each in await subscriptions.subscriptions(publisher):
             if each.subscriber == subscriber:
-                await initial.until_finished(publisher, each.link_role, self.lock_timeout_ms)
+                await initial.until_finished(
+                    publisher, each.link_role, self._wiring.lock_timeout_ms
+                )

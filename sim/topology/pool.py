@@ -103,7 +103,7 @@ class TopologyPool:
             self._coming.append(self._start(self._renewed(topology)))
             return
         if how == "keep":
-            topology.keep()
+            topology.wiring.keep()
         self._ahead = self._size
         self._drop_later(topology)
         while len(self._drops) > self._size:

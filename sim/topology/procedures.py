@@ -11,14 +11,21 @@ from twopc.proc_execution import ProcArticle, ProcType, beside
 from twopc.publisher import proc_execution
 from twopc.publisher.distribution import routines
 from twopc.sim.topology import warned
-from twopc.sim.topology.regenerating import Regenerating
+from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 from twopc.subscriber import proc_execution as routines_here
 
 
-class Procedures(Regenerating):
-    """A topology that publishes the execution of procedures."""
+class Procedures:
+    """Publishes the execution of routines."""
 
-    async def publish_procedure(
+    def __init__(self, wiring: Wiring, registration: Registration, agents: Agents) -> None:
+        self._wiring = wiring
+        self._registration = registration
+        self._agents = agents
+
+    async def publish(
         self,
         name: str,
         *,
@@ -38,7 +45,7 @@ class Procedures(Regenerating):
         `warnings` of what is returned.
         """
         article = await proc_execution.publish_procedure(
-            await self.admin(self.publisher),
+            await self._wiring.admin(self._wiring.publisher),
             schema,
             name,
             signature=signature,
@@ -50,16 +57,16 @@ class Procedures(Regenerating):
             replicate_ddl=replicate_ddl,
         )
         warned.log(article.identity, article.warnings)
-        if await self.distributes_already():
-            await self.register()
+        if await self._registration.has_subscriptions():
+            await self._registration.register()
         return article
 
-    async def published_procedures(self) -> tuple[ProcArticle, ...]:
+    async def published(self) -> tuple[ProcArticle, ...]:
         """Every routine that is published, with what may differ after a call as things are now."""
-        await warned.tell(await self.admin(self.publisher))
-        return await proc_execution.proc_articles(await self.admin(self.publisher))
+        await warned.tell(await self._wiring.admin(self._wiring.publisher))
+        return await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
 
-    async def alter_procedure(
+    async def alter(
         self,
         name: str,
         *,
@@ -72,16 +79,16 @@ class Procedures(Regenerating):
         Raises:
             ArticleError: it is not published.
         """
-        publisher = await self.admin(self.publisher)
+        publisher = await self._wiring.admin(self._wiring.publisher)
         article = await proc_execution.find(publisher, schema, name, signature)
         article = await proc_execution.alter_procedure(
             publisher, article.article_id, replicate_ddl=replicate_ddl
         )
-        if await self.distributes_already():
-            await self.register()
+        if await self._registration.has_subscriptions():
+            await self._registration.register()
         return article
 
-    async def unpublish_procedure(
+    async def unpublish(
         self, name: str, *, schema: str = "public", signature: str | None = None
     ) -> None:
         """Have a routine be an ordinary one again, and take it from the Subscribers.
@@ -92,19 +99,24 @@ class Procedures(Regenerating):
             ArticleError: it is not published.
             DeliveryError: a Subscriber does not get what is stored; its calls travel as rows from now on.
         """
-        publisher = await self.admin(self.publisher)
+        publisher = await self._wiring.admin(self._wiring.publisher)
         article = await proc_execution.find(publisher, schema, name, signature)
-        if await self.distributes_already():
+        if await self._registration.has_subscriptions():
             await self._take_back(article)
         await proc_execution.unpublish_procedure(publisher, article.article_id)
 
     async def _take_back(self, article: ProcArticle) -> None:
-        number, distribution = await self.publisher_number(), await self.admin(self.distribution)
-        having = await self.subscribers_of([article.article_id, beside(article.article_id)])
-        self.require(having, f"routine {article.identity} is taken away")
+        number, distribution = (
+            await self._registration.publisher_number(),
+            await self._wiring.admin(self._wiring.distribution),
+        )
+        having = await self._registration.subscribers_of(
+            [article.article_id, beside(article.article_id)]
+        )
+        self._registration.require(having, f"routine {article.identity} is taken away")
         called = await routines.called(distribution, number)
         await proc_execution.set_called(
-            await self.admin(self.publisher), called - {article.article_id}
+            await self._wiring.admin(self._wiring.publisher), called - {article.article_id}
         )
         await distribution.execute(
             "update msrepl.msarticles set calls = false "
@@ -112,8 +124,8 @@ class Procedures(Regenerating):
             (number, article.article_id),
         )
         if having:
-            await self.sync(*having)
+            await self._agents.sync(*having)
         for subscriber in having:
-            await routines_here.drop(await self.admin(subscriber), article.article_id)
+            await routines_here.drop(await self._wiring.admin(subscriber), article.article_id)
         await routines.drop_proc_article(distribution, number, article.article_id)
-        await self.switch_calls()
+        await self._registration.switch_calls()

@@ -15,7 +15,10 @@ from twopc.articles import Article
 from twopc.errors import SubscriptionError
 from twopc.publisher import publication, subscriptions
 from twopc.sim.topology import initial
-from twopc.sim.topology.replication import Replication
+from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.installer import Installer
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 from twopc.sim.validation.same_versions import Apart, Rows
 from twopc.subscriber import subscription
 from twopc.subscriber.firing import Obstacle
@@ -29,8 +32,16 @@ _NAMED_MAX = 5
 _LOOKS_MAX = 5
 
 
-class Regenerating(Replication):
-    """A topology whose objects are made again."""
+class Regeneration:
+    """Makes the objects of tables again, and compares rows first."""
+
+    def __init__(
+        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+    ) -> None:
+        self._wiring = wiring
+        self._registration = registration
+        self._agents = agents
+        self._installer = installer
 
     async def regenerate(
         self, table: str, *, schema: str = "public", repair: bool = False
@@ -51,36 +62,41 @@ class Regenerating(Replication):
                 differ: then it stays as it is. Or a user's trigger fires before ours there: then that
                 subscription is inactive.
         """
-        publisher = await self.admin(self.publisher)
+        publisher = await self._wiring.admin(self._wiring.publisher)
         there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
-        known = [name for name in there if name in self.nodes]
-        modes = await self.update_modes()
+        known = [name for name in there if name in self._wiring.nodes]
+        modes = await self._registration.update_modes()
         readers = [
-            name for name, mode in modes.items() if mode == "read only" and name in self.nodes
+            name
+            for name, mode in modes.items()
+            if mode == "read only" and name in self._wiring.nodes
         ]
         altered = await publication.is_stale(publisher, schema, table)
         if altered:
-            self.require(
+            self._registration.require(
                 {*there, *modes}, f"table {schema}.{table} was altered, and its rows are compared"
             )
-        if await self.distributes_already():
-            await self.deliver_before_change([*known, *readers])
+        if await self._registration.has_subscriptions():
+            await self._agents.deliver_before_change([*known, *readers])
         async with publisher.transaction():
             article = await publication.regenerate(publisher, schema, table)
             for subscriber in (*known, *readers):
-                await subscription.check_fit(await self.admin(subscriber), article)
+                await subscription.check_fit(await self._wiring.admin(subscriber), article)
             for subscriber in known if altered else ():
-                here = await self.admin(subscriber)
+                here = await self._wiring.admin(subscriber)
                 async with here.transaction():
-                    await initial.lock_out(here, [article], self.lock_timeout_ms)
+                    await initial.lock_out(here, [article], self._wiring.lock_timeout_ms)
                     await subscription.hold(here, article)
-        if await self.distributes_already():
+        if await self._registration.has_subscriptions():
             # others may be stale still, and wait for their turn
             changed = await publication.distributed_articles(publisher, of=(schema, table))
-            await self.put_articles(changed)
+            await self._registration.put_articles(changed)
             for subscriber in (*known, *readers):
-                mine = {each.article_id for each in await self.subscribed_articles(subscriber)}
-                await self.create_procedures(
+                mine = {
+                    each.article_id
+                    for each in await self._registration.subscribed_articles(subscriber)
+                }
+                await self._installer.create_procedures(
                     subscriber, [each for each in changed if each.article_id in mine]
                 )
         found: list[Obstacle] = []
@@ -95,13 +111,13 @@ class Regenerating(Replication):
     async def _regenerate_at(
         self, subscriber: str, article: Article, *, repair: bool
     ) -> Sequence[Obstacle]:
-        here = await self.admin(subscriber)
+        here = await self._wiring.admin(subscriber)
         mark = await subscription.stale_mark(here, article)
         if mark is not None:
             await self._compare(subscriber, article, repair=repair)
         async with here.transaction():
             await _expect(here, article, mark)
-            return await subscription.regenerate(here, article, self.sites(subscriber))
+            return await subscription.regenerate(here, article, self._installer.sites(subscriber))
 
     async def activate(self, subscriber: str) -> None:
         """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
@@ -110,12 +126,12 @@ class Regenerating(Replication):
             SubscriptionError: something still does, rows of a table that was altered differ, or the
                 subscription is read only.
         """
-        if await self.is_read_only(subscriber):
+        if await self._registration.is_read_only(subscriber):
             raise SubscriptionError(
                 f"the subscription of {subscriber!r} is read only: it has no triggers to activate"
             )
-        articles = await publication.articles(await self.admin(self.publisher))
-        here = await self.admin(subscriber)
+        articles = await publication.articles(await self._wiring.admin(self._wiring.publisher))
+        here = await self._wiring.admin(subscriber)
         marks = [await subscription.stale_mark(here, article) for article in articles]
         for article, mark in zip(articles, marks, strict=True):
             if mark is not None:
@@ -124,7 +140,7 @@ class Regenerating(Replication):
         async with here.transaction():
             for article, mark in zip(articles, marks, strict=True):
                 await _expect(here, article, mark)
-            found = await subscription.activate(here, articles, self.sites(subscriber))
+            found = await subscription.activate(here, articles, self._installer.sites(subscriber))
         # behind the transaction, which has made it inactive
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
@@ -136,7 +152,7 @@ class Regenerating(Replication):
         all was delivered and the versions at both ends are what they were before, nothing is under way.
         """
         where = f"rows of {article.name} at {subscriber!r}"
-        ends = self.node(self.publisher).dsn, self.node(subscriber).dsn
+        ends = self._wiring.node(self._wiring.publisher).dsn, self._wiring.node(subscriber).dsn
         async with Rows.of(*ends, article) as rows:
             seen: frozenset[Apart] = frozenset()
             for _ in range(_LOOKS_MAX):
@@ -145,9 +161,9 @@ class Regenerating(Replication):
                     await rows.repair(apart & seen)
                     differing, apart = await rows.compare()
                 drifted, seen = apart & seen, apart
-                if apart == drifted or not await self.distributes_already():
+                if apart == drifted or not await self._registration.has_subscriptions():
                     break
-                await self.sync(subscriber)
+                await self._agents.sync(subscriber)
             else:
                 raise SubscriptionError(
                     f"{len(apart)} {where} are changed whenever they are compared with the Publisher's, after an "

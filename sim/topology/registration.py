@@ -6,7 +6,7 @@ one. Knows neither the log reader nor the agents.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from twopc import names
 from twopc.distributed import DistributedArticle
@@ -52,11 +52,14 @@ where t.publisher_database_id = %(publisher)s and t.xact_seqno <= %(seqno)s::pg_
 _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher = %s"
 
 
-class Registration(Wiring):
-    """A topology whose Publisher, articles and subscriptions the distribution database knows."""
+class Registration:
+    """A topology's Publisher, articles and subscriptions, and how far each of these is."""
 
     #: How long a first subscription waits for transactions that are open anywhere in the cluster.
     slot_timeout_ms = 30_000
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
 
     async def register(self) -> int:
         """Let the distribution database know the Publisher and its articles, as they are now.
@@ -68,23 +71,23 @@ class Registration(Wiring):
             ServerError: the slot cannot be made (what is in the way is named), or it is gone although
                 somebody subscribes.
         """
-        here = await self.admin(self.publisher)
-        node = self.node(self.publisher)
+        here = await self._wiring.admin(self._wiring.publisher)
+        node = self._wiring.node(self._wiring.publisher)
         await publication.admit_log_reader(here, node.logreader_role)
-        distribution = await self.admin(self.distribution)
+        distribution = await self._wiring.admin(self._wiring.distribution)
         known = await self._registered()
-        taken = known[1] if known else names.slot(self.name, node.database)
+        taken = known[1] if known else names.slot(self._wiring.name, node.database)
         there = await slot.look(here, taken) is not None
         if known is not None and not there and await self._article_ids(known[0]):
             raise ServerError(
-                f"replication slot {taken!r} of {self.publisher!r} is gone, and what was committed "
+                f"replication slot {taken!r} of {self._wiring.publisher!r} is gone, and what was committed "
                 "since is lost to the Subscribers: `twopc unsubscribe` each of them and subscribe it again"
             )
         begins = await slot.create(here, taken, timeout_ms=self.slot_timeout_ms)
         try:
             number = await registry.register_publisher(
                 distribution,
-                self.publisher,
+                self._wiring.publisher,
                 database=node.database,
                 slot=taken,
                 read_to=begins,
@@ -103,7 +106,10 @@ class Registration(Wiring):
 
     async def put_articles(self, articles: Sequence[DistributedArticle]) -> None:
         """Let the distribution database know what has become of some articles."""
-        number, distribution = await self.publisher_number(), await self.admin(self.distribution)
+        number, distribution = (
+            await self.publisher_number(),
+            await self._wiring.admin(self._wiring.distribution),
+        )
         async with distribution.transaction():
             for article in articles:
                 await registry.put_article(distribution, number, article)
@@ -127,8 +133,12 @@ class Registration(Wiring):
     async def _distributed(self) -> tuple[int, str]:
         known = await self._registered() if await self.can_distribute() else None
         if known is None:
-            why = "`twopc subscribe` first" if self.distribute else "the topology was made without"
-            raise ConfigurationError(f"{self.publisher!r} distributes nothing: {why}")
+            why = (
+                "`twopc subscribe` first"
+                if self._wiring.distribute
+                else "the topology was made without"
+            )
+            raise ConfigurationError(f"{self._wiring.publisher!r} distributes nothing: {why}")
         return known
 
     async def knows_publisher(self) -> bool:
@@ -137,27 +147,70 @@ class Registration(Wiring):
 
     async def _registered(self) -> tuple[int, str] | None:
         """Number and slot of the Publisher; None: the distribution database does not know it."""
-        rows = await self.execute(self.distribution, _PUBLISHER, (self.publisher,))
+        rows = await self._wiring.execute(
+            self._wiring.distribution, _PUBLISHER, (self._wiring.publisher,)
+        )
         return (int(rows[0][0]), str(rows[0][1])) if rows else None
 
     async def update_modes(self) -> dict[str, UpdateMode]:
         """How the Subscribers that the distribution database knows are updated, by name."""
         if not await self.can_distribute():
             return {}
-        return await update_modes(await self.admin(self.distribution), self.publisher)
+        return await update_modes(
+            await self._wiring.admin(self._wiring.distribution), self._wiring.publisher
+        )
+
+    async def has_subscriptions(self) -> bool:
+        """Somebody subscribes, whether it is one of the nodes or not."""
+        return bool(await self.update_modes())
+
+    async def left_out(self) -> list[str]:
+        """The Subscribers that are none of the nodes, so that nothing can be done there."""
+        return sorted({*await self.update_modes()} - {*self._wiring.nodes})
+
+    def require(self, subscribers: Iterable[str], what: str) -> None:
+        """Raise unless all of these Subscribers are nodes.
+
+        Args:
+            what: is to be done at each of them.
+
+        Raises:
+            ConfigurationError: one is missing.
+        """
+        missing = sorted({*subscribers} - {*self._wiring.nodes})
+        if missing:
+            raise ConfigurationError(
+                f"{what} at every Subscriber concerned: give the nodes of {', '.join(missing)}, too"
+            )
+
+    async def linked(self) -> set[str]:
+        """Who subscribes with immediate updating, as the Publisher knows it."""
+        known = await subscriptions.subscriptions(await self._wiring.admin(self._wiring.publisher))
+        return {each.subscriber for each in known}
 
     async def is_read_only(self, subscriber: str) -> bool:
         """Whether agents alone change a Subscriber's copies."""
         return (await self.update_modes()).get(subscriber) == "read only"
 
+    async def position(self, subscriber: str) -> str:
+        """Up to where everything is at a Subscriber, a pg_lsn; ``0/0`` if nothing was ever delivered."""
+        rows = await self._wiring.execute(
+            subscriber,
+            "select transaction_timestamp::text from msrepl.msreplication_subscriptions "
+            "where publisher = %s and stream = 0",
+            (self._wiring.publisher,),
+        )
+        return str(rows[0][0]) if rows else "0/0"
+
     async def can_distribute(self) -> bool:
         """There is a distribution database."""
-        if self.distribute and self._attach:
-            rows = await self.execute(
-                self.distribution, "select to_regclass('msrepl.mspublisher_databases') is not null"
+        if self._wiring.distribute and self._wiring.attached:
+            rows = await self._wiring.execute(
+                self._wiring.distribution,
+                "select to_regclass('msrepl.mspublisher_databases') is not null",
             )
-            self.distribute = bool(rows[0][0])
-        return self.distribute
+            self._wiring.distribute = bool(rows[0][0])
+        return self._wiring.distribute
 
     async def announce(
         self,
@@ -175,17 +228,17 @@ class Registration(Wiring):
             link_role: of its link; None: it is read only and has none.
         """
         number = await self.register()
-        distribution = await self.admin(self.distribution)
+        distribution = await self._wiring.admin(self._wiring.distribution)
         originator = None
         if link_role is not None:
             originator = await registry.add_originator(
                 distribution,
                 number,
                 subscriber,
-                database=self.node(subscriber).database,
+                database=self._wiring.node(subscriber).database,
                 link_role=link_role,
             )
-        here = await self.admin(self.publisher)
+        here = await self._wiring.admin(self._wiring.publisher)
         parts = await publication.parts(here)
         for article in articles:
             if article.article_id in parts:
@@ -238,13 +291,13 @@ class Registration(Wiring):
         if routines and await self.is_read_only(subscriber):
             checks.append(("is stored as a call for", _UNSEEN_CALL))
         for what, query in checks:
-            unseen = await self.execute(self.distribution, query, values)
+            unseen = await self._wiring.execute(self._wiring.distribution, query, values)
             if unseen:
                 raise SubscriptionError(
                     f"transaction {unseen[0][0]} {what} {subscriber!r} and cannot be seen at "
-                    f"{self.publisher!r} yet: its commit waits for a synchronous standby; try again"
+                    f"{self._wiring.publisher!r} yet: its commit waits for a synchronous standby; try again"
                 )
-        await self.execute(self.distribution, _START, values)
+        await self._wiring.execute(self._wiring.distribution, _START, values)
 
     async def set_active(
         self,
@@ -253,8 +306,8 @@ class Registration(Wiring):
         routines: Sequence[ProcArticle] = (),
     ) -> None:
         """Let a Subscriber's agent go on, once its copy is there."""
-        await self.execute(
-            self.distribution,
+        await self._wiring.execute(
+            self._wiring.distribution,
             "update msrepl.mssubscriptions set status = %s "
             "where publisher_database_id = %s and subscriber = %s and article_id = any (%s)",
             (
@@ -270,24 +323,24 @@ class Registration(Wiring):
         subscriber: str,
         articles: Sequence[DistributedArticle] | None = None,
         routines: Sequence[ProcArticle] = (),
-    ) -> None:
+    ) -> bool:
         """Let a Subscriber have articles (all) no longer; harmless if it had none.
 
-        What nobody gets any more goes: articles for single Subscribers, and with the last subscription the
-        slot and everything stored.
+        Articles for single Subscribers that nobody gets any more go.
+
+        Returns:
+            Whether that was the last subscription: then the Publisher is to be forgotten.
         """
-        distribution = await self.admin(self.distribution)
-        number = await registry.publisher_id(distribution, self.publisher)
+        distribution = await self._wiring.admin(self._wiring.distribution)
+        number = await registry.publisher_id(distribution, self._wiring.publisher)
         if number is None:
-            return
+            return False
         had = await self._article_ids(number, subscriber)
-        here = await self.admin(self.publisher)
+        here = await self._wiring.admin(self._wiring.publisher)
         if articles is None and {*await self.update_modes()} <= {subscriber}:
             for part in had & await publication.parts(here):
                 await publication.unpublish_part(here, part)
-            # slot and registration at last: whoever is cut off before can do it once more
-            await self.forget_publisher()
-            return
+            return True
         if articles is None:
             await registry.drop_subscription(distribution, number, subscriber)
         for article_id in _numbers(articles or (), routines):
@@ -299,8 +352,7 @@ class Registration(Wiring):
         for part in (had - left) & await publication.parts(here):
             await publication.unpublish_part(here, part)
             await registry.drop_article(distribution, number, part)
-        if not left:
-            await self.forget_publisher()
+        return not left
 
     async def switch_calls(self) -> None:
         """Have calls of routines sent where every Subscriber that is read only takes them; else their rows.
@@ -309,8 +361,11 @@ class Registration(Wiring):
         """
         if not await self.can_distribute():
             return
-        here, distribution = await self.admin(self.publisher), await self.admin(self.distribution)
-        number = await registry.publisher_id(distribution, self.publisher)
+        here, distribution = (
+            await self._wiring.admin(self._wiring.publisher),
+            await self._wiring.admin(self._wiring.distribution),
+        )
+        number = await registry.publisher_id(distribution, self._wiring.publisher)
         if number is None:
             await proc_execution.set_called(here, ())
             return
@@ -320,7 +375,7 @@ class Registration(Wiring):
 
     async def _article_ids(self, number: int, subscriber: str | None = None) -> set[int]:
         """The articles that somebody, or one Subscriber, subscribes to."""
-        cursor = await (await self.admin(self.distribution)).execute(
+        cursor = await (await self._wiring.admin(self._wiring.distribution)).execute(
             "select article_id from msrepl.mssubscriptions "
             "where publisher_database_id = %s and subscriber = coalesce(%s, subscriber)",
             (number, subscriber),
@@ -329,15 +384,21 @@ class Registration(Wiring):
 
     async def forget_publisher(self) -> None:
         """Drop the slot, whoever reads it, and everything that is stored of the Publisher."""
-        await slot.drop(await self.admin(self.publisher), await self.slot(), end_reader=True)
-        await registry.forget_publisher(await self.admin(self.distribution), self.publisher)
+        await slot.drop(
+            await self._wiring.admin(self._wiring.publisher), await self.slot(), end_reader=True
+        )
+        await registry.forget_publisher(
+            await self._wiring.admin(self._wiring.distribution), self._wiring.publisher
+        )
 
     async def subscribers_of(self, numbers: Collection[int]) -> list[str]:
         """Who gets one of these articles, as the distribution database knows it."""
         if not await self.knows_publisher():
             return []
         return await registry.subscribers(
-            await self.admin(self.distribution), await self.publisher_number(), numbers
+            await self._wiring.admin(self._wiring.distribution),
+            await self.publisher_number(),
+            numbers,
         )
 
     async def forget_articles(self, numbers: Collection[int]) -> None:
@@ -345,25 +406,29 @@ class Registration(Wiring):
         if await self.knows_publisher():
             known = await self._distributed()
             for number in numbers:
-                await registry.drop_article(await self.admin(self.distribution), known[0], number)
+                await registry.drop_article(
+                    await self._wiring.admin(self._wiring.distribution), known[0], number
+                )
 
     async def chosen_articles(self, subscriber: str) -> list[DistributedArticle]:
         """What a Subscriber gets, as its tables are at the Publisher now."""
         mine = await self._article_ids(await self.publisher_number(), subscriber)
-        here = await publication.distributed_articles(await self.admin(self.publisher))
+        here = await publication.distributed_articles(
+            await self._wiring.admin(self._wiring.publisher)
+        )
         return [article for article in here if article.article_id in mine]
 
     async def subscribed_articles(self, subscriber: str) -> list[DistributedArticle]:
         """What a Subscriber gets, as the distribution database knows it."""
         number = await self.publisher_number()
         mine = await self._article_ids(number, subscriber)
-        known = await registry.articles(await self.admin(self.distribution), number)
+        known = await registry.articles(await self._wiring.admin(self._wiring.distribution), number)
         return [article for article in known if article.article_id in mine]
 
     async def subscribed_routines(self, subscriber: str) -> list[ProcArticle]:
         """The routines that a Subscriber has, as they are at the Publisher now."""
         mine = await self._article_ids(await self.publisher_number(), subscriber)
-        known = await proc_execution.proc_articles(await self.admin(self.publisher))
+        known = await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
         return [routine for routine in known if beside(routine.article_id) in mine]
 
 

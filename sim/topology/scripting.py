@@ -1,31 +1,27 @@
-"""Subscriptions whose triggers are made by hand: the script, and what else there is to a subscription then.
-
-And what every subscription begins with: the Subscriber's link, known at the Publisher.
-"""
+"""Subscriptions whose triggers are made by hand: the script, and what else there is to a subscription then."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, sql
 
 from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
 from twopc.errors import SubscriptionError
 from twopc.proc_execution import ProcArticle
-from twopc.publisher import publication, subscriptions
 from twopc.publisher.proc_execution import proc_articles
 from twopc.sim.script import SyncScript, Trial, script_synctran_commands
-from twopc.sim.topology import initial, warned
-from twopc.sim.topology.distribution import Distribution
+from twopc.sim.topology import initial
+from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.nodes import grant_tables
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 from twopc.sql.describe import describe
 from twopc.subscriber import (
     not_for_replication,
-    proc_execution,
     propagation,
     subscription,
     tables,
@@ -33,123 +29,18 @@ from twopc.subscriber import (
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.firing import Obstacle
 from twopc.subscriber.objects import install_texts
-from twopc.subscriber.triggers import Sites
 
 
-class Scripting(Distribution):
-    """A topology that knows Subscribers' links, and scripts triggers."""
+class Scripting:
+    """Writes the script of a subscription, and runs it."""
 
-    def sites(self, subscriber: str) -> Sites:
-        """The names under which a Subscriber and the Publisher take part in transactions."""
-        return Sites(publisher=self.publisher, subscriber=subscriber)
-
-    async def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
-        """The articles that a Subscriber gets: where it has a filter, an article of its own for that.
-
-        Args:
-            filters: a condition by table (``table`` or ``schema.table``).
-
-        Raises:
-            ArticleError: there is no such table among the articles, or it is no condition.
-        """
-        here = await self.admin(self.publisher)
-        published = {
-            each.article.name: each for each in await publication.distributed_articles(here)
-        }
-        before, parts = await publication.parts(here), set()
-        try:
-            for name, condition in by_article(filters, published.values()).items():
-                there = published[name].article
-                part = await publication.publish_part(here, there.schema, there.table, condition)
-                parts.add(part)
-        except BaseException:
-            for part in parts - before:
-                await publication.unpublish_part(here, part)
-            raise
-        if parts - before:
-            await warned.tell(here)
-        chosen: dict[str, DistributedArticle] = {}
-        for each in await publication.distributed_articles(here):  # parts come after their base
-            if each.article.name not in chosen or each.article_id in parts:
-                chosen[each.article.name] = each
-        return list(chosen.values())
-
-    async def register_link(self, subscriber: str) -> subscription.LinkAddress:
-        """Let the Publisher know the Subscriber, and the coordinator finish its link's branches."""
-        publisher = await self.admin(self.publisher)
-        registered, password = await subscriptions.add_subscription(publisher, subscriber)
-        await publisher.execute(
-            sql.SQL("grant {} to {}").format(
-                sql.Identifier(registered.link_role),
-                sql.Identifier(self.node(subscriber).coordinator_role),
-            )
-        )
-        return subscription.LinkAddress(
-            options=self.node(self.publisher).link_options,
-            role=registered.link_role,
-            password=password,
-            lock_timeout_ms=self.lock_timeout_ms,
-        )
-
-    async def link_role(self, subscriber: str) -> str:
-        """The role of a Subscriber's link at the Publisher.
-
-        Raises:
-            SubscriptionError: it does not subscribe.
-        """
-        for each in await subscriptions.subscriptions(await self.admin(self.publisher)):
-            if each.subscriber == subscriber:
-                return each.link_role
-        raise SubscriptionError(
-            f"{subscriber!r} does not subscribe: `twopc subscribe {subscriber}` first"
-        )
-
-    async def forget_subscriber(self, subscriber: str) -> None:
-        """Have Publisher and distribution database know a Subscriber no longer."""
-        await self.dismiss_agent(subscriber)
-        if self.distribute:
-            await self.withdraw(subscriber)
-        await subscriptions.drop_subscription(await self.admin(self.publisher), subscriber)
-        await self.switch_calls()
-
-    async def create_procedures(
-        self,
-        subscriber: str,
-        articles: Sequence[DistributedArticle],
-        scripts: Mapping[str, Sequence[str]] | None = None,
-        *,
-        here: AsyncConnection[Any] | None = None,
+    def __init__(
+        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
     ) -> None:
-        """Make what agents call for some articles.
-
-        Args:
-            scripts: by table, SQL that makes the user's own procedures.
-            here: a connection to the Subscriber; None: the administrator's.
-        """
-        here = here or await self.admin(subscriber)
-        for each in articles:
-            await propagation.create(
-                here,
-                each.article,
-                each.article_id,
-                each.propagation,
-                self.node(subscriber).agent_role,
-                procedures=each.procedures,
-                scripts=(scripts or {}).get(each.article.name, ()),
-            )
-
-    async def create_routines(
-        self,
-        subscriber: str,
-        routines: Sequence[ProcArticle],
-        *,
-        calls: bool,
-        here: AsyncConnection[Any] | None = None,
-    ) -> None:
-        """Define routines at a Subscriber as they are at the Publisher; `calls`: agents call them there."""
-        here, agent = here or await self.admin(subscriber), self.node(subscriber).agent_role
-        for routine in routines:
-            await proc_execution.create(here, routine, agent, call=calls)
+        self._wiring = wiring
+        self._registration = registration
+        self._agents = agents
+        self._installer = installer
 
     async def script(
         self,
@@ -172,33 +63,38 @@ class Scripting(Distribution):
         Raises:
             SubscriptionError: it subscribes already, or a table of it does not match.
         """
-        await self._nodes.admit(subscriber, like=self.publisher)
-        articles = await self.choose(filters or {})
+        await self._wiring.admit(subscriber)
+        articles = await self._installer.choose(filters or {})
         scripts = by_article(scripts or {}, articles)
-        routines = await proc_articles(await self.admin(self.publisher))
-        link, sites = await self.register_link(subscriber), self.sites(subscriber)
+        routines = await proc_articles(await self._wiring.admin(self._wiring.publisher))
+        link, sites = (
+            await self._installer.register_link(subscriber),
+            self._installer.sites(subscriber),
+        )
         try:
-            if self.distribute:
-                await self.announce(
+            if self._wiring.distribute:
+                await self._registration.announce(
                     subscriber,
                     articles,
                     link_role=link.role,
                     sync_type="none",
                     routines=routines,
                 )
-                async with initial.reading(await self.admin(self.publisher)) as moment:
-                    routines = await proc_articles(await self.admin(self.publisher))
-                await self.start_from(subscriber, articles, moment, routines=routines)
+                async with initial.reading(
+                    await self._wiring.admin(self._wiring.publisher)
+                ) as moment:
+                    routines = await proc_articles(await self._wiring.admin(self._wiring.publisher))
+                await self._registration.start_from(subscriber, articles, moment, routines=routines)
             async with (
-                await Trial.connect(self.node(subscriber).dsn, autocommit=True) as trial,
+                await Trial.connect(self._wiring.node(subscriber).dsn, autocommit=True) as trial,
                 trial.transaction(force_rollback=True),
             ):
                 found = await self._try(trial, subscriber, link, articles, routines, scripts, role)
         except BaseException:
-            await self.forget_subscriber(subscriber)
+            await self._installer.forget_subscriber(subscriber)
             raise
         text = script_synctran_commands(
-            trial.texts, database=self.node(subscriber).database, sites=sites, link=link
+            trial.texts, database=self._wiring.node(subscriber).database, sites=sites, link=link
         )
         return SyncScript(text=text, role=link.role, obstacles=tuple(found), password=link.password)
 
@@ -213,7 +109,7 @@ class Scripting(Distribution):
         role: str | None,
     ) -> list[Obstacle]:
         """Make a whole subscription where tables and rows are, but for the link's password."""
-        node, sites = self.node(subscriber), self.sites(subscriber)
+        node, sites = self._wiring.node(subscriber), self._installer.sites(subscriber)
         found: list[Obstacle] = []
         for each in articles:
             plain = each.article
@@ -230,10 +126,10 @@ class Scripting(Distribution):
         await install_participant(
             trial, subscription.owner_role(node.database), node.coordinator_role
         )
-        if self.distribute:
+        if self._wiring.distribute:
             await propagation.install(trial, node.agent_role)
-            await self.create_procedures(subscriber, articles, scripts, here=trial)
-            await self.create_routines(subscriber, routines, calls=False, here=trial)
+            await self._installer.create_procedures(subscriber, articles, scripts, here=trial)
+            await self._installer.create_routines(subscriber, routines, calls=False, here=trial)
         for each in articles:
             await grant_tables(trial, each.article.schema, each.article.table, app)
         return found
@@ -254,12 +150,12 @@ class Scripting(Distribution):
             SubscriptionError: it cannot be run; nothing was changed at the Subscriber. Or a user's trigger fires
                 before ours: then the subscription is there, but inactive until `activate`.
         """
-        here = await self.admin(subscriber)
+        here = await self._wiring.admin(subscriber)
         await subscription.addsynctriggers(here, script.text, script.role, script.password)
-        if self.distribute and profile is not None:
-            await self.set_profile(subscriber, profile)
-        self.subscribed.append(subscriber)
-        self.attend(subscriber)
+        if self._wiring.distribute and profile is not None:
+            await self._agents.set_profile(subscriber, profile)
+        self._installer.subscribed.append(subscriber)
+        self._agents.attend(subscriber)
         if script.obstacles:
             raise SubscriptionError(subscription.inactive_message(script.obstacles))
 
@@ -271,5 +167,5 @@ class Scripting(Distribution):
         See `twopc.subscriber.not_for_replication`.
         """
         await not_for_replication.set_not_for_replication(
-            await self.admin(subscriber), schema, table, object_name, value
+            await self._wiring.admin(subscriber), schema, table, object_name, value
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Any, TypedDict
+from types import TracebackType
+from typing import Any, Self, TypedDict
 
 from twopc.drivers.coordinator import PostgresCoordinator
 from twopc.drivers.in_doubt import InDoubtBranch
@@ -17,9 +18,20 @@ from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, InDoubtError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
+from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.articles import Articles
 from twopc.sim.topology.blocking import blocking
-from twopc.sim.topology.clients import Clients
-from twopc.sim.topology.nodes import AnyServer
+from twopc.sim.topology.clients import AnyClients
+from twopc.sim.topology.inspection import Inspection
+from twopc.sim.topology.installer import Installer
+from twopc.sim.topology.leaving import Leaving
+from twopc.sim.topology.nodes import AnyServer, Node
+from twopc.sim.topology.procedures import Procedures
+from twopc.sim.topology.regenerating import Regeneration
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.scripting import Scripting
+from twopc.sim.topology.subscriptions import Subscriptions
+from twopc.sim.topology.wiring import Wiring
 
 
 class _Options(TypedDict):
@@ -31,8 +43,10 @@ class _Options(TypedDict):
     role: str | None
 
 
-class Topology(Clients):
+class Topology:
     """One Publisher and its Subscribers, as real PostgreSQL databases; an async context manager.
+
+    What is done most is a method here; the parts, each by its name, do the rest.
 
     Args:
         publisher: the Publisher's name.
@@ -80,7 +94,7 @@ class Topology(Clients):
         observe: Callable[[str, Effect | Event], None] | None = None,
         markers_kept_s: float = 60.0,
     ) -> None:
-        super().__init__(
+        self.wiring = wiring = Wiring(
             publisher=publisher,
             subscribers=subscribers,
             servers=servers,
@@ -94,6 +108,7 @@ class Topology(Clients):
             distribution=distribution,
             distribute=distribute,
         )
+        self._assemble(wiring)
         self.shipping = shipping
         self.commit = commit
         self.points = points
@@ -101,6 +116,46 @@ class Topology(Clients):
         self._markers_kept_s = markers_kept_s
         self._coordinator: PostgresCoordinator | None = None
         self._opening = asyncio.Lock()
+
+    def _assemble(self, wiring: Wiring) -> None:
+        """The parts, each with those that it needs, and what of them is a method here."""
+        self.publisher, self.subscribers = wiring.publisher, wiring.subscribers
+        self.distribution, self.name = wiring.distribution, wiring.name
+        self.node, self.admin, self.execute = wiring.node, wiring.admin, wiring.execute
+
+        self.registration = registration = Registration(wiring)
+        self.agents = agents = Agents(wiring, registration)
+        self.sync = agents.sync
+        self.start_agents, self.stop_agents = agents.start, agents.stop
+
+        self.installer = installer = Installer(wiring, registration, agents)
+        self.articles = Articles(wiring, registration, agents, installer)
+        self.publish, self.unpublish = self.articles.publish, self.articles.unpublish
+        self.procedures = Procedures(wiring, registration, agents)
+        self.publish_procedure = self.procedures.publish
+        self.unpublish_procedure = self.procedures.unpublish
+
+        self.scripting = Scripting(wiring, registration, agents, installer)
+        self.script = self.scripting.script
+        self.add_sync_triggers = self.scripting.add_sync_triggers
+        self.set_not_for_replication = self.scripting.set_not_for_replication
+        self.subscriptions = Subscriptions(wiring, registration, agents, installer, self.scripting)
+        self.subscribe = self.subscriptions.subscribe
+        self.refresh_subscriptions = self.subscriptions.refresh
+        self.reinitialise = self.subscriptions.reinitialise
+        self.leaving = Leaving(wiring, registration, agents, installer)
+        self.unsubscribe = self.leaving.unsubscribe
+        self.regeneration = Regeneration(wiring, registration, agents, installer)
+        self.regenerate, self.activate = self.regeneration.regenerate, self.regeneration.activate
+
+        self.inspect = Inspection(wiring, registration, agents, installer)
+        self.assert_converged = self.inspect.assert_converged
+        self.validate = self.inspect.validate
+        self.post_tracer_token = self.inspect.post_tracer_token
+        self.tracer_history = self.inspect.tracer_history
+        self.any_client = AnyClients(wiring, registration)
+        self.allow_any_client = self.any_client.allow
+        self.forbid_any_client = self.any_client.forbid
 
     @classmethod
     def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
@@ -111,10 +166,43 @@ class Topology(Clients):
         """
         return blocking(cls(**options))
 
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name, the distribution database among them."""
+        return self.wiring.nodes
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.wiring.open()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """End everything that was started; harmless twice."""
         await self.stop_coordinator()
-        await super().close()
+        try:
+            await self.any_client.stop()
+        finally:
+            await self.agents.stop()
+            await self.wiring.close(self._take_away)
+
+    async def _take_away(self) -> None:
+        """Subscriptions, then articles, then what they stand on."""
+        for name in [*self.installer.subscribed]:
+            if not self.node(name).embedded:
+                await self.unsubscribe(name)
+        await self.articles.take_away()
+        await self.wiring.take_away()
 
     async def stop_coordinator(self) -> None:
         """End the coordinator of this process, if there is one; its next use opens another."""
@@ -143,7 +231,7 @@ class Topology(Clients):
                     distribution=self.node(self.distribution).coordinator_dsn,
                     publisher=self.address(self.publisher),
                     subscribers={name: self.address(name) for name in self.subscribers},
-                    lock_timeout_ms=self.lock_timeout_ms,
+                    lock_timeout_ms=self.wiring.lock_timeout_ms,
                     points=self.points,
                     observe=self.observe,
                     markers_kept_s=self._markers_kept_s,
@@ -264,7 +352,7 @@ class Topology(Clients):
             DeliveryError: a change cannot be applied at a Subscriber.
         """
         until = asyncio.get_running_loop().time() + timeout_ms / 1000
-        await self.resolve(until)
+        await self.any_client.resolve(until)
         while branches := [each for each in await self.in_doubt() if each.ours]:
             if asyncio.get_running_loop().time() > until:
                 raise InDoubtError(
@@ -274,5 +362,5 @@ class Topology(Clients):
                     node=branches[0].node,
                 )
             await self.recover()
-        if await self.distributes_already():
+        if await self.registration.has_subscriptions():
             await self.sync()

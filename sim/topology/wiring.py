@@ -5,9 +5,8 @@ Knows neither articles nor transactions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
@@ -25,23 +24,23 @@ _log = get_logger(__name__)
 
 
 class Wiring:
-    """The nodes; see `Topology` for the arguments."""
+    """The nodes of a topology; see `twopc.sim.topology.Topology` for the arguments."""
 
     def __init__(
         self,
         *,
-        publisher: str = "pub",
-        subscribers: Sequence[str] = ("sub1", "sub2"),
-        servers: str = "one",
-        dsns: Mapping[str, str] | None = None,
-        server: AnyServer | None = None,
-        durable: bool = False,
-        lock_timeout_ms: int = 5000,
-        name: str | None = None,
-        keep: bool = False,
-        attach: bool = False,
-        distribution: str | None = None,
-        distribute: bool = True,
+        publisher: str,
+        subscribers: Sequence[str],
+        servers: str,
+        dsns: Mapping[str, str] | None,
+        server: AnyServer | None,
+        durable: bool,
+        lock_timeout_ms: int,
+        name: str | None,
+        keep: bool,
+        attach: bool,
+        distribution: str | None,
+        distribute: bool,
     ) -> None:
         distribution = distribution or "distribution"
         for node in (publisher, *subscribers, distribution, *((name,) if name else ())):
@@ -68,8 +67,10 @@ class Wiring:
         self.name = name or fresh_name()
         self.lock_timeout_ms = lock_timeout_ms
         self.distribute = distribute
+        """There is a distribution database, as far as anybody has looked."""
+        self.attached = attach
+        """Everything was there already."""
         self._keep = keep or attach
-        self._attach = attach
         dsns = dict(dsns or {})
         if publisher in dsns and not attach:
             # as in the original, the distribution database is the Publisher's unless there is another
@@ -91,17 +92,17 @@ class Wiring:
         """The nodes by name, the distribution database among them."""
         return self._nodes.nodes
 
-    async def __aenter__(self) -> Self:
-        try:
-            if self._attach:
-                await self._nodes.attach()
-            else:
-                await self._nodes.create()
-                await self._install()
-        except BaseException:
-            await self.close()
-            raise
-        return self
+    async def open(self) -> None:
+        """Make the nodes and install what they need, or find everything there."""
+        if self.attached:
+            await self._nodes.attach()
+        else:
+            await self._nodes.create()
+            await self._install()
+
+    async def admit(self, name: str) -> None:
+        """Give a Subscriber's node the roles that the Publisher's has, if it lacks them."""
+        await self._nodes.admit(name, like=self.publisher)
 
     async def _install(self) -> None:
         """What Publisher and distribution database need before anything is published."""
@@ -124,20 +125,16 @@ class Wiring:
             if self.distribute:
                 await publication.admit_log_reader(here, publisher.logreader_role)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
+    async def close(self, take_away: Callable[[], Awaitable[None]]) -> None:
+        """Disconnect, and drop the nodes unless they are kept; harmless twice.
 
-    async def close(self) -> None:
-        """End everything that was started; harmless twice."""
+        Args:
+            take_away: removes what stands on them from databases that were there before.
+        """
         await self._disconnect()  # some may be broken without knowing it
         if not self._keep:
             try:
-                await self.take_away()
+                await take_away()
             except psycopg.OperationalError as error:
                 _log.warning("a node is down: what was installed there is left", error=str(error))
         await self._disconnect()
@@ -158,7 +155,9 @@ class Wiring:
         self._connections.clear()
 
     async def take_away(self) -> None:
-        """Remove from databases that were there before what this topology brought into them."""
+        """Remove from databases that were there before what this topology brought into them, once nothing is published."""
+        if self.publisher in self._brought and not self.node(self.publisher).embedded:
+            await publication.uninstall(await self.admin(self.publisher))
         if self.nodes and not self.node(self.distribution).embedded:
             await self._forget_name()
         for name in sorted(self._brought):

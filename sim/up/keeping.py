@@ -173,7 +173,7 @@ def _make(folder: Path, loaded: Loaded, source: str, *, each: bool) -> State:
     async def install() -> dict[str, Node]:
         async with topology:
             await set_up(topology, scenario)
-            if await topology.immediate_subscribers():
+            if await topology.any_client.updating():
                 await topology.allow_any_client(resolve=False)
             return {
                 name: Node(

@@ -72,8 +72,8 @@ async def look(state: State) -> tuple[Part, ...]:
         state.dsns, coordinator=state.name, newcomers=state.subscribers
     ) as topology:
         return wanted(
-            await topology.distribution_subscribers(),
-            any_client=bool(await topology.any_client_subscribers()),
+            await topology.agents.subscribers(),
+            any_client=bool(await topology.any_client.subscribers()),
         )
 
 

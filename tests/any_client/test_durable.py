@@ -107,12 +107,12 @@ async def test_the_subscriber_crashes_before_the_resolver_comes(way: str) -> Non
     async with crashable(any_client=True) as crashes:
         topology = crashes.topology
         await weaken(topology, way)
-        await topology.stop_resolvers()
+        await topology.any_client.stop()
         async with await crashes.connect() as client:
             for statement in WAYS[way]:
                 await client.execute(statement.encode())
             await crashes.crash("sub1")
-        await topology.start_resolvers()
+        await topology.any_client.start()
         await crashes.gone()
         here = await topology.execute("sub1", ROW)
         assert int(here[0][0]) == (101 if way == "session" else 100)

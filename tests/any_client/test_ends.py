@@ -56,7 +56,7 @@ async def test_what_fails_after_the_publisher_was_prepared(clients: Clients) -> 
 
 async def test_what_fails_before_leaves_nothing_to_resolve(clients: Clients) -> None:
     """Deferred triggers that wait when the transaction ends fire before the Publisher is asked."""
-    await clients.topology.stop_resolvers()
+    await clients.topology.any_client.stop()
     await clients.topology.execute(
         "sub1", FAILS_LAST.format(turns=1, last="raise exception 'in time';")
     )
@@ -81,17 +81,17 @@ async def test_a_backend_dies_between_prepare_and_commit(clients: Clients) -> No
     commit = asyncio.create_task(clients.app.execute("commit"))
     await clients.until(lambda: prepared_here(clients), "the branch to be prepared")
     # as long as its client is alive nobody decides for it
-    for resolver in clients.topology.resolvers.values():
+    for resolver in clients.topology.any_client.resolvers.values():
         assert await resolver.settle() == []
     # nor does whoever says that it is decided: anybody may notify
     (undecided,) = await clients.prepared()
     forged = undecided.removesuffix(":pub") + ":sub1"
-    finished = clients.topology.resolvers["sub1"].finished
+    finished = clients.topology.any_client.resolvers["sub1"].finished
     await holder.execute("select pg_notify('msrepl_any_client', %s)", (forged,))
     await holder.execute("update account set balance = balance where id = 4")
 
     async def other_is_finished() -> bool:
-        return clients.topology.resolvers["sub1"].finished > finished
+        return clients.topology.any_client.resolvers["sub1"].finished > finished
 
     await clients.until(other_is_finished, "what was told after the forgery to be finished")
     assert await clients.prepared() == [undecided]
@@ -106,13 +106,13 @@ async def test_a_backend_dies_between_prepare_and_commit(clients: Clients) -> No
 
 async def test_a_decision_outlives_its_resolver(clients: Clients) -> None:
     """Nobody hears of the commit; the next resolver finds it."""
-    await clients.topology.stop_resolvers()
+    await clients.topology.any_client.stop()
     await clients.app.execute(UPDATE)
     assert len(await clients.prepared()) == 1
     # meanwhile others wait for the row, and do not go past it
     other = asyncio.create_task(clients.app.execute(UPDATE))
     await clients.link_waits(clients.app)
-    await clients.topology.start_resolvers()
+    await clients.topology.any_client.start()
     await other
     await clients.settled()
     assert (await clients.balances())[0] == 102
@@ -221,11 +221,11 @@ async def test_a_server_crashes_with_a_decided_branch(node: str) -> None:
         await topology.subscribe("sub1")
         await topology.allow_any_client("sub1")
         crashes = Crashes(topology)
-        await topology.stop_resolvers()
+        await topology.any_client.stop()
         async with await crashes.connect() as client:
             await client.execute(UPDATE)
         await crashes.crash(node)
-        await topology.start_resolvers()
+        await topology.any_client.start()
         await crashes.gone()
         rows = await topology.execute("pub", "select balance from account where id = 1")
         assert int(rows[0][0]) == 101

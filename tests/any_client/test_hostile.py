@@ -19,7 +19,7 @@ LONG = "x" * 64
 
 async def test_a_message_that_names_what_cannot_be(clients: Clients) -> None:
     """Anybody may notify: four hands must not end of it."""
-    resolver = clients.topology.resolvers["sub1"]
+    resolver = clients.topology.any_client.resolvers["sub1"]
     for number in range(8):
         for text in (
             f"twopc:{LONG}:1:{number}:sub1",
@@ -53,14 +53,14 @@ async def test_a_prepared_transaction_of_an_impossible_name(clients: Clients) ->
         await somebody.execute(f"prepare transaction '{gid}'".encode())
         try:
             await topology.recover()
-            await topology.resolvers["sub1"].settle()
+            await topology.any_client.resolvers["sub1"].settle()
         finally:
             await somebody.execute(f"rollback prepared '{gid}'".encode())
 
 
 async def test_the_link_of_a_session_that_nobody_may_look_into(clients: Clients) -> None:
     """A superuser's open transaction is not shown to the coordinator's role: it goes on all the same."""
-    resolver = clients.topology.resolvers["sub1"]
+    resolver = clients.topology.any_client.resolvers["sub1"]
     async with await AsyncConnection.connect(clients.topology.node("sub1").dsn) as somebody:
         await somebody.execute(UPDATE)
         name = link_name("sub1", somebody.info.backend_pid)
@@ -114,12 +114,12 @@ async def test_forbidding_waits_for_who_is_at_work(clients: Clients) -> None:
 async def test_markers_go_whoever_finished_the_branch(clients: Clients) -> None:
     """No resolver runs at the commit: recovery finishes it, and its markers are forgotten in time."""
     topology = clients.topology
-    await topology.stop_resolvers()
+    await topology.any_client.stop()
     await clients.app.execute(UPDATE)
     assert len(await clients.prepared()) == 1
-    await topology.start_resolvers()
+    await topology.any_client.start()
     await clients.settled()
-    await topology.stop_resolvers()
+    await topology.any_client.stop()
     count = "select count(*) from msrepl.branch_marker where starts_with(gid, %s)"
     prefix = f"twopc:{topology.name}.sub1:"
     for node in ("pub", "sub1"):
@@ -127,7 +127,7 @@ async def test_markers_go_whoever_finished_the_branch(clients: Clients) -> None:
         await topology.execute(
             node, "update msrepl.branch_marker set created_at = created_at - interval '1 hour'"
         )
-    await topology.start_resolvers()
+    await topology.any_client.start()
 
     async def are_gone() -> bool:
         return all([await topology.execute(n, count, (prefix,)) == [(0,)] for n in ("pub", "sub1")])

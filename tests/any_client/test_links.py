@@ -30,7 +30,7 @@ def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def sweep(clients: Clients) -> None:
-    await _SWEEP(clients.topology.resolvers["sub1"])
+    await _SWEEP(clients.topology.any_client.resolvers["sub1"])
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ async def gone(clients: Clients, pid: int) -> bool:
 
 async def test_many_short_transactions_lose_no_link(clients: Clients) -> None:
     """Each is over before the next begins, and some roll back: the resolver always has something to look at."""
-    resolver = clients.topology.resolvers["sub1"]
+    resolver = clients.topology.any_client.resolvers["sub1"]
     resolver._sweep_s = 0.002  # and so a link is left alone for a millisecond only
     is_over = False
 

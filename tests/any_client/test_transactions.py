@@ -170,7 +170,7 @@ async def test_a_hidden_prepare_decides_nothing(clients: Clients, verb: str) -> 
     with suppress(pg.FeatureNotSupported):
         await clients.app.execute("/**/ prepare transaction 'mine'")
         for _ in range(2):
-            await clients.topology.resolvers["sub1"].sweep()
+            await clients.topology.any_client.resolvers["sub1"].sweep()
         assert len(await clients.prepared()) == 1
         await clients.app.execute(f"{verb} prepared 'mine'".encode())
     await clients.settled()
@@ -265,7 +265,7 @@ async def test_where_nobody_subscribes(make_topology: MakeTopology) -> None:
     topology = await make_topology(subscribers=("sub1",))
     with pytest.raises(SubscriptionError, match="`twopc subscribe` it first"):
         await topology.allow_any_client("sub1")
-    assert topology.resolvers == {}
+    assert topology.any_client.resolvers == {}
 
 
 async def test_two_subscribers_make_versions_of_their_own(clients: Clients) -> None:

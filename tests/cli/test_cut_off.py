@@ -69,7 +69,7 @@ async def test_a_subscriber_that_left_half_way_leaves(
         await topology.unsubscribe("store")
 
         assert shop.slots() == []
-        assert await topology.update_modes() == {}
+        assert await topology.registration.update_modes() == {}
         shop.sql("store", "drop table account")
         await topology.subscribe("store", update_mode=mode)
         await topology.assert_converged()
@@ -107,7 +107,7 @@ async def test_an_installation_that_was_cut_off_is_made_again(
 
         assert await operate.install("shop", nodes) == "pub", place
         async with await operate.attach(nodes) as topology:
-            await topology.dissolve()
+            await topology.leaving.dissolve()
         assert shop.sql("pub", "select rolname from pg_roles where rolname ~ '^msrepl_'") == []
 
 
@@ -121,9 +121,9 @@ async def test_an_uninstallation_that_was_cut_off_is_made_again(
     async with await operate.attach(nodes) as topology:
         with monkeypatch.context() as patch, pytest.raises(CutError):
             patch.setattr(*place, cut)
-            await topology.dissolve()
+            await topology.leaving.dissolve()
     async with await operate.attach(nodes) as topology:
-        await topology.dissolve()
+        await topology.leaving.dissolve()
 
     assert shop.sql("pub", "select rolname from pg_roles where rolname ~ '^msrepl_'") == []
     for name in HERE:
@@ -154,10 +154,10 @@ async def test_uninstalling_leaves_no_slot(shop: Shop, monkeypatch: pytest.Monke
     nodes = {name: shop.dsns[name] for name in THREE}
     async with await operate.attach(nodes, newcomers=["store"]) as topology:
         await topology.publish("account")
-        await topology.register()
+        await topology.registration.register()
         assert shop.slots() != []
         await topology.unpublish("account")
 
-        await topology.dissolve()
+        await topology.leaving.dissolve()
 
     assert shop.slots() == []

@@ -64,7 +64,7 @@ class Restarts:
 
     async def _one(self) -> None:
         """An agent is stopped wherever it is."""
-        await self.topology.dismiss_agent(self._random.choice(self.topology.subscribers))
+        await self.topology.agents.dismiss(self._random.choice(self.topology.subscribers))
         await self._all()
 
     async def _sessions(self) -> None:

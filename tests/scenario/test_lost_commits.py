@@ -158,7 +158,7 @@ async def test_any_client(ends: Ends) -> None:
 async def test_a_look_that_fails_after_the_commit_changes_nothing(ends: Ends) -> None:
     """The Subscriber's commit has decided: that nobody sees any more what the Publisher does is no matter."""
     topology = ends.topology
-    await topology.stop_resolvers()
+    await topology.any_client.stop()
     alice = ends.open(AnyClientSession, "sub1")
     await alice.begin("read committed")
     await alice.execute(TAKE, {})
@@ -179,7 +179,7 @@ async def test_a_look_that_fails_after_the_commit_changes_nothing(ends: Ends) ->
         await ends.until(looks, "the session to look for its branch")
         await other.execute("select pg_terminate_backend(%s, 60000)", (looking,))
     await commit
-    await topology.start_resolvers()
+    await topology.any_client.start()
 
     async def paid() -> bool:
         return await ends.balance() == 95

@@ -83,7 +83,7 @@ async def test_marker(server, statement):
     async with topology_without(server) as topology:
         await topology.run("sub1", statement)
         await topology.sync()
-        found = await topology.take_deliveries()
+        found = await topology.inspect.take_deliveries()
         assert {(each.subscriber, each.origin, each.suppressed) for each in found} == {
             ("sub1", "sub1", True),
             ("sub2", "sub1", False),
@@ -92,7 +92,7 @@ async def test_marker(server, statement):
         await topology.run("sub1", statement)
         if statement.startswith("update"):  # it comes back, and does no harm
             await topology.sync()
-            found = await topology.take_deliveries()
+            found = await topology.inspect.take_deliveries()
             assert {(each.subscriber, each.origin, each.suppressed) for each in found} == {
                 ("sub1", "", False),
                 ("sub2", "", False),

@@ -45,7 +45,7 @@ async def test_rows_of_any_client_are_paired(make_topology: MakeTopology) -> Non
     async with admin.transaction():
         for statement in STATEMENTS:
             await admin.execute(statement.encode())
-    await topology.resolvers["sub1"].settle()
+    await topology.any_client.resolvers["sub1"].settle()
     for table in ("item", "part"):
         query = f"select t::text from {table} as t order by 1"
         assert await topology.execute("pub", query) == await topology.execute("sub1", query)

@@ -242,21 +242,23 @@ async def test_a_publisher_cannot_subscribe(make_topology: MakeTopology) -> None
 
     link = subscription.LinkAddress(options={"dbname": "x"}, role="x", password="x")
     with pytest.raises(SubscriptionError, match="publishes tables itself"):
-        await subscription.install(await topology.admin("pub"), topology.sites("sub1"), link)
+        await subscription.install(
+            await topology.admin("pub"), topology.installer.sites("sub1"), link
+        )
 
 
 async def test_who_uses_the_tables_is_waited_for(make_topology: MakeTopology) -> None:
     """Bounded; and as long as somebody does, nothing is taken away anywhere."""
     topology = await published(make_topology)
     await topology.subscribe("sub1")
-    topology.lock_timeout_ms = 200
+    topology.wiring.lock_timeout_ms = 200
     async with topology.transaction("sub1") as transaction:
         await transaction.execute("update part set n = 9")
         with pytest.raises(LockTimeoutError, match=r"in use.*try again"):
             await topology.unsubscribe("sub1")
     await topology.assert_converged()
     assert await topology.execute("pub", "select distinct n from part") == [(9,)]
-    topology.lock_timeout_ms = 30_000
+    topology.wiring.lock_timeout_ms = 30_000
     async with topology.transaction("sub1") as transaction:
         await transaction.execute("update part set n = 10")
         leaving = asyncio.create_task(topology.unsubscribe("sub1"))
@@ -265,7 +267,7 @@ async def test_who_uses_the_tables_is_waited_for(make_topology: MakeTopology) ->
                 pass
     await leaving
     assert await topology.execute("pub", "select distinct n from part") == [(10,)]
-    assert topology.subscribed == []
+    assert topology.installer.subscribed == []
 
 
 async def _is_blocked(topology: Topology) -> bool:
@@ -288,10 +290,10 @@ async def test_a_publisher_that_could_not_be_told_is_told_the_next_time(
         raise psycopg.OperationalError("the connection is lost")
 
     with monkeypatch.context() as patch:
-        patch.setattr(topology, "forget_subscriber", lost)
+        patch.setattr(topology.installer, "forget_subscriber", lost)
         with pytest.raises(psycopg.OperationalError):
             await topology.unsubscribe("sub1")
-    assert topology.subscribed == []
+    assert topology.installer.subscribed == []
     assert await topology.execute("pub", CATALOG) != before
     await topology.unsubscribe("sub1")
     assert await topology.execute("pub", CATALOG) == before

@@ -69,7 +69,7 @@ async def test_nothing_is_delivered_after_rewinding(make_topology: MakeTopology)
         "sub1": 0,
         "sub2": 0,
     }
-    assert await topology.take_deliveries() == []
+    assert await topology.inspect.take_deliveries() == []
     await topology.start_agents()
     await topology.stop_agents()  # the next sync opens everything again
     assert sum(each.transactions for each in (await topology.sync()).values()) == 0
@@ -86,7 +86,7 @@ async def test_what_comes_after_rewinding_is_delivered(make_topology: MakeTopolo
         await topology.execute("pub", "update account set balance = 7 where id = 5")
         told = await topology.sync()
         assert {name: each.transactions for name, each in told.items()} == {"sub1": 1, "sub2": 1}
-        met = await topology.take_deliveries()
+        met = await topology.inspect.take_deliveries()
         assert [each.commands for each in met] == [("update account id=5",)] * 2
         await topology.run("sub1", "update account set balance = 8 where id = 5")
         await topology.sync()
@@ -150,14 +150,14 @@ async def test_whatever_happened_before(make_topology: MakeTopology) -> None:
 
     happenings = [
         change_there, change_there, change_here, change_here, by_themselves, deliver_to_one,
-        topology.clean_up, topology.post_tracer_token, topology.take_deliveries,
+        topology.inspect.clean_up, topology.post_tracer_token, topology.inspect.take_deliveries,
     ]  # fmt: skip
     for _ in range(12):
         for happening in chance.sample(happenings, chance.randint(1, 6)):
             await happening()
         await rewind(topology, kept)  # which makes sure that nothing is delivered afterwards
         assert await rows(topology) == before
-        assert await topology.take_deliveries() == []
+        assert await topology.inspect.take_deliveries() == []
 
 
 async def test_a_stale_copy_is_refused_as_before(make_topology: MakeTopology) -> None:
@@ -339,6 +339,6 @@ async def test_only_what_the_topology_has_made(make_topology: MakeTopology) -> N
     await topology.stop_agents()
     # nothing is installed there: it refuses before it looks
     external = Topology(dsns={"pub": topology.node("pub").dsn}, name="other", keep=True)
-    external._nodes.nodes["pub"] = replace(topology.node("pub"), embedded=False)
+    external.wiring._nodes.nodes["pub"] = replace(topology.node("pub"), embedded=False)
     with pytest.raises(ConfigurationError, match="was not made by this topology"):
         await checkpoint(external)

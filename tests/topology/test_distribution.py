@@ -39,14 +39,15 @@ async def test_a_change_reaches_the_others_and_does_not_come_back(
     assert [done[name].transactions for name in ("a", "b", "c")] == [1, 2, 2]
     await topology.assert_converged()
     told = [
-        (each.subscriber, each.origin, each.suppressed) for each in await topology.take_deliveries()
+        (each.subscriber, each.origin, each.suppressed)
+        for each in await topology.inspect.take_deliveries()
     ]
     assert told == [
         *(("a", "a", True), ("a", "", False)),
         *(("b", "a", False), ("b", "", False)),
         *(("c", "a", False), ("c", "", False)),
     ]
-    assert await topology.take_deliveries() == []
+    assert await topology.inspect.take_deliveries() == []
 
 
 async def test_reject_sync_retry(make_topology: MakeTopology) -> None:
@@ -127,7 +128,7 @@ async def test_an_agent_that_stops_by_itself_is_heard_of(make_topology: MakeTopo
 
     assert (caught.value.node, caught.value.number) == ("b", 20598)
     await topology.stop_agents()
-    status = await topology.distribution_status()
+    status = await topology.inspect.status()
     assert {each.subscriber: each.runstatus for each in status.agents}["b"] == "failed"
 
 
@@ -319,7 +320,7 @@ async def test_a_slot_that_is_gone_is_not_made_again_unseen(make_topology: MakeT
     await shop_at(topology, "a")
     await topology.sync()
     await topology.stop_agents()
-    await slot.drop(await topology.admin("pub"), await topology.slot())
+    await slot.drop(await topology.admin("pub"), await topology.registration.slot())
     await topology.execute("pub", MORE)
 
     with pytest.raises(ServerError, match="is gone, and what was committed since is lost"):

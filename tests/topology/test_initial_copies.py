@@ -243,7 +243,7 @@ async def test_a_subscription_that_fails_can_be_made_again(make_topology: MakeTo
     await topology.publish("account", propagate={"upd": "MCALL sp_mine"})
     with pytest.raises(SubscriptionError, match="procedure sp_mine for upd of account"):
         await topology.subscribe("a")
-    assert await topology.distribution_subscribers() == []
+    assert await topology.agents.subscribers() == []
 
     script = """
         create function sp_mine(c1 int, c2 int, c3 uuid, pkc1 int, bitmap bytea) returns void language sql as

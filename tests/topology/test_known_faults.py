@@ -54,7 +54,7 @@ async def test_every_update_of_a_burst_arrives(make_topology: MakeTopology) -> N
 
     await topology.assert_converged()
     assert await topology.execute("b", "select balance from account where id = 1") == [(200,)]
-    told = await topology.take_deliveries()
+    told = await topology.inspect.take_deliveries()
     assert [each.subscriber for each in told].count("b") == 100
 
 
@@ -134,12 +134,12 @@ async def test_what_one_has_got_is_kept_for_the_other(make_topology: MakeTopolog
     for balance in range(3):
         await topology.execute("pub", f"update account set balance = {balance} where id = 1")
         await topology.sync("a")
-        await topology.clean_up()
+        await topology.inspect.clean_up()
     assert await topology.execute(topology.distribution, COMMANDS) == [(3,)]
 
     await topology.sync("b")
     await topology.assert_converged()
-    await topology.clean_up()
+    await topology.inspect.clean_up()
     assert await topology.execute(topology.distribution, COMMANDS) == [(0,)]
 
 
@@ -167,7 +167,7 @@ async def test_an_agent_waits_for_what_is_in_doubt(make_topology: MakeTopology) 
                 what="the agent to wait for the branch",
                 timeout_s=20,
             )
-        status = {each.subscriber: each for each in (await topology.distribution_status()).agents}
+        status = {each.subscriber: each for each in (await topology.inspect.status()).agents}
         assert status["b"].waiting_commands == 2  # the update, and what `sync` has posted
         assert await topology.execute("b", "select balance from account where id = 1") == [(100,)]
     finally:

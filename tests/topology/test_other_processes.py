@@ -32,14 +32,14 @@ async def shops(make_topology: MakeTopology, **profiles: Profile) -> Topology:
 
 async def elsewhere(topology: Topology, *without: str) -> Topology:
     """The same topology, as another process finds it that is not told of some nodes."""
-    names = [topology.publisher, *topology.subscribed, topology.distribution]
+    names = [topology.publisher, *topology.installer.subscribed, topology.distribution]
     names = [name for name in names if name not in without]
     return await operate.attach({name: topology.node(name).dsn for name in names})
 
 
 async def profile_of(topology: Topology) -> Profile:
     """What a new agent of the reader's is set to."""
-    agent = topology.make_agent("reader")
+    agent = topology.agents.make_agent("reader")
     await agent.open()
     await agent.close()
     return agent.profile
@@ -184,7 +184,7 @@ async def test_a_routine_is_taken_from_everybody(make_topology: MakeTopology) ->
         async with await elsewhere(topology, *left_out) as other:
             with pytest.raises(ConfigurationError, match=r"give the nodes of .*writer, too"):
                 await other.unpublish_procedure("twice")
-    assert len(await topology.published_procedures()) == 1
+    assert len(await topology.procedures.published()) == 1
 
     await topology.unpublish_procedure("twice")
 
@@ -201,7 +201,7 @@ async def test_what_is_published_is_known_whoever_publishes_it(make_topology: Ma
     await topology.execute("pub", NOTE)
     async with await elsewhere(topology, "reader", "writer") as other:
         await other.publish("note")
-        assert await other.left_out() == ["reader", "writer"]
+        assert await other.registration.left_out() == ["reader", "writer"]
     known = "select count(*) from msrepl.msarticles where source_object = 'note'"
     assert await topology.execute("distribution", known) == [(1,)]
 
@@ -211,7 +211,7 @@ async def test_an_article_changes_everywhere(make_topology: MakeTopology) -> Non
     topology = await shops(make_topology)
     async with await elsewhere(topology, "reader") as other:
         with pytest.raises(ConfigurationError, match="give the nodes of reader, too"):
-            await other.change_article("account", {"upd": "XCALL"})
+            await other.articles.change("account", {"upd": "XCALL"})
         await topology.execute("pub", "alter table account add column note text")
         await topology.execute("writer", "alter table account add column note text")
         with pytest.raises(ConfigurationError, match="give the nodes of reader, too"):
@@ -236,7 +236,7 @@ async def test_a_log_reader_that_begins_anew_is_waited_for(
     topology = await shops(make_topology)
     await topology.execute("pub", "update account set balance = 7 where id = 1")
     async with await elsewhere(topology) as other:
-        make_reader = other.make_reader
+        make_reader = other.agents.make_reader
 
         async def make() -> object:
             made = await make_reader()
@@ -245,7 +245,7 @@ async def test_a_log_reader_that_begins_anew_is_waited_for(
             return made
 
         with monkeypatch.context() as patch:
-            patch.setattr(other, "make_reader", make)
+            patch.setattr(other.agents, "make_reader", make)
             await other.sync()
     await topology.stop_agents()
     await topology.assert_converged()

@@ -193,7 +193,7 @@ async def test_agents_that_run_by_themselves_are_not_driven(
     async def never(*_: object) -> None:
         raise AssertionError("driven")
 
-    monkeypatch.setattr(topology, "sync", never)
+    monkeypatch.setattr(topology.agents, "sync", never)
     await topology.execute("pub", "update line set n = n + 1 where n < 10")
     found = await topology.validate("sub1", drive=False)
     assert {verdict.number for verdict in found} == {20575}

@@ -1,6 +1,6 @@
 """Distribution of one system: log reader, distribution database and agents, driven to a position or left running.
 
-What `twopc.sim.topology.distribution` is to real servers. Nothing here waits for time to pass but for who works.
+What `twopc.sim.topology.agents` is to real servers. Nothing here waits for time to pass but for who works.
 """
 
 from __future__ import annotations

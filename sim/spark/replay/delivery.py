@@ -29,7 +29,7 @@ LOOK_EVERY_S = 0.005
 
 async def runs_elsewhere(topology: Topology) -> bool:
     """Somebody reads the Publisher's log at this moment."""
-    slot = await topology.slot()
+    slot = await topology.registration.slot()
     return bool(await topology.execute(topology.publisher, LOG_READERS, (slot,)))
 
 
@@ -66,7 +66,7 @@ def deliver(place: Place) -> None:
     async def go() -> None:
         async with await place.attach() as topology:
             if await runs_elsewhere(topology):
-                await _wait(topology, await topology.distribution_subscribers())
+                await _wait(topology, await topology.agents.subscribers())
             else:
                 await topology.sync()
 
@@ -84,7 +84,7 @@ async def _wait(topology: Topology, subscribers: Sequence[str]) -> None:
         seqno = seqno or await stored_message(distribution, topology.publisher, token)
         if seqno is not None:
             for name in tuple(left):
-                if lsn_value(await topology.position(name)) >= lsn_value(seqno):
+                if lsn_value(await topology.registration.position(name)) >= lsn_value(seqno):
                     left.discard(name)
         if clock.time() > until:
             raise DeliveryError(

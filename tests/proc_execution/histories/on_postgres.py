@@ -88,7 +88,7 @@ async def played(topology: Topology, first: int, count: int) -> Seen:
                 break
             seen.histories += len(numbers)
             seen.called = sessions.called
-            seen.calls += sum(each.calls for each in await topology.take_deliveries())
+            seen.calls += sum(each.calls for each in await topology.inspect.take_deliveries())
             there, here = await contents(topology, "pub"), await contents(topology, "sub1")
             if there != here:
                 seen.different = (

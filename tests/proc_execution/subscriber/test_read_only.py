@@ -43,7 +43,7 @@ async def test_changes_of_others_arrive(make_topology: MakeTopology) -> None:
     await topology.recover()
 
     await topology.settle()
-    done = (await topology.distribution_status()).agents
+    done = (await topology.inspect.status()).agents
 
     await topology.assert_converged()
     assert await topology.execute("reader", BALANCES) == [
@@ -54,7 +54,10 @@ async def test_changes_of_others_arrive(make_topology: MakeTopology) -> None:
         (6, 6),
     ]
     assert {each.subscriber for each in done} == {"reader", "writer"}
-    assert await topology.update_modes() == {"reader": "read only", "writer": "sync tran"}
+    assert await topology.registration.update_modes() == {
+        "reader": "read only",
+        "writer": "sync tran",
+    }
 
 
 async def test_nobody_else_may_write(make_topology: MakeTopology) -> None:
@@ -124,7 +127,7 @@ async def test_unsubscribing_leaves_nothing(make_topology: MakeTopology) -> None
     assert await topology.execute("pub", CATALOG) == publisher
     await topology.execute("reader", "drop table account")
     await topology.subscribe("reader")
-    assert await topology.update_modes() == {"reader": "sync tran"}
+    assert await topology.registration.update_modes() == {"reader": "sync tran"}
 
 
 async def test_a_new_copy_and_further_articles(make_topology: MakeTopology) -> None:

@@ -53,7 +53,7 @@ async def test_one_call_or_its_rows(make_topology: MakeTopology) -> None:
 
     await topology.assert_converged()
     assert [each.passed for each in await topology.validate()] == [True, True]
-    told = {each.subscriber: each for each in await topology.take_deliveries()}
+    told = {each.subscriber: each for each in await topology.inspect.take_deliveries()}
     assert told["reader"].commands == ('{call "public"."give_raise" (7)}',)
     assert (told["reader"].calls, told["writer"].calls) == (1, 0)
     assert told["writer"].commands[-1] == "55 more"
@@ -169,7 +169,7 @@ async def test_calls_that_fail(make_topology: MakeTopology) -> None:
     with pytest.raises(DeliveryError, match=r"call of public.lax\(integer\)") as caught:
         await topology.sync()
     assert (caught.value.sqlstate, caught.value.command) == ("22012", '{call "public"."lax" (0)}')
-    topology.profiles["reader"] = Profile(skip_errors=["22012"])
+    topology.agents.profiles["reader"] = Profile(skip_errors=["22012"])
     await topology.stop_agents()
     assert (await topology.sync())["reader"].skipped == 1
     await topology.assert_converged()

@@ -48,13 +48,13 @@ async def test_every_later_step_warns(
         return {str(kind) for kind in kinds}
 
     assert not any("may differ" in each for each in told())
-    await topology.change_article("note", {"del": "NONE"})
+    await topology.articles.change("note", {"del": "NONE"})
     assert any("stays" in each for each in told())
     await topology.subscribe("sub1", update_mode="read only", filters={"note": "at is null"})
-    assert {"row_filter", "moves"} <= kinds_of(await topology.published_procedures())
+    assert {"row_filter", "moves"} <= kinds_of(await topology.procedures.published())
     assert any("moves" in each for each in told())
     await topology.execute("pub", CHANGE.format(value="now() + random() * interval '1 s'"))
-    assert "random" in kinds_of(await topology.published_procedures())
+    assert "random" in kinds_of(await topology.procedures.published())
     assert any("random" in each for each in told())
 
 

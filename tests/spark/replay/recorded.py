@@ -59,7 +59,7 @@ async def rows(topology: Topology, node: str, table: str) -> list[tuple[Any, ...
 async def agents_elsewhere(topology: Topology) -> None:
     """Let agents run in this process, as if it were another one; returns once the log is being read."""
     await topology.start_agents()
-    slot = await topology.slot()
+    slot = await topology.registration.slot()
     with psycopg.connect(topology.node(topology.publisher).dsn, autocommit=True) as eyes:
         await asyncio.to_thread(
             wait_for,

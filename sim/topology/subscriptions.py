@@ -21,8 +21,12 @@ from twopc.publisher import proc_execution
 from twopc.publisher.distribution import registry
 from twopc.publisher.distribution.update_modes import UpdateMode
 from twopc.sim.topology import initial, warned
-from twopc.sim.topology.articles import Articles
+from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.naming import by_article
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.scripting import Scripting
+from twopc.sim.topology.wiring import Wiring
 from twopc.subscriber import propagation as procedures
 from twopc.subscriber import read_only, subscription
 from twopc.subscriber.distribution_agent.profile import Profile
@@ -31,17 +35,26 @@ SyncType = Literal["automatic", "replication support only", "none"]
 Connection = AsyncConnection[Any]
 
 
-class Replication(Articles):
-    """A topology whose Subscribers subscribe."""
+class Subscriptions:
+    """Gives Subscribers what is published."""
 
-    def __init__(self, **wiring: Any) -> None:
-        super().__init__(**wiring)
+    def __init__(
+        self,
+        wiring: Wiring,
+        registration: Registration,
+        agents: Agents,
+        installer: Installer,
+        scripting: Scripting,
+    ) -> None:
+        self._wiring = wiring
+        self._registration = registration
+        self._agents = agents
+        self._installer = installer
+        self._scripting = scripting
         self.copying_points = Points(os.environ)
         """What is armed there acts where a Subscriber's rows are copied."""
         self.copied = ""
         """The Subscriber that is being copied to now."""
-
-    # -- subscriptions -----------------------------------------------------------------------------
 
     async def subscribe(
         self,
@@ -73,40 +86,42 @@ class Replication(Articles):
                 subscription is there, but inactive until `activate`.
             ServerError: a prepared transaction (named) keeps the log from being read from here on.
         """
-        node = self.node(subscriber)
+        node = self._wiring.node(subscriber)
         if node.kind != "subscriber":
             raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
         reads = update_mode == "read only"
-        await self._nodes.admit(subscriber, like=self.publisher)
-        node = self.node(subscriber)
+        await self._wiring.admit(subscriber)
+        node = self._wiring.node(subscriber)
         await self._check_new(subscriber, sync, filters, update_mode)
         if sync == "none":
-            script = await self.script(subscriber, filters=filters, scripts=scripts)
-            await self.add_sync_triggers(subscriber, script, profile=profile)
+            script = await self._scripting.script(subscriber, filters=filters, scripts=scripts)
+            await self._scripting.add_sync_triggers(subscriber, script, profile=profile)
             return
-        articles = await self.choose(filters or {})
+        articles = await self._installer.choose(filters or {})
         if not articles:
             raise SubscriptionError("nothing is published yet: `twopc publish` a table first")
         scripts = by_article(scripts or {}, articles)
-        routines = await proc_execution.proc_articles(await self.admin(self.publisher))
-        link = None if reads else await self.register_link(subscriber)
+        routines = await proc_execution.proc_articles(
+            await self._wiring.admin(self._wiring.publisher)
+        )
+        link = None if reads else await self._installer.register_link(subscriber)
         try:
-            if self.distribute:
+            if self._wiring.distribute:
                 role = None if link is None else link.role
-                await self.announce(
+                await self._registration.announce(
                     subscriber, articles, link_role=role, sync_type=sync, routines=routines
                 )
                 if profile is not None:
-                    await self.set_profile(subscriber, profile)
+                    await self._agents.set_profile(subscriber, profile)
             found = await self._bring(
                 subscriber, articles, routines, sync, scripts, link=link, reads=reads
             )
         except BaseException:
-            await self.forget_subscriber(subscriber)
+            await self._installer.forget_subscriber(subscriber)
             raise
-        self.subscribed.append(subscriber)
-        await self.switch_calls()
-        self.attend(subscriber)
+        self._installer.subscribed.append(subscriber)
+        await self._registration.switch_calls()
+        self._agents.attend(subscriber)
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
 
@@ -123,7 +138,7 @@ class Replication(Articles):
                 f"update_mode={update_mode!r}: use {' or '.join(map(repr, get_args(UpdateMode)))}"
             )
         reads = update_mode == "read only"
-        if not self.distribute and (filters or sync != "automatic" or reads):
+        if not self._wiring.distribute and (filters or sync != "automatic" or reads):
             raise ConfigurationError(
                 f"{subscriber!r}: filters, sync={sync!r} and update_mode={update_mode!r} need "
                 "distribution, which this topology was made without"
@@ -133,7 +148,7 @@ class Replication(Articles):
                 f"{subscriber!r}: a subscription that is read only has no triggers to script: take "
                 "sync='replication support only' for rows that are there already"
             )
-        known = await self.update_modes()
+        known = await self._registration.update_modes()
         if subscriber in known:
             raise SubscriptionError(
                 f"{subscriber!r} subscribes already, {known[subscriber]} (21058): "
@@ -166,18 +181,20 @@ class Replication(Articles):
         Returns:
             What keeps our triggers from firing first.
         """
-        node, sites = self.node(subscriber), self.sites(subscriber)
+        node, sites = self._wiring.node(subscriber), self._installer.sites(subscriber)
         await self._reach("snapshot.begin", subscriber)
-        here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
+        origin = self._wiring.node(self._wiring.publisher)
+        publisher = await self._wiring.admin(origin.name)
+        here = await self._wiring.admin(subscriber)
         plain = [each.article for each in articles]
         async with here.transaction():
             if link is not None:
                 await subscription.install(here, sites, link)
             elif new:
-                await read_only.install(here, sites, self.node(self.publisher).database)
-            if self.distribute:
+                await read_only.install(here, sites, origin.database)
+            if self._wiring.distribute:
                 await procedures.install(here, node.agent_role)
-                await self.hold_agent(subscriber)
+                await self._agents.hold(subscriber)
             async with initial.reading(publisher) as moment:
                 await self._reach("snapshot.taken", subscriber)
                 routines = await self._as_they_are(routines)
@@ -201,12 +218,12 @@ class Replication(Articles):
                 await install_participant(
                     here, subscription.owner_role(node.database), node.coordinator_role
                 )
-            if self.distribute:
-                await self.create_procedures(subscriber, articles, scripts)
-                await self.create_routines(subscriber, routines, calls=reads)
+            if self._wiring.distribute:
+                await self._installer.create_procedures(subscriber, articles, scripts)
+                await self._installer.create_routines(subscriber, routines, calls=reads)
                 # before the commit: an agent that sees it too soon waits for us, and finds it changed
-                delivered = await self.position(subscriber)
-                await self.start_from(
+                delivered = await self._registration.position(subscriber)
+                await self._registration.start_from(
                     subscriber, articles, moment, routines=routines, delivered=delivered
                 )
             await self._reach("snapshot.started", subscriber)
@@ -221,10 +238,10 @@ class Replication(Articles):
     async def _as_they_are(self, routines: Sequence[ProcArticle]) -> list[ProcArticle]:
         """Routines as the Publisher has them, in the snapshot of a copy."""
         wanted = {routine.article_id for routine in routines}
-        found = await proc_execution.proc_articles(await self.admin(self.publisher))
+        found = await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
         return [routine for routine in found if routine.article_id in wanted]
 
-    async def refresh_subscriptions(self, *subscribers: str) -> dict[str, list[str]]:
+    async def refresh(self, *subscribers: str) -> dict[str, list[str]]:
         """Give Subscribers (all) the articles that were published after they subscribed.
 
         As sp_refreshsubscriptions and the snapshot agent: tables and rows are copied while others write.
@@ -234,23 +251,30 @@ class Replication(Articles):
             The articles and routines that each has got.
         """
         done: dict[str, list[str]] = {}
-        await warned.tell(await self.admin(self.publisher))
-        published = await proc_execution.proc_articles(await self.admin(self.publisher))
-        for subscriber in subscribers or await self.distribution_subscribers():
+        await warned.tell(await self._wiring.admin(self._wiring.publisher))
+        published = await proc_execution.proc_articles(
+            await self._wiring.admin(self._wiring.publisher)
+        )
+        for subscriber in subscribers or await self._agents.subscribers():
             tables, ids = await self._there(subscriber)
             known = {
-                each.article.name for each in await self.subscribed_articles(subscriber)
+                each.article.name
+                for each in await self._registration.subscribed_articles(subscriber)
             } & tables
-            articles = [each for each in await self.choose({}) if each.article.name not in known]
-            mine = {each.article_id for each in await self.subscribed_routines(subscriber)} & ids
+            articles = [
+                each for each in await self._installer.choose({}) if each.article.name not in known
+            ]
+            mine = {
+                each.article_id for each in await self._registration.subscribed_routines(subscriber)
+            } & ids
             routines = [each for each in published if each.article_id not in mine]
             done[subscriber] = [each.article.name for each in articles]
             done[subscriber] += [each.identity for each in routines]
             if not done[subscriber]:
                 continue
-            reads = await self.is_read_only(subscriber)
-            role = None if reads else await self.link_role(subscriber)
-            await self.announce(
+            reads = await self._registration.is_read_only(subscriber)
+            role = None if reads else await self._installer.link_role(subscriber)
+            await self._registration.announce(
                 subscriber, articles, link_role=role, sync_type="automatic", routines=routines
             )
             try:
@@ -265,9 +289,9 @@ class Replication(Articles):
                     new=False,
                 )
             except BaseException:
-                await self.withdraw(subscriber, articles, routines)
+                await self._agents.withdraw(subscriber, articles, routines)
                 raise
-            await self.switch_calls()
+            await self._registration.switch_calls()
             if found:
                 raise SubscriptionError(subscription.inactive_message(found))
         return done
@@ -277,12 +301,12 @@ class Replication(Articles):
 
         One whose copy was cut off is not, although it was announced.
         """
-        known = await self.update_modes()
+        known = await self._registration.update_modes()
         if subscriber not in known:
             raise SubscriptionError(
                 f"{subscriber!r} does not subscribe; Subscribers are {', '.join(sorted(known)) or 'none'}"
             )
-        catalogs = await self.execute(
+        catalogs = await self._wiring.execute(
             subscriber,
             "select to_regclass('msrepl.msreplication_objects') is not null,"
             " to_regclass('msrepl.msreplication_proc_articles') is not null",
@@ -292,11 +316,11 @@ class Replication(Articles):
                 f"nothing of the subscription of {subscriber!r} is there: its first copy was cut off: "
                 f"`twopc unsubscribe {subscriber}`, and subscribe it again"
             )
-        tables = await self.execute(
+        tables = await self._wiring.execute(
             subscriber, "select dest_schema, article from msrepl.msreplication_objects"
         )
         routines = (
-            await self.execute(
+            await self._wiring.execute(
                 subscriber, "select article_id from msrepl.msreplication_proc_articles"
             )
             if catalogs[0][1]
@@ -311,35 +335,40 @@ class Replication(Articles):
             SubscriptionError: it does not subscribe, or came without rows (21070).
             LockTimeoutError: a transaction there does not end.
         """
-        articles = await self.chosen_articles(subscriber)
+        articles = await self._registration.chosen_articles(subscriber)
         if not articles:
             raise SubscriptionError(
                 f"{subscriber!r} does not subscribe: `twopc subscribe {subscriber}` first"
             )
         await self._refuse_without_rows(subscriber)
         await self._reach("snapshot.begin", subscriber)
-        here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
+        here, publisher = (
+            await self._wiring.admin(subscriber),
+            await self._wiring.admin(self._wiring.publisher),
+        )
         plain = [each.article for each in articles]
         async with here.transaction():
-            await self.hold_agent(
+            await self._agents.hold(
                 subscriber
             )  # first, as the agent does, or they wait for each other
-            await initial.lock_out(here, plain, self.lock_timeout_ms)
-            if not await self.is_read_only(subscriber):
+            await initial.lock_out(here, plain, self._wiring.lock_timeout_ms)
+            if not await self._registration.is_read_only(subscriber):
                 await initial.until_finished(
-                    publisher, await self.link_role(subscriber), self.lock_timeout_ms
+                    publisher,
+                    await self._installer.link_role(subscriber),
+                    self._wiring.lock_timeout_ms,
                 )
-            reads = await self.is_read_only(subscriber)
-            routines = await self.subscribed_routines(subscriber)
+            reads = await self._registration.is_read_only(subscriber)
+            routines = await self._registration.subscribed_routines(subscriber)
             async with initial.reading(publisher) as moment:
                 await self._reach("snapshot.taken", subscriber)
                 routines = await self._as_they_are(routines)
                 await initial.bring_again(publisher, here, plain)
             await self._reach("snapshot.copied", subscriber)
-            await self.create_routines(subscriber, routines, calls=reads)
+            await self._installer.create_routines(subscriber, routines, calls=reads)
             # the agent stands still until the copy is committed, or it would skip what this one has
-            delivered = await self.position(subscriber)
-            await self.start_from(
+            delivered = await self._registration.position(subscriber)
+            await self._registration.start_from(
                 subscriber,
                 articles,
                 moment,
@@ -348,13 +377,15 @@ class Replication(Articles):
                 active=False,
             )
             await self._reach("snapshot.started", subscriber)
-        await self.set_active(subscriber, articles, routines)
-        await self.switch_calls()
+        await self._registration.set_active(subscriber, articles, routines)
+        await self._registration.switch_calls()
 
     async def _refuse_without_rows(self, subscriber: str) -> None:
         """Refuse a Subscriber that brought its rows itself. SubscriptionError"""
         types = await registry.sync_types(
-            await self.admin(self.distribution), await self.publisher_number(), subscriber
+            await self._wiring.admin(self._wiring.distribution),
+            await self._registration.publisher_number(),
+            subscriber,
         )
         others = types - {"automatic"}
         if others:

@@ -7,17 +7,21 @@ agents work until they have come to it. Knows nothing of what they do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError, ConfigurationError, SlotInUseError, SubscriptionError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
+from twopc.proc_execution import ProcArticle
 from twopc.publisher.distribution import registry
 from twopc.publisher.log_reader import LogReader
 from twopc.publisher.posting import post_message, stored_message
-from twopc.sim.topology.beside import Beside
+from twopc.sim.topology.beside import OtherProcesses
+from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.wiring import Wiring
 from twopc.subscriber.distribution_agent import (
     AheadError,
     Delivered,
@@ -67,66 +71,40 @@ class Driven(Protocol):
         ...
 
 
-class Distribution(Beside):
-    """A topology that can deliver."""
+class Agents:
+    """Delivers a topology's changes."""
 
-    def __init__(self, **wiring: Any) -> None:
-        super().__init__(**wiring)
+    def __init__(self, wiring: Wiring, registration: Registration) -> None:
+        self._wiring = wiring
+        self._registration = registration
+        self._others = OtherProcesses(wiring, registration)
         self.profiles: dict[str, Profile] = {}
         """What agents of this process are set to, in the place of what is kept with their subscriptions."""
-        self.subscribed: list[str] = []
-        """The Subscribers that this object has subscribed."""
-        self._reader: LogReader | None = None
         self.make_driven: Callable[[str], Driven] = self.make_agent
         """Makes the agents that work when somebody syncs."""
-        self._agents: dict[str, Driven] = {}
+        self._reader: LogReader | None = None
+        self._driven: dict[str, Driven] = {}
         self._driving = asyncio.Lock()
         self._stop = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
 
-    async def close(self) -> None:
-        """End everything that was started; harmless twice."""
-        await self.stop_agents()
-        await super().close()
-
     @property
-    def agents_run(self) -> bool:
+    def are_running(self) -> bool:
         """The log reader and agents are running by themselves in this process."""
         return bool(self._running)
 
-    async def distributes_already(self) -> bool:
-        """Somebody subscribes, whether it is one of the nodes or not."""
-        return bool(await self.update_modes())
-
-    async def distribution_subscribers(self) -> list[str]:
+    async def subscribers(self) -> list[str]:
         """The nodes that have an agent, as the distribution database knows them."""
         return list(await self._subscriptions())
 
-    async def left_out(self) -> list[str]:
-        """The Subscribers that are none of the nodes, so that nothing can be done there."""
-        return sorted({*await self.update_modes()} - {*self.nodes})
-
-    def require(self, subscribers: Iterable[str], what: str) -> None:
-        """Raise unless all of these Subscribers are nodes.
-
-        Args:
-            what: is to be done at each of them.
-
-        Raises:
-            ConfigurationError: one is missing.
-        """
-        missing = sorted({*subscribers} - {*self.nodes})
-        if missing:
-            raise ConfigurationError(
-                f"{what} at every Subscriber concerned: give the nodes of {', '.join(missing)}, too"
-            )
-
     async def _subscriptions(self) -> dict[str, bool]:
         """The Subscribers that have an agent, and whether their subscriptions are active."""
-        if not await self.can_distribute():
+        if not await self._registration.can_distribute():
             return {}
-        rows = await self.execute(self.distribution, _SUBSCRIBERS, (self.publisher,))
-        return {name: active for name, active in rows if name in self.nodes}
+        rows = await self._wiring.execute(
+            self._wiring.distribution, _SUBSCRIBERS, (self._wiring.publisher,)
+        )
+        return {name: active for name, active in rows if name in self._wiring.nodes}
 
     # -- delivering --------------------------------------------------------------------------------
 
@@ -143,7 +121,7 @@ class Distribution(Beside):
             ConfigurationError: one does not subscribe, or its subscription is not active.
             DeliveryError: a change cannot be applied at one of them; the others have got everything.
         """
-        await self.publisher_number()
+        await self._registration.publisher_number()
         known = await self._subscriptions()
         for name in subscribers or known:
             if name not in known:
@@ -196,7 +174,7 @@ class Distribution(Beside):
         """Have the log reader store everything that is committed by now."""
         for attempt in range(_ATTEMPTS):
             if self._reader is None:
-                if await self.others_read():
+                if await self._others.have_read():
                     return
                 self._reader = await self.make_reader()
             try:
@@ -209,11 +187,11 @@ class Distribution(Beside):
                     raise
 
     async def _drive(self, subscriber: str) -> Delivered | None:
-        agent = self._agents.get(subscriber)
-        if agent is None and await self.others_deliver(subscriber):
+        agent = self._driven.get(subscriber)
+        if agent is None and await self._others.have_delivered(subscriber):
             return None
         if agent is None:
-            agent = self._agents[subscriber] = self.make_driven(subscriber)
+            agent = self._driven[subscriber] = self.make_driven(subscriber)
         for _ in range(_ATTEMPTS):
             try:
                 return await agent.run_once(final=False)
@@ -233,15 +211,15 @@ class Distribution(Beside):
         Raises:
             ConfigurationError: agents are running by themselves.
         """
-        if self.agents_run:
+        if self.are_running:
             raise ConfigurationError("agents run by themselves: `stop_agents` first")
         async with self._driving:
-            number = await self.publisher_number()
-            names = await self.distribution_subscribers()
-            found = await together(*(self.position(name) for name in names))
+            number = await self._registration.publisher_number()
+            names = await self.subscribers()
+            found = await together(*(self._registration.position(name) for name in names))
             positions = dict(zip(names, found, strict=True))
-            gone = await self.execute(
-                self.distribution,
+            gone = await self._wiring.execute(
+                self._wiring.distribution,
                 _PASS_OVER,
                 {"id": number, "upto": lsn_text(upto), "delivered": min(found, key=lsn_value)},
             )
@@ -254,25 +232,25 @@ class Distribution(Beside):
     async def make_reader(self) -> LogReader:
         """The Publisher's log reader, not opened yet."""
         return LogReader(
-            publisher=self.publisher,
-            publisher_dsn=self.node(self.publisher).logreader_dsn,
-            distribution_dsn=self.node(self.distribution).logreader_dsn,
-            slot=await self.slot(),
+            publisher=self._wiring.publisher,
+            publisher_dsn=self._wiring.node(self._wiring.publisher).logreader_dsn,
+            distribution_dsn=self._wiring.node(self._wiring.distribution).logreader_dsn,
+            slot=await self._registration.slot(),
         )
 
     def make_agent(self, subscriber: str) -> DistributionAgent:
         """A Subscriber's agent, not opened yet."""
         servers = Servers(
             subscriber=subscriber,
-            publisher=self.publisher,
-            distribution_dsn=self.node(self.distribution).agent_dsn,
-            subscriber_dsn=self.node(subscriber).agent_dsn,
+            publisher=self._wiring.publisher,
+            distribution_dsn=self._wiring.node(self._wiring.distribution).agent_dsn,
+            subscriber_dsn=self._wiring.node(subscriber).agent_dsn,
         )
         return DistributionAgent(servers, profile=self.profiles.get(subscriber))
 
     # -- running by themselves ---------------------------------------------------------------------
 
-    async def start_agents(self) -> None:
+    async def start(self) -> None:
         """Have the log reader and every Subscriber's agent run in this process until `stop_agents`.
 
         Raises:
@@ -285,7 +263,7 @@ class Distribution(Beside):
             self._stop = asyncio.Event()
             reader = await self.make_reader()
             self._running[""] = asyncio.create_task(reader.run(self._stop), name="log reader")
-            for name in await self.distribution_subscribers():
+            for name in await self.subscribers():
                 self._start_agent(name)
 
     def _start_agent(self, subscriber: str) -> None:
@@ -293,7 +271,7 @@ class Distribution(Beside):
             self.make_agent(subscriber).run(self._stop), name=f"agent of {subscriber}"
         )
 
-    async def stop_agents(self) -> None:
+    async def stop(self) -> None:
         """End the log reader and the agents of this process, between two transactions; harmless twice.
 
         One that does not come to an end, because it waits for a row that somebody holds, is interrupted:
@@ -314,9 +292,9 @@ class Distribution(Beside):
 
     async def _close_driven(self) -> None:
         await self._close_reader()
-        for agent in self._agents.values():
+        for agent in self._driven.values():
             await agent.close()
-        self._agents.clear()
+        self._driven.clear()
 
     async def _close_reader(self) -> None:
         reader, self._reader = self._reader, None
@@ -335,8 +313,10 @@ class Distribution(Beside):
             raise ConfigurationError(
                 f"the agent of {idle[0]!r} does not run: stop the others (`stop_agents`) and start all"
             )
-        token = await post_message(await self.admin(self.publisher), "tracer_token", {})
-        distribution = await self.admin(self.distribution)
+        token = await post_message(
+            await self._wiring.admin(self._wiring.publisher), "tracer_token", {}
+        )
+        distribution = await self._wiring.admin(self._wiring.distribution)
         left = set(subscribers)
         seqno: str | None = None
         while left:
@@ -344,21 +324,32 @@ class Distribution(Beside):
                 task = self._running.get(name)
                 if task is not None and task.done():
                     await task  # raises what it has stopped for
-            seqno = seqno or await stored_message(distribution, self.publisher, token)
+            seqno = seqno or await stored_message(distribution, self._wiring.publisher, token)
             if seqno is not None:
                 for name in tuple(left):
-                    if lsn_value(await self.position(name)) >= lsn_value(seqno):
+                    if lsn_value(await self._registration.position(name)) >= lsn_value(seqno):
                         left.discard(name)
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def forget_publisher(self) -> None:
-        """As `Registration.forget_publisher`: with nobody left to read for, nobody reads."""
-        await self.stop_agents()
-        await super().forget_publisher()
+        """Drop the slot and everything that is stored of the Publisher: with nobody left to read for, nobody reads."""
+        await self.stop()
+        await self._registration.forget_publisher()
+
+    async def withdraw(
+        self,
+        subscriber: str,
+        articles: Sequence[DistributedArticle] | None = None,
+        routines: Sequence[ProcArticle] = (),
+    ) -> None:
+        """Let a Subscriber have articles (all) no longer; with the last subscription the slot and everything stored go."""
+        if await self._registration.withdraw(subscriber, articles, routines):
+            # slot and registration at last: whoever is cut off before can do it once more
+            await self.forget_publisher()
 
     # -- while a subscription changes --------------------------------------------------------------
 
-    async def dismiss_agent(self, subscriber: str) -> None:
+    async def dismiss(self, subscriber: str) -> None:
         """End a Subscriber's agent in this process, for good."""
         await self._close_agent(subscriber)
         task = self._running.pop(subscriber, None)
@@ -368,15 +359,15 @@ class Distribution(Beside):
 
     async def _close_agent(self, subscriber: str) -> None:
         """Close an agent that is driven; the next `sync` makes another."""
-        agent = self._agents.pop(subscriber, None)
+        agent = self._driven.pop(subscriber, None)
         if agent is not None:
             await agent.close()
 
     async def set_profile(self, subscriber: str, profile: Profile) -> None:
         """Keep what a Subscriber's agent is set to: it holds wherever the agent begins next."""
         await registry.set_profile(
-            await self.admin(self.distribution),
-            await self.publisher_number(),
+            await self._wiring.admin(self._wiring.distribution),
+            await self._registration.publisher_number(),
             subscriber,
             profile.as_json(),
         )
@@ -386,7 +377,7 @@ class Distribution(Beside):
         if self._running and subscriber not in self._running:
             self._start_agent(subscriber)
 
-    async def hold_agent(self, subscriber: str) -> None:
+    async def hold(self, subscriber: str) -> None:
         """Keep a Subscriber's agent, wherever it runs, from delivering until the transaction ends there.
 
         An agent moves the position from where it found it, so one that has planned a batch before finds
@@ -394,7 +385,7 @@ class Distribution(Beside):
         within the byte by which it moves.
         """
         await self._close_agent(subscriber)  # it has nothing planned; one that runs will notice
-        await self.execute(
+        await self._wiring.execute(
             subscriber,
             """
             insert into msrepl.msreplication_subscriptions as s (publisher, publisher_db)
@@ -402,14 +393,14 @@ class Distribution(Beside):
             on conflict (publisher, stream) do update
             set transaction_timestamp = s.transaction_timestamp + 1::numeric
             """,
-            (self.publisher, self.node(self.publisher).database),
+            (self._wiring.publisher, self._wiring.node(self._wiring.publisher).database),
         )
 
-    async def agent_processes(self, subscriber: str) -> list[tuple[str, int]]:
+    async def processes(self, subscriber: str) -> list[tuple[str, int]]:
         """Node and process of the sessions of a Subscriber's agent there."""
-        rows = await self.execute(
+        rows = await self._wiring.execute(
             subscriber,
             "select pid from pg_stat_activity where datname = current_database() and usename = %s",
-            (self.node(subscriber).agent_role,),
+            (self._wiring.node(subscriber).agent_role,),
         )
         return [(subscriber, pid) for (pid,) in rows]
