@@ -19,7 +19,7 @@ from twopc.sim.model.coordinator import CoordinatorProcess, Place
 from twopc.sim.model.kernel import Kernel
 from twopc.sim.model.ledger import Ledger
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import Cause, Delay, Label, Steps, Timing

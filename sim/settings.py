@@ -205,7 +205,7 @@ def _refuse_unknown(table: Mapping[str, Any], file: Path | None) -> None:
     known = [written(name) for name in _FIELDS]
     for key in table:
         if key not in known:
-            import difflib
+            import difflib  # for a mistake only
 
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"

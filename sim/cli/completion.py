@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,11 +29,10 @@ def completion(
 
 def run_names(incomplete: str) -> Iterator[str]:
     """Scenarios that have been run from this folder."""
-    from twopc.sim.cli.options import settings
-    from twopc.sim.settings import SettingError
+    from twopc.sim.settings import SettingError, load
 
     try:
-        root = Path(settings().out)
+        root = Path(load({}, environment=os.environ, start=Path.cwd()).out)
     except SettingError:
         return
     for latest in sorted(root.glob("*/latest/history.jsonl")):

@@ -16,16 +16,6 @@ from twopc.sim.cli.options import PlaceOptions, RunOptions
 if TYPE_CHECKING:
     from twopc.sim.scenario.check import Loaded
 
-HELP = """\
-  n, Enter    play what comes next; after the last step, deliver everything
-  b           go back one step: everything before it is played again
-  f STEP      let STEP come next instead
-  p           the timeline so far
-  w           what each session is doing, and which steps could come next
-  s FILE      save the scenario with the way that you went as one more order
-  q           leave; everything is rolled back and gone
-  ?           this help"""
-
 
 @command
 def step(

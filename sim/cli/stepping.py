@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from twopc.errors import ScenarioError
 from twopc.sim.cli.items import item_text
-from twopc.sim.cli.step import HELP
 from twopc.sim.report import terminal
 from twopc.sim.report.panel import panel
 from twopc.sim.report.timeline import draw, timeline
@@ -20,6 +19,16 @@ if TYPE_CHECKING:
 
     from twopc.sim.cli.walk import Walk
     from twopc.sim.scenario.check import Loaded
+
+HELP = """\
+  n, Enter    play what comes next; after the last step, deliver everything
+  b           go back one step: everything before it is played again
+  f STEP      let STEP come next instead
+  p           the timeline so far
+  w           what each session is doing, and which steps could come next
+  s FILE      save the scenario with the way that you went as one more order
+  q           leave; everything is rolled back and gone
+  ?           this help"""
 
 
 class Stepping:

@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from twopc.sim.faults.words import needs_servers
 from twopc.sim.report.history import History, OrderHistory, Record
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import Loaded, load
 from twopc.sim.scenario.faults import Fault, When
+from twopc.sim.scenario.faults_meaning import points
 from twopc.sim.scenario.judging.expected import Expected
 from twopc.sim.scenario.judging.invariants import invariants
 from twopc.sim.scenario.judging.runs import Runs
@@ -181,8 +183,6 @@ def _nodes(case: Case) -> list[str]:
 
 def _points(able: Capabilities, nodes: list[str]) -> Iterator[str]:
     """Every point that a fault can be at, at every node that it may be of."""
-    from twopc.sim.scenario.faults_meaning import points
-
     for template in sorted(points()):
         name = template.partition("(")[0]
         if name not in able.points and template not in able.points:
@@ -325,8 +325,6 @@ async def _serve(setup: Setup, wire: Connection) -> None:
 
 def needs_a_server_each(cell: MatrixCell, scenario: Scenario) -> bool:
     """Whether it is played on servers of its own, which cells of one kind share."""
-    from twopc.sim.faults.words import needs_servers
-
     own = scenario.model_copy(update={"faults": (_fault(_FAULT, cell.point, cell.nth, cell.do),)})
     return needs_servers(own) is not None
 

@@ -25,8 +25,7 @@ from twopc.protocol.effects import Outcome
 from twopc.sim.model.clients import PublisherClient
 from twopc.sim.model.coordinator import Place
 from twopc.sim.model.log_client import ModelDecided
-from twopc.sim.model.node import ModelNode
-from twopc.sim.model.node.node import MARKERS
+from twopc.sim.model.node.node import MARKERS, ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication.articles import link_role

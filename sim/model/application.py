@@ -11,7 +11,7 @@ import simpy
 
 from twopc.drivers.virtual import Awaited, Refusal, VirtualLean, VirtualResult
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.sql.types import output
 from twopc.sim.model.wire import Wire

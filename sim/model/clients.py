@@ -15,7 +15,7 @@ import simpy
 from twopc.errors import InDoubtError, LocalProtocolError, RejectedError, from_sqlstate
 from twopc.sim.model.coordinator import CoordinatorProcess
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.transaction import ModelTransaction
 from twopc.sim.model.wire import KILLED, Wire

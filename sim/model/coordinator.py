@@ -27,7 +27,7 @@ from twopc.sim.model.ledger import Ledger
 from twopc.sim.model.log_client import ModelDecided
 from twopc.sim.model.markers import Markers
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.transaction import ModelTransaction
 from twopc.sim.model.wire import KILLED
 from twopc.sim.model.wiring import Wiring

@@ -12,7 +12,7 @@ from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.sim.model.building import blaming
 from twopc.sim.model.distribution.copies import Seen, nobody
 from twopc.sim.model.distribution.distributing import Distribution
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.replication import articles
 from twopc.sim.model.replication.articles import Article
 from twopc.sim.model.replication.shipping import MARKER

@@ -18,7 +18,7 @@ from twopc.proc_execution import (
     gate_verdict,
 )
 from twopc.sim.model.distribution.articles import type_text
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication.articles import ACTS
 from twopc.sim.model.sql import parse

@@ -16,7 +16,7 @@ from twopc.drivers.virtual import Awaited
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.errors import raised
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.pool import Pool

@@ -28,7 +28,7 @@ from twopc.sim.model.distribution.seats import AgentSeat
 from twopc.sim.model.distribution.told import Delivery
 from twopc.sim.model.members import Members
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.ports import Kernel, Recorder
 from twopc.sim.model.replication import articles, behaviour
@@ -290,7 +290,7 @@ class System:
         """A node goes down, and every connection to it and from it; `restart_node` brings it back.
 
         Args:
-            kept_lsn: as for `twopc.sim.model.node.ModelNode.crash`.
+            kept_lsn: as for `twopc.sim.model.node.node.ModelNode.crash`.
         """
         if name == LOG:
             self.log_host.up = False

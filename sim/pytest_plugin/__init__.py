@@ -13,6 +13,7 @@ import pytest
 
 from twopc.sim.pytest_plugin import config as _config
 from twopc.sim.pytest_plugin import fixtures as _fixtures
+from twopc.sim.pytest_plugin import sections as _sections
 from twopc.sim.pytest_plugin.fixtures import (
     twopc,
     twopc_async,
@@ -77,12 +78,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 def _look_back(item: pytest.Item) -> list[str]:
     """What a test has left prepared; and what reports for machines want to know."""
-    topologies = _fixtures.topologies_of(item)
+    topologies = _sections.topologies_of(item)
     if not topologies:
         return []
-    from twopc.sim.pytest_plugin.sections import add_properties
-
-    add_properties(item)
+    _sections.add_properties(item)
     return [text for each in topologies for text in each.left_prepared()]
 
 
@@ -90,23 +89,19 @@ def _look_back(item: pytest.Item) -> list[str]:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, Any]:
     """A failed test tells what happened in its topologies."""
     report = yield
-    if report.failed and _fixtures.topologies_of(item):
-        from twopc.sim.pytest_plugin.sections import add_extras, add_sections, write_report
-
+    if report.failed and _sections.topologies_of(item):
         item.stash[_fixtures.FAILED] = True
         if report.when == "call":
-            add_sections(item, report)
-            add_extras(item, report)
-            for topology in _fixtures.topologies_of(item):
-                write_report(item, topology.history)
+            _sections.add_sections(item, report)
+            _sections.add_extras(item, report)
+            for topology in _sections.topologies_of(item):
+                _sections.write_report(item, topology.history)
     sections = getattr(item, "sections", None)  # those of a scenario's item
     if report.failed and report.when == "call" and callable(sections):
-        from twopc.sim.pytest_plugin.sections import write_report
-
         report.sections += sections()
         outcome = getattr(item, "outcome", None)
         if outcome is not None:
-            write_report(item, outcome.records)
+            _sections.write_report(item, outcome.records)
     return report
 
 

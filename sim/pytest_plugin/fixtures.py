@@ -9,15 +9,13 @@ import pytest
 
 from twopc.sim.pytest_plugin import config
 from twopc.sim.pytest_plugin.marks import options_of, wrong
+from twopc.sim.pytest_plugin.sections import TOPOLOGIES
 
 if TYPE_CHECKING:
     from twopc.sim.pytest_plugin.playing import Outcome, Player
     from twopc.sim.testing.asynchronous import AsyncTestTopology
     from twopc.sim.testing.bench import Bench, Reset, Wanted
     from twopc.sim.testing.blocking import TestTopology
-
-#: The topologies that a test has, for its report and for what it may leave behind.
-TOPOLOGIES = pytest.StashKey["list[TestTopology]"]()
 
 
 @pytest.fixture(scope="session")
@@ -162,17 +160,6 @@ def give_back(
 FAILED = pytest.StashKey[bool]()
 #: Test, node and place of the databases that were left for a look.
 KEPT = pytest.StashKey["list[tuple[str, str, str]]"]()
-
-
-def topologies_of(item: pytest.Item) -> list[TestTopology]:
-    """Those that a test has, or shares with others of its scope."""
-    used = [id(value) for value in getattr(item, "funcargs", {}).values()]
-    return [
-        topology
-        for node in item.listchain()
-        for topology in node.stash.get(TOPOLOGIES, [])
-        if node is item or id(topology) in used
-    ]
 
 
 def left_behind(left: Sequence[str]) -> str:

@@ -10,14 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from twopc.sim.pytest_plugin.fixtures import topologies_of
-
 if TYPE_CHECKING:
     from twopc.sim.report.history import Record
     from twopc.sim.testing.blocking import TestTopology
 
+#: The topologies that a test has, for its report and for what it may leave behind.
+TOPOLOGIES = pytest.StashKey["list[TestTopology]"]()
 _WIDTH = 100
 _PROPERTIES = pytest.StashKey[bool]()
+
+
+def topologies_of(item: pytest.Item) -> list[TestTopology]:
+    """Those that a test has, or shares with others of its scope."""
+    used = [id(value) for value in getattr(item, "funcargs", {}).values()]
+    return [
+        topology
+        for node in item.listchain()
+        for topology in node.stash.get(TOPOLOGIES, [])
+        if node is item or id(topology) in used
+    ]
 
 
 def add_properties(item: pytest.Item) -> None:

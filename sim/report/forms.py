@@ -10,12 +10,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.report import terminal
+from twopc.sim.report import load, terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diagram import diagram
 from twopc.sim.report.diff import parted
 from twopc.sim.report.groups import Group, groups, skipped_twins
 from twopc.sim.report.history import Record
+from twopc.sim.report.junit import junit
 from twopc.sim.report.mermaid import markdown, mermaid
 from twopc.sim.report.played import Played
 from twopc.sim.report.timeline import draw, timeline
@@ -69,8 +70,6 @@ def as_html(records: Sequence[Record]) -> str:
 
 def as_junit(records: Sequence[Record]) -> str:
     """JUnit XML."""
-    from twopc.sim.report.junit import junit
-
     return junit(records)
 
 
@@ -133,8 +132,6 @@ def _show_order(order: Played, console: Console, *, about: str) -> None:
         terminal.failure_story(console, *because_of(order.records, failure))
     terminal.remark(console, about)
     if _is_load(order):
-        from twopc.sim.report import load
-
         terminal.table(console, load.lines(load.of(order.records)))
     else:
         draw(timeline(order.records), console)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from twopc.sim.report import load
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.groups import Group, groups
 from twopc.sim.report.history import Record
@@ -112,8 +113,6 @@ def _timeline(order: Played, label: str) -> str:
     if label:
         out.write(f"{label}\n")
     if any(record.kind == "load" for record in reversed(order.records)):
-        from twopc.sim.report import load
-
         out.write("\n".join(load.lines(load.of(order.records))))
     else:
         draw(timeline(order.records), console(out, width=100))

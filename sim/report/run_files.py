@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from twopc.errors import ConfigurationError
+from twopc.sim.report.forms import DOCUMENTS, final_states, first_diagram
+from twopc.sim.report.verdict import verdict
 
 if TYPE_CHECKING:
     from twopc.sim.report.history import Record
@@ -69,9 +71,6 @@ class RunFiles:
             records: the whole history.
             html: the page too if the run has passed; else only of one that has not.
         """
-        from twopc.sim.report.forms import DOCUMENTS, final_states, first_diagram
-        from twopc.sim.report.verdict import verdict
-
         told = verdict(records)
         self.write_verdict(told)
         (self.directory / "sequence.mmd").write_text(first_diagram(records), encoding="utf-8")

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO, cast
 
+from twopc.sim.report.timeline import STYLES
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -134,8 +136,6 @@ def difference(out: Console, text: str) -> None:
 def picture(out: Console, lines: Sequence[Line]) -> None:
     """A sequence diagram, or a part of one."""
     from rich.text import Text
-
-    from twopc.sim.report.timeline import STYLES
 
     for line in lines:
         out.print(Text(f"    {line.text}", style=STYLES[line.style]), soft_wrap=True)

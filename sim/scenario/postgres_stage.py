@@ -43,7 +43,9 @@ from twopc.sim.scenario.waits import Client, Observer
 from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
 from twopc.sim.topology import Topology
 from twopc.sim.topology.nodes import AnyServer, fresh_name
+from twopc.sim.topology.owner import prefix
 from twopc.sim.topology.protections import SUPPORTED, switch_off, switch_off_at
+from twopc.sim.topology.sweeping import sweep
 
 #: Branch markers are what is looked at in the end, however long a load has lasted.
 MARKERS_KEPT_S = 24 * 3600.0
@@ -223,16 +225,12 @@ class PostgresTheatre:
     async def _sweep(server: AnyServer) -> None:
         """Drop what runs have left on a server that stays who were killed."""
         if isinstance(server, ExternalServer):
-            from twopc.sim.topology.sweeping import sweep
-
             with suppress(psycopg.Error):  # who makes nodes there says what is wrong
                 await asyncio.to_thread(sweep, server)
 
     def _name(self, own: Server | None) -> str:
         """Of a topology; on a server that stays it tells whose its databases are, for who sweeps."""
         if own is None and isinstance(self._server, ExternalServer) and self._given is None:
-            from twopc.sim.topology.owner import prefix
-
             return f"{prefix('run')}_{next(_count)}"
         return fresh_name()
 

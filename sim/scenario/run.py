@@ -177,7 +177,7 @@ class _Run:
 
     async def _replay(self, case: Case, own: OrderHistory) -> None:
         """What was played just now once more, where everything is as it was before."""
-        from twopc.sim.workload.redoing import redo
+        from twopc.sim.workload.redoing import redo  # likewise
 
         async with self._theatre.stage(case) as stage:
             await redo(case, stage, own)
@@ -269,7 +269,7 @@ class _Run:
 def _judged(case: Case, records: Sequence[Record]) -> OrderVerdict:
     if case.scenario.workload is None:
         return judge(case, records)
-    from twopc.sim.scenario.judging.load import judge_load
+    from twopc.sim.scenario.judging.load import judge_load  # likewise
 
     return judge_load(case, records)
 

@@ -33,7 +33,7 @@ class TheatreOptions:
 
 
 def _postgres(options: TheatreOptions) -> Theatre:
-    from twopc.sim.scenario.postgres_stage import PostgresTheatre
+    from twopc.sim.scenario.postgres_stage import PostgresTheatre  # psycopg and the servers
 
     return PostgresTheatre(
         pg=options.pg, servers=options.servers, dsns=options.dsns, keep=options.keep
@@ -41,7 +41,7 @@ def _postgres(options: TheatreOptions) -> Theatre:
 
 
 def _model(options: TheatreOptions) -> Theatre:
-    from twopc.sim.scenario.model_stage import ModelTheatre
+    from twopc.sim.scenario.model_stage import ModelTheatre  # simpy and the model
 
     return ModelTheatre(seed=options.seed, servers=options.servers)
 
@@ -60,7 +60,7 @@ def played(name: str, work: Coroutine[Any, Any, T]) -> T:
     """Run what plays on a theatre, on an event loop whose time is that theatre's."""
     if name not in VIRTUAL:
         return asyncio.run(work)
-    from twopc.sim.model.loop import VirtualLoop
+    from twopc.sim.model.loop import VirtualLoop  # likewise
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)

@@ -20,6 +20,7 @@ import psutil
 
 from twopc.sim.spark.errors import ArchiveError, PipelineError, SparkMissingError
 from twopc.sim.spark.java import Java, find_java, require_extra
+from twopc.sim.spark.packing import pack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,8 +114,6 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
     if options.package is not None:
         settings["spark.submit.pyFiles"] = str(options.package)
     elif not is_local(master):
-        from twopc.sim.spark.packing import pack
-
         settings["spark.submit.pyFiles"] = str(pack(folder / "twopc.zip"))
     return settings
 
@@ -302,8 +301,8 @@ def _fit(spark: SparkSession) -> None:
 
 def _versions(batches: Iterator[Any]) -> Iterator[Any]:
     """Runs at an executor."""
-    import importlib
-    import platform
+    import importlib  # at an executor, as the rest
+    import platform  # likewise
 
     import pyarrow
 

@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'twopc.sim.testing' has no attribute {name!r}")
-    from importlib import import_module
+    from importlib import import_module  # each name at its first use
 
     module = import_module(place[0])
     return getattr(module, place[1])

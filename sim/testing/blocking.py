@@ -13,6 +13,7 @@ import psycopg
 
 from twopc.errors import ConflictError, InDoubtError, RejectedError, TwopcError
 from twopc.sim.report.history import Record
+from twopc.sim.report.story import story
 from twopc.sim.testing.bed import Bed
 from twopc.sim.testing.bench import Bench
 from twopc.sim.testing.results import Rows
@@ -287,8 +288,6 @@ class TestTopology:
 
     def explain(self) -> str:
         """What happened so far, in sentences."""
-        from twopc.sim.report.story import story
-
         return "\n".join(story(self.bed.records))
 
     # -- faults ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from twopc.sim.scenario.ordering.enumerate import Space
+from twopc.sim.testing.orders import pair
 
 
 def orders(
@@ -22,8 +23,6 @@ def orders(
         sequences: by name, how many steps it has, or the steps themselves.
         before: ``a0 < b1``: only orders in which a0 comes first.
     """
-    from twopc.sim.testing.orders import pair
-
     names = {
         name: [f"{name}{n}" for n in range(each if isinstance(each, int) else len(each))]
         for name, each in sequences.items()

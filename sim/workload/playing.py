@@ -94,7 +94,7 @@ def _virtual(
 
     It is no task of the event loop, whose clock goes by the task that asks; so it writes as this one does.
     """
-    from twopc.sim.workload.kernel_bench import KernelBench
+    from twopc.sim.workload.kernel_bench import KernelBench  # simpy, which real servers do not need
 
     def outage(node: str, on: bool) -> None:
         (model.network.shut if on else model.network.open)(node)
@@ -120,8 +120,8 @@ async def _open_gates(
 async def _played(load: Load, grace_s: float, model: Any) -> list[str]:
     if model is None:
         return await load.play(grace_s)
-    from twopc.drivers.virtual import steps
-    from twopc.sim.model.bridge import performed
+    from twopc.drivers.virtual import steps  # likewise
+    from twopc.sim.model.bridge import performed  # simpy, likewise
 
     return await performed(model.kernel, steps(load.play(grace_s)), "load")
 

@@ -13,7 +13,7 @@ from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model.coordinator import CoordinatorProcess, ModelTransaction, Place
 from twopc.sim.model.kernel import Kernel
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.replication.subscription import flush_log
 from twopc.sim.model.wiring import Wiring

@@ -11,7 +11,7 @@ from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model.clocks import Clock
 from twopc.sim.model.kernel import Kernel
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.words import Delay, SqlError, Timing
 
 

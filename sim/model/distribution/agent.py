@@ -20,7 +20,7 @@ from twopc.sim.model.distribution.source import AgentOwn, ModelSource, Record, o
 from twopc.sim.model.distribution.store import Store
 from twopc.sim.model.distribution.target import ROLE, ModelTarget, Settings, settings_of
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import Steps
 from twopc.subscriber.distribution_agent import Delivered, DistributionAgent, Profile

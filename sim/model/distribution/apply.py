@@ -18,8 +18,8 @@ from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, ProcArticle, base_o
 from twopc.proc_execution import Call as RoutineCall
 from twopc.propagation import CommandType, Format
 from twopc.sim.model.distribution.calls import ReadCall, Shape
-from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.sql.types import named, output
 from twopc.sim.model.words import SqlError, Steps, Values

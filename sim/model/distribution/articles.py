@@ -15,8 +15,8 @@ from twopc.names import VERSION_COLUMN
 from twopc.proc_execution import ProcArticle, ProcType, beside
 from twopc.propagation import Propagation
 from twopc.publisher.pgoutput import Relation, RelationColumn
-from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.sql.types import Type
 from twopc.sim.model.words import SubscriberSpec, TableSpec, Values

@@ -9,8 +9,8 @@ from typing import Any
 
 from twopc.distributed import DistributedArticle
 from twopc.propagation import changed_columns, parameters, record_values
-from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.sql.types import Type
 from twopc.sim.model.words import SqlError, Values

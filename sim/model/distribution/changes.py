@@ -11,8 +11,8 @@ from twopc.publisher.commands import Belonging
 from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Relation, Values
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.packets import encode
-from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql.types import output
 from twopc.sim.model.words import Committed, RowChange
 from twopc.sim.model.words import Values as Row

@@ -18,8 +18,8 @@ from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.processes import Connection, Process, at_once
 from twopc.sim.model.distribution.store import Store
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, SHARE_ROW
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.rows import visible
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx

@@ -27,7 +27,7 @@ from twopc.sim.model.distribution.store import Store
 from twopc.sim.model.distribution.target import settings_of
 from twopc.sim.model.distribution.told import Delivery, deliveries
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import Cause, Label, ModelSpec, Steps, SubscriberSpec
 from twopc.subscriber.distribution_agent import AheadError, Delivered, Profile

@@ -26,7 +26,7 @@ from twopc.sim.model.distribution.changes import Messages
 from twopc.sim.model.distribution.processes import Connection, Process, at_once
 from twopc.sim.model.distribution.store import Store, Stored, read_blocks
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import Committed, SqlError, Steps
 

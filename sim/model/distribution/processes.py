@@ -17,7 +17,7 @@ from twopc.drivers.points import Points
 from twopc.drivers.virtual import Awaited, steps
 from twopc.sim.model.errors import raised
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.wire import KILLED, Wire
 from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps

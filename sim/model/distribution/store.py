@@ -13,7 +13,7 @@ from struct import unpack_from
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import SqlError, Steps
 from twopc.subscriber.distribution_agent.loads import Command

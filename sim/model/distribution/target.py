@@ -14,7 +14,7 @@ import simpy
 from twopc.names import StreamId
 from twopc.sim.model.distribution.apply import Call
 from twopc.sim.model.distribution.processes import Connection, Process, at_once, outcome, report_of
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
 from twopc.subscriber.distribution_agent import Profile, ports

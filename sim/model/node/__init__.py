@@ -2,9 +2,3 @@
 
 It must not know replication, nor who else is on the network; those use `twopc.sim.model.ports`.
 """
-
-from __future__ import annotations
-
-from twopc.sim.model.node.node import ModelNode
-
-__all__ = ["ModelNode"]

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twopc.names import VERSION_COLUMN, version_trigger
-from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.constraints import ForeignKey
 from twopc.sim.model.node.heap import Column, Index, Table
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import versions
 from twopc.sim.model.replication.behaviour import Behaviour

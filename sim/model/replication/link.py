@@ -14,8 +14,8 @@ import simpy
 
 from twopc.errors import conflict_facts
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.locks import cancelled
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.replication import facts
 from twopc.sim.model.replication.articles import link_role

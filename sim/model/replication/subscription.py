@@ -17,8 +17,8 @@ from twopc.names import (
     witness_trigger,
 )
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication.articles import ACTS, Article
 from twopc.sim.model.replication.behaviour import Behaviour

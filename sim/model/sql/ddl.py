@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twopc.sim.model.node.constraints import ForeignKey, bare
+from twopc.sim.model.node.constraints import ForeignKey, bare, duplicate
 from twopc.sim.model.node.heap import Column, Index, Table
 from twopc.sim.model.sql import types
 from twopc.sim.model.sql.bind import Context, Scope, Source
@@ -182,8 +182,6 @@ def _primary(table: Table, name: str, names: list[Any]) -> None:
 
 def add_index(table: Table, index: Index) -> None:
     """A unique key more; rows that are there count. 23505"""
-    from twopc.sim.model.node.constraints import duplicate
-
     seen = set()
     for values in table.committed():
         key = index.key(values)

@@ -15,7 +15,7 @@ from uuid import UUID
 from twopc.sim.model.sql import operators
 from twopc.sim.model.sql.operators import WIDE
 from twopc.sim.model.sql.types import as_text
-from twopc.sim.model.words import SqlError
+from twopc.sim.model.words import SqlError, UnsupportedError
 
 Function = Callable[..., Any]
 
@@ -108,8 +108,6 @@ def _advisory(scope: str, *, tries: bool) -> Function:
         if tries:
             return done
         if not done:
-            from twopc.sim.model.words import UnsupportedError
-
             raise UnsupportedError(f"pg_advisory_lock({key})", "waiting for an advisory lock")
         return ""
 

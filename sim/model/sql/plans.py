@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from twopc.lexer import unquoted
 from twopc.sim.model.sql import ddl, insert, parse, plpgsql, select, utility, write
+from twopc.sim.model.sql.bind import Scope
 from twopc.sim.model.sql.control import Control, control
+from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.select import Plan
 from twopc.sim.model.sql.short import Short
 from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps, UnsupportedError
@@ -69,9 +71,6 @@ class Plans:
 
     def expression_with(self, text: str, variables: frozenset[str]) -> Callable[..., Any]:
         """An expression of such a function: ``closure(context)``."""
-        from twopc.sim.model.sql.bind import Scope
-        from twopc.sim.model.sql.expressions import compiled
-
         with self._having(variables):
             fn = compiled(parse.expression(text), Scope(self))
         return lambda c: fn((), c)

@@ -24,7 +24,7 @@ from twopc.sim.model.sql.bind import Context, Fn, Rows, Scope, Source
 from twopc.sim.model.sql.expressions import arguments, compiled, name_of, truth
 from twopc.sim.model.sql.functions import AGGREGATES
 from twopc.sim.model.sql.parameters import given_by
-from twopc.sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql.parse import expression, kind, rendered
 from twopc.sim.model.sql.scan import Scan, scan
 from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
 
@@ -102,8 +102,6 @@ class Query:
         self.joins.append((side, truth(on, self.scope) if on is not None else None))
 
     def _expanded(self, node: Any) -> list[Any]:
-        from twopc.sim.model.sql.parse import expression
-
         items = []
         for item in node.expressions:
             star = kind(item) == "Star"

@@ -10,7 +10,8 @@ from typing import Any
 
 from twopc.lexer import unquoted
 from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, TABLE_MODES
-from twopc.sim.model.sql import parse
+from twopc.sim.model.node.triggers import after_statement, before_statement
+from twopc.sim.model.sql import parse, plpgsql
 from twopc.sim.model.sql.bind import Context, Scope
 from twopc.sim.model.sql.expressions import arguments
 from twopc.sim.model.sql.functions import STRICT
@@ -202,8 +203,6 @@ def _truncate(text: str, words: tuple[str, ...], plans: Any) -> Plan:
             )
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
-        from twopc.sim.model.node.triggers import after_statement, before_statement
-
         for table in tables:
             yield from tx.lock_table(table, ACCESS_EXCLUSIVE)
             yield from before_statement(tx, table, "tru")
@@ -239,8 +238,6 @@ def _call(text: str, plans: Any) -> Plan:
 
 
 def _do(text: str, words: tuple[str, ...], plans: Any) -> Plan:
-    from twopc.sim.model.sql import plpgsql
-
     body = next((word for word in words if word.startswith("$")), None)
     if body is None:
         raise UnsupportedError(text, "DO without a body in dollars")

@@ -14,9 +14,9 @@ from twopc.sim.model.node.modes import ROW_EXCLUSIVE
 from twopc.sim.model.node.triggers import Event, after_statement, before_statement
 from twopc.sim.model.sql.bind import Context, Fn, Rows, Scope, Source
 from twopc.sim.model.sql.expressions import compiled, truth
-from twopc.sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql.parse import expression, kind, rendered
 from twopc.sim.model.sql.scan import scan
-from twopc.sim.model.sql.select import Plan, source_of
+from twopc.sim.model.sql.select import Plan, _name, source_of
 from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError, Values
 
 
@@ -24,9 +24,6 @@ class Returning:
     """RETURNING: names and values of each row."""
 
     def __init__(self, node: Any, scope: Scope) -> None:
-        from twopc.sim.model.sql.parse import expression
-        from twopc.sim.model.sql.select import _name
-
         items: list[Any] = []
         for item in node.expressions if node is not None else ():
             if kind(item) == "Star":

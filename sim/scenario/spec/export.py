@@ -7,6 +7,7 @@ compares its whole output with a file.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -205,6 +206,4 @@ def _literal(value: Any) -> str:
 
 
 def _filled(text: str) -> list[str]:
-    import textwrap
-
     return textwrap.wrap(" ".join(text.split()), 98)

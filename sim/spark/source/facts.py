@@ -18,6 +18,7 @@ from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import BESIDE, ProcArticle
 from twopc.propagation import Propagation, is_large
 from twopc.sim.spark.errors import GapError, PipelineError
+from twopc.sim.spark.source.queries import small
 
 Row = Mapping[str, Any]
 
@@ -196,8 +197,6 @@ def chosen(publishers: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _small(cursor: psycopg.Cursor[dict[str, Any]], table: str, number: int) -> list[dict[str, Any]]:
-    from twopc.sim.spark.source.queries import small
-
     return cursor.execute(small(table, number).encode()).fetchall()
 
 

@@ -12,7 +12,7 @@ from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model.distribution.distributing import Distribution
 from twopc.sim.model.kernel import Kernel
 from twopc.sim.model.network import Network
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import ModelSpec, SqlError, Steps, SubscriberSpec, TableSpec, Timing

@@ -9,7 +9,7 @@ from typing import Any
 from twopc.protocol import Participant
 from twopc.protocol.variants import PRESUMED_ABORT, Settings
 from twopc.sim.model.kernel import Kernel
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps, Timing
 

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from tests.model.node.playing import make_node
 from twopc.sim.model.kernel import Kernel
-from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql import parse
 from twopc.sim.model.words import SqlError
 
