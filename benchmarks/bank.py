@@ -7,6 +7,7 @@ between the nodes is the least that there can be, so that what is measured is tw
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -22,7 +23,7 @@ from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Delay, Label, Steps, Timing
+from twopc.sim.model.words import Cause, Delay, Label, RowChange, Steps, Timing
 
 PUBLISHER = "pub"
 #: What an account has at the beginning.
@@ -32,8 +33,7 @@ ACCOUNTS = 20
 TIMING = Timing(message=Delay(a=0.0002), flush=Delay(a=0.0005))
 TABLE = "create table account (id int primary key, balance int not null check (balance >= 0))"
 UPDATE = "update account set balance = balance + :amount where id = :id"
-PAY = "select pay(:id, :amount)"
-_PAY, _COMMIT = json.dumps(PAY), json.dumps("commit")
+_UPDATE, _COMMIT = json.dumps(UPDATE), json.dumps("commit")
 
 
 class Counts:
@@ -76,20 +76,29 @@ class CountingKernel(Kernel):
 
 
 class Link:
-    """What Subscribers' sessions have open at the Publisher: one connection each, opened at first use."""
+    """What Subscribers' sessions have open at the Publisher: one connection each, opened at first use.
+
+    It is the trigger of the Subscribers' accounts: an update here, and the same at the Publisher.
+    """
+
+    name = "pay"
+    when = "after row"
+    operations = frozenset({"upd"})
+    fires = "origin"
 
     def __init__(self, bank: Bank) -> None:
         self._bank = bank
         self._of: dict[NodeSession, ModelConnection] = {}
 
-    def pay(self, tx: Any, id_: int, amount: int) -> Steps[int]:
-        """``select pay(id, amount)``: an update here and the same at the Publisher, in one global transaction."""
-        params = {"amount": amount, "id": id_}
-        yield from tx.run(UPDATE, params)
+    def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Steps[None]:
+        """The same at the Publisher, in one global transaction."""
+        ((_, _, old, new),) = changes
+        assert old is not None and new is not None
+        params = {"amount": new[1] - old[1], "id": new[0]}  # type: ignore[operator] # numbers
         session: NodeSession = tx.top.session
         bank, gid, here = self._bank, tx.settings["msrepl.gid"], session.node.name
         there = self._of.get(session)
-        if there is None or there.lost:
+        if there is None or there.is_lost:
             there = self._of[session] = yield from ModelConnection.open(
                 bank.network, bank.nodes[PUBLISHER], here=here, actor=f"link:{here}:{session.pid}",
                 role="link", name="link",
@@ -104,7 +113,6 @@ class Link:
 
         yield from self._mark(tx, gid, here, PUBLISHER)
         yield from there.wire.ask(work, UPDATE, frozenset((PUBLISHER,)))
-        return 1
 
     def _mark(self, tx: Any, gid: str, here: str, other: str) -> Steps[None]:
         row = (
@@ -163,7 +171,8 @@ class Bank:
             node.define(
                 f"insert into account select g, {BALANCE} from generate_series({first}, {end}) as g"
             )
-            node.add_function("pay", link.pay)
+            if name != PUBLISHER:
+                node.add_trigger("account", link)
             node.add_function("msrepl.prepare_publisher", link.prepare)
         publisher = self.nodes[PUBLISHER]
         ledger = Ledger(
@@ -218,9 +227,9 @@ class Bank:
             one = self.process.transaction(node)
             params = {"amount": amount, "id": first + chance.randrange(self._accounts)}
             yield from one.begin()
-            self._line(number, node, one.gid, "invoke", _PAY, params)
-            yield from one.execute(PAY, params)
-            self._line(number, node, one.gid, "ok", _PAY, params)
+            self._line(number, node, one.gid, "invoke", _UPDATE, params)
+            yield from one.execute(UPDATE, params)
+            self._line(number, node, one.gid, "ok", _UPDATE, params)
             self._line(number, node, one.gid, "invoke", _COMMIT, None)
             yield from one.commit()
             self._line(number, node, one.gid, "ok", _COMMIT, None)

@@ -243,7 +243,7 @@ def test_sql_does_not_sleep() -> None:
 
 #: Connections whose search path is not ours.
 OTHER_PATHS = {
-    "twopc/drivers/sessions.py": 1,  # statements of an application run there
+    "twopc/drivers/server_sessions.py": 1,  # statements of an application run there
     "twopc/server/external.py": 1,  # asks nothing: is a server there?
     "twopc/doctor/examination.py": 1,  # likewise: does it want a password?
 }

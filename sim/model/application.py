@@ -1,21 +1,26 @@
-"""A session of an application at a Subscriber, as the driver of its transaction sees it: the `SessionPort` of
-virtual time."""
+"""Sessions of applications at Subscribers in virtual time, and the coordinator's own that finish branches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from twopc.drivers.lean import Report
+from twopc.drivers.sessions import Session, Sessions
 from twopc.drivers.virtual import Awaited, Refusal, VirtualLean, VirtualResult
+from twopc.names import session_name
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.sql.types import output
 from twopc.sim.model.wire import Wire
 from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
+
+if TYPE_CHECKING:
+    from twopc.sim.model.coordinator import CoordinatorProcess
 
 #: Those without rows are made once.
 _tagged = lru_cache(maxsize=1024)(VirtualResult)
@@ -40,18 +45,6 @@ def refusal_of(error: SqlError) -> VirtualResult:
     return VirtualResult(refusal=refusal)
 
 
-def run_all(session: NodeSession, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
-    """What a server does with a message of several statements: it stops at the first error."""
-    results: list[VirtualResult] = []
-    for text in statements:
-        try:
-            results.append(result_of((yield from session.execute(text))))
-        except SqlError as error:
-            results.append(refusal_of(error))
-            break
-    return results
-
-
 class ModelConnection:
     """A connection of one role to one node."""
 
@@ -60,11 +53,8 @@ class ModelConnection:
         assert isinstance(session, NodeSession)
         self.session = session
         self.wire = wire
-        self.subscriber = wire.there
-        self.pid = session.pid
-        self.started = str(session.born)
         self._touches = frozenset((wire.there,))
-        self.lean = VirtualLean(self._perform, spawn, wire.close)
+        self.lean = VirtualLean(self._perform, spawn, wire.close, lambda: not self.is_lost)
 
     @classmethod
     def open(
@@ -78,53 +68,129 @@ class ModelConnection:
         wire = yield from network.connect(here, node.name, actor, lambda: node.connect(role, name))
 
         def spawn(steps: Steps[Any]) -> simpy.Event:
-            return network.kernel.spawn(steps, actor)
+            return network.kernel.spawn(steps, wire.actor)
 
         return cls(network, wire, spawn)
 
     @property
-    def lost(self) -> str:
-        """Why it is gone; empty while it is not."""
-        return self.lean.lost or self.wire.lost
+    def is_lost(self) -> bool:
+        """It is closed at one end or the other."""
+        return bool(self.lean.lost or self.wire.lost or self.session.dead)
 
     def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
         """One statement of the application's. SqlError, LostError"""
         return self.wire.ask(lambda: self.session.execute(text, params), text, self._touches)
 
-    def say(self, texts: Sequence[str]) -> Steps[None]:
-        """Several statements in one message. SqlError of the first that is refused, LostError"""
-
-        def run() -> Steps[None]:
-            for text in texts:
-                yield from self.session.execute(text)
-
-        return self.wire.ask(run, "; ".join(texts), self._touches)
-
-    @property
-    def clean(self) -> bool:
-        """Nothing of what was done shows in it: it may be used for another transaction."""
-        session = self.session
-        return not (
-            self.lost or session.dead or session.told_to_end or session.tx is not None
-            or session.settings or session.session_locks
-        )  # fmt: skip
-
-    async def roll_back(self) -> None:
-        """Roll back what is open, here and over the link."""
-        await self.lean.run(b"rollback")
-
     def _perform(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
         what = statements[0] if len(statements) == 1 else "; ".join(statements)
-        results = yield from self.wire.ask(
-            lambda: run_all(self.session, statements), what, self._touches
-        )
+        results = yield from self.wire.ask(lambda: self._run_all(statements), what, self._touches)
         if self.session.dead is not None:
             self.lean.abort("the server has ended the session")  # with these as its last words
+        return results
+
+    def _run_all(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
+        """What a server does with a message of several statements: it stops at the first error."""
+        results: list[VirtualResult] = []
+        session = self.session
+        for text in statements:
+            if text == "reset all" and not session.settings and session.is_idle:
+                results.append(
+                    _tagged("RESET")
+                )  # every transaction begins so, and it costs one of its own
+                continue
+            try:
+                results.append(result_of((yield from session.execute(text))))
+            except SqlError as error:
+                results.append(refusal_of(error))
+                break
         return results
 
     def close(self) -> None:
         """Harmless twice."""
         self.wire.close()
+
+
+class ModelSession(Session):
+    """A session at a Subscriber."""
+
+    __slots__ = ()
+
+    connection: ModelConnection
+
+    def __init__(self, epoch: int, connection: ModelConnection) -> None:
+        session = connection.session
+        super().__init__(session.node.name, epoch, connection, connection.lean, session.pid)
+        self.started = str(session.born)
+        self.isolation = "read committed"
+
+    @property
+    def in_transaction(self) -> bool:
+        """See `Session`."""
+        session = self.connection.session
+        open_ = (
+            session.tx is not None or session.dead is not None
+        )  # of which this side has not heard
+        return open_ and not self.lean.lost
+
+    @property
+    def is_lost(self) -> bool:
+        """See `Session`."""
+        return self.connection.is_lost
+
+    async def clean_up(self) -> bool:
+        """The model's nodes know no such statements: the session is given up."""
+        return False
+
+
+class ModelSessions(Sessions):
+    """Of one role at one Subscriber, for transactions of one variant: they are called by its epoch."""
+
+    def __init__(
+        self, process: CoordinatorProcess, subscriber: str, role: str, variant: str
+    ) -> None:
+        super().__init__(subscriber)
+        self._process = process
+        self._role = role
+        self._variant = variant
+
+    @property
+    def _epoch(self) -> int:
+        return self._process.log.epochs[self._variant].epoch
+
+    def is_current(self, session: ModelSession) -> bool:
+        """See `Sessions`."""
+        return session.epoch == self._epoch
+
+    async def connect(self) -> ModelSession:
+        """See `Sessions`."""
+        process, epoch = self._process, self._epoch
+        place = process.place
+        try:
+            connection = await Awaited(
+                ModelConnection.open(
+                    place.network, place.nodes[self.subscriber], here=process.actor,
+                    actor=process.beginner, role=self._role, name=session_name(process.name, epoch),
+                )
+            )  # fmt: skip
+        except (LostError, SqlError) as error:
+            failure = Report(message=str(error), sqlstate=getattr(error, "sqlstate", ""))
+            raise self.refused(failure) from error
+        return place.wiring.session(epoch, connection)
+
+    async def take_idle(self) -> ModelSession:
+        """See `Sessions`."""
+        self._process.remembers(self.subscriber, True)
+        session: ModelSession = await super().take_idle()
+        session.connection.wire.belongs_to(self._process.beginner)
+        return session
+
+    async def give_back(self, session: Session) -> None:
+        """See `Sessions`."""
+        self._process.remembers(self.subscriber, True)
+        if self._process.alive:
+            await super().give_back(session)
+        else:
+            session.connection.close()
 
 
 class ModelFinishers:
@@ -146,7 +212,7 @@ class ModelFinishers:
         `meanwhile` is called once the command is sent.
         """
         self._told()
-        while self._idle and self._idle[-1].lost:
+        while self._idle and not self._idle[-1].lean.alive():
             self._idle.pop()
         if self._idle:
             connection = self._idle.pop()
@@ -163,7 +229,7 @@ class ModelFinishers:
         meanwhile()
         results = await connection.lean.run(command)
         self._told()
-        if not connection.lost:
+        if connection.lean.alive():
             self._idle.append(connection)
         return len(results) == 1 and results[0].command_status == tag
 

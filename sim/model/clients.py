@@ -69,21 +69,30 @@ class SubscriberClient:
         if self._one is not None:
             raise LocalProtocolError(f"{self.name} has a transaction open already")
         by = self._by = self._process()
-        one = by.transaction(*self.nodes, variant=self._variant, role=role or ROLE)
-        if self._numbers is not None:
-            one.sequence = next(self._numbers)
-        yield from self._work(lambda: one.begin(level, shipping=self._shipping), "begin")
+        one = by.transaction(
+            *self.nodes, variant=self._variant, role=role or ROLE, level=level, shipping=self._shipping,
+            number=0 if self._numbers is None else next(self._numbers),
+        )  # fmt: skip
+        yield from self._work(one.begin, "begin")
         self._one = one
         self.gid = one.gid
-        self.pids = {name: connection.pid for name, connection in one.connections.items()}
+        self.pids = one.pids
 
     def execute(
-        self, text: str, params: Mapping[str, Any] | None = None, *, at: str = ""
-    ) -> Steps[StatementResult]:
-        """One statement, at its node or at another one of its Subscribers. RejectedError"""
-        one = self._opened()
-        where = at or self.node
-        return (yield from self._work(lambda: one.execute(text, params, at=where), "execute"))
+        self, text: str, params: Mapping[str, Any] | None = None, *, at: str = "", beneath: bool = False
+    ) -> Steps[StatementResult]:  # fmt: skip
+        """One statement, at its node or at another one of its Subscribers. RejectedError, LocalProtocolError
+
+        Args:
+            at: where.
+            beneath: see `ModelTransaction.execute`.
+        """
+        one, where = self._opened(), at or self.node
+        return (
+            yield from self._work(
+                lambda: one.execute(text, params, at=where, beneath=beneath), "execute"
+            )
+        )
 
     def commit(self) -> Steps[None]:
         """Commit everywhere or nowhere. RejectedError, InDoubtError, HeuristicError"""

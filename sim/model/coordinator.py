@@ -1,27 +1,30 @@
-"""A coordinator's process in virtual time: its transactions, its recovery, and what becomes of it when it dies.
+"""A coordinator's process in virtual time: what its transactions and its recovery need of it, and what becomes of them
+when it dies.
 
-The drivers, the rules and the recovery are the product's own; here is what `twopc.drivers.engine` and `keeper` do
-beside them. It must not know tables.
+How a transaction goes is said by `twopc.drivers.engine`, what is recovered by `twopc.drivers.recovery`; here is what
+`twopc.drivers.keeper` does beside them. It must not know tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
 import simpy
 
+from twopc.drivers.engine import Engine
 from twopc.drivers.hub import Hub
+from twopc.drivers.implementation import Implementation
+from twopc.drivers.plan import Options, Plan, plan_of
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
 from twopc.drivers.recovery import Settled
+from twopc.drivers.sessions import Session
+from twopc.drivers.several import SeveralTransaction, check
+from twopc.drivers.transaction import Transaction
 from twopc.drivers.virtual import VirtualTime, steps
-from twopc.errors import RejectedError
-from twopc.names import GlobalId, session_name
-from twopc.protocol.effects import Outcome
-from twopc.sim.model.application import ModelConnection, ModelFinishers
+from twopc.sim.model.application import ModelFinishers, ModelSessions
 from twopc.sim.model.clocks import Clock
 from twopc.sim.model.ledger import Ledger
 from twopc.sim.model.log_client import ModelDecided
@@ -32,7 +35,6 @@ from twopc.sim.model.transaction import ModelTransaction
 from twopc.sim.model.wire import KILLED
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
-from twopc.waits import Transactions
 
 _TURN_S = 0.001
 
@@ -76,6 +78,56 @@ def _called(key: object) -> str:
     return f"transaction {key}"
 
 
+class _Engine(Engine):
+    """The product's, in a process that may die; whoever explores is told what its transactions have in common."""
+
+    process: CoordinatorProcess
+
+    def _number(self, transaction: Transaction) -> int:
+        process = self.process
+        process.remembers("numbers", True)
+        number = transaction.sequence or super()._number(transaction)
+        process.begins(number)
+        return number
+
+    async def _register(self, transaction: Transaction) -> None:
+        await super()._register(transaction)
+        self.process.remembers(_called(_key(transaction)), True)
+
+    async def begin(self, transaction: Transaction) -> Session:
+        """See `Engine`."""
+        try:
+            return await super().begin(transaction)
+        except BaseException:
+            self.process.remembers(_called(_key(transaction)), True)
+            raise
+        finally:
+            self.process.has_begun()
+
+    async def begin_several(self, transaction: SeveralTransaction) -> list[Session]:
+        """See `Engine`."""
+        try:
+            return await super().begin_several(transaction)
+        except BaseException:
+            self.process.remembers(_called(_key(transaction)), True)
+            raise
+        finally:
+            self.process.has_begun()
+
+    async def _end(
+        self, transaction: Transaction, sessions: Sequence[Session], *, settled: bool
+    ) -> None:
+        process = self.process
+        process.remembers(_called(_key(transaction)), True)
+        process.place.kernel.forget(f"{process.actor}:{transaction.sequence}")
+        await super()._end(transaction, sessions, settled=settled)
+
+
+def _key(transaction: Transaction) -> Key:
+    ids = getattr(transaction, "ids", None)  # it has none if the log was not to be reached
+    return (ids.epoch if ids is not None else 0), transaction.sequence
+
+
 class Place:
     """What the coordinators of one system have in common.
 
@@ -117,15 +169,15 @@ class CoordinatorProcess:
         self.actor = f"coordinator:{name}:{number}"
         self.points = points if points is not None else Points()
         self.alive = True
-        self.active: dict[int, ModelTransaction] = {}
         self.unsettled: set[Key] = set()
         self._asked: dict[object, None] = {}
         """Transactions of which recovery has asked whether they are open."""
         self._interval_s = recovery_interval_s
-        self._sequence = count(1)
         self._processes: dict[simpy.Process, None] = {}
-        self._idle: dict[tuple[str, str, int], list[ModelConnection]] = {}
-        """Connections to Subscribers that are in no transaction, by role and epoch."""
+        self._begin: dict[simpy.Process | None, int] = {}
+        """Numbers of transactions that begin, by who begins them."""
+        self._plans: dict[tuple[str | None, ...], Plan] = {}
+        self._pools: dict[tuple[str, str, str], ModelSessions] = {}
         kernel, network, nodes = place.kernel, place.network, place.nodes
         here = self.actor
         self.log = place.wiring.log(
@@ -156,6 +208,13 @@ class CoordinatorProcess:
             observe=observe,
             runtime=runtime,
         )
+        made_of: Any = type("Engine", (_Engine, place.wiring.engine), {})
+        self.engine: _Engine = made_of(
+            self.hub,
+            self.log,
+            Implementation(driver=place.wiring.driver, several=place.wiring.several),
+        )
+        self.engine.process = self.engine.keeper = self
         sites = {
             one: place.wiring.site(nodes[one], network, here, f"{self.actor}:recovery")
             for one in nodes
@@ -213,143 +272,84 @@ class CoordinatorProcess:
         """SIGCONT"""
         self.place.network.go_on(self.actor)
 
+    # -- transactions ------------------------------------------------------------------------------
+
     def transaction(
-        self, *subscribers: str, variant: str = "presumed_abort", role: str = "app"
-    ) -> ModelTransaction:
+        self, *subscribers: str, variant: str = "presumed_abort", role: str = "app", level: str = "",
+        shipping: str = "eager", number: int = 0,
+    ) -> ModelTransaction:  # fmt: skip
         """A transaction of an application at a Subscriber, or at several, not begun.
+
+        Args:
+            number: of the transaction; 0: the next one.
 
         Raises:
             ConfigurationError: several cannot have what is asked for.
         """
-        return ModelTransaction(self, subscribers, variant, role)
+        kind = (level or None, shipping, variant, role)
+        plans = [self._plan(one, *kind) for one in subscribers]
+        if len(subscribers) == 1:
+            made = Transaction(self.engine, plans[0])
+        else:
+            check(self.name, self.place.publisher, subscribers, variant)
+            made = SeveralTransaction(self.engine, plans)
+        made.sequence = number
+        return ModelTransaction(made)
 
-    # -- transactions ------------------------------------------------------------------------------
+    def _plan(
+        self, subscriber: str, level: str | None, shipping: str, variant: str, role: str
+    ) -> Plan:
+        key = (subscriber, level, shipping, variant, role)
+        plan = self._plans.get(key)
+        if plan is None:
+            options = Options(
+                subscriber=subscriber, isolation=level, shipping=shipping, commit=variant, role=role
+            )
+            where = (subscriber, role, variant)
+            pool = self._pools.setdefault(where, ModelSessions(self, *where))
+            plan = self._plans[key] = plan_of(options, pool)
+        return plan
 
-    def begin(self, one: ModelTransaction, level: str, shipping: str) -> Steps[None]:
-        """For `ModelTransaction`."""
-        several = len(one.subscribers) > 1
-        if self.points.armed and not several:
-            yield from steps(self.points.reach(f"coordinator.begin({one.subscribers[0]})"))
-        try:
-            ids = self.log.current(one.variant) or (yield from self.log.epoch(one.variant))
-        except (LostError, SqlError) as error:
-            raise RejectedError(
-                f"the decision log cannot be reached, nothing was begun: {error}", sqlstate="08001"
-            ) from error
-        one.epoch = ids.epoch
-        if not one.sequence:
-            self._remembers("numbers", True)
-            one.sequence = next(self._sequence)
-        self._remembers(_called(one.key), True)
-        one.gid = ids.text(one.sequence)
-        self.active[one.sequence] = one
-        for subscriber in one.subscribers:
-            if self.points.armed and several:
-                yield from steps(self.points.reach(f"coordinator.begin({subscriber})"))
-            connection = self._idle_connection(one, subscriber)
-            try:
-                if connection is None:
-                    connection = yield from self._connect(one, subscriber)
-                one.connections[subscriber] = connection
-                yield from connection.say(one.opening(subscriber, level, shipping))
-            except (LostError, SqlError) as error:
-                self._remembers(_called(one.key), True)
-                self.active.pop(one.sequence, None)
-                for each in one.connections.values():
-                    each.close()
-                raise RejectedError(
-                    f"{subscriber} cannot be reached, nothing was begun: {error}", gid=one.gid,
-                    node=subscriber, sqlstate="08001",
-                ) from error  # fmt: skip
+    @property
+    def active(self) -> Mapping[int, Transaction]:
+        """Those that are open or being committed, by number."""
+        return self.engine.active
 
-    def _connect(self, one: ModelTransaction, subscriber: str) -> Steps[ModelConnection]:
-        node = self.place.nodes[subscriber]
-        return ModelConnection.open(
-            self.place.network, node, here=self.actor, actor=f"{self.actor}:{one.sequence}",
-            role=one.role, name=session_name(self.name, one.epoch),
-        )  # fmt: skip
+    def begins(self, number: int) -> None:
+        """Whoever runs now begins this transaction."""
+        self._begin[self.place.kernel.env.active_process] = number
 
-    def _idle_connection(self, one: ModelTransaction, subscriber: str) -> ModelConnection | None:
-        self._remembers(subscriber, True)
-        idle = self._idle.get((subscriber, one.role, one.epoch))
-        while idle:
-            found = idle.pop()
-            if found.clean:
-                found.wire.belongs_to(f"{self.actor}:{one.sequence}")
-                return found
-            found.close()
-        return None
+    def has_begun(self) -> None:
+        """Or could not."""
+        self._begin.pop(self.place.kernel.env.active_process, None)
 
-    def commit(self, one: ModelTransaction) -> Steps[None]:
-        """For `ModelTransaction`."""
-        assert one.connections, "begin it first"
-        driver = one.driver()
-        try:
-            yield from driver.commit().__await__()
-        finally:
-            one.outcome = driver.answer
-            self._end(one, settled=driver.settled)
-        one.tell(driver)
+    @property
+    def beginner(self) -> str:
+        """The actor of the transaction that whoever runs now has begun last."""
+        return f"{self.actor}:{self._begin[self.place.kernel.env.active_process]}"
 
-    def rollback(self, one: ModelTransaction) -> Steps[None]:
-        """For `ModelTransaction`."""
-        if not one.connections or one.outcome is not None:
-            return
-        one.outcome = Outcome.ABORTED
-        try:
-            for connection in one.connections.values():
-                yield from steps(connection.roll_back())
-        finally:
-            self._end(one, settled=True)
-
-    def _remembers(self, what: str, changed: bool) -> None:
+    def remembers(self, what: str, changed: bool) -> None:
         """What its transactions have in common is looked at, or changed: whoever explores is told."""
         if self.place.kernel.watch is not None:
             self.place.kernel.watch(f"{what} of {self.actor}", changed)
 
-    def _end(self, one: ModelTransaction, *, settled: bool) -> None:
-        self._remembers(_called(one.key), True)
-        for subscriber in one.subscribers:
-            self._remembers(subscriber, True)
-        self.active.pop(one.sequence, None)
-        self.place.kernel.forget(f"{self.actor}:{one.sequence}")
-        if not settled:
-            self._remembers("unsettled", True)
-            self.unsettled.add(one.key)
-        elif one.outcome is Outcome.COMMITTED:
-            self._markers.over(one.gid, one.branches)
-        for subscriber, connection in one.connections.items():
-            if settled and one.outcome is Outcome.COMMITTED and connection.clean and self.alive:
-                # after a rollback its link may have something open
-                self._idle.setdefault((subscriber, one.role, one.epoch), []).append(connection)
-            else:
-                connection.close()
+    # -- for the engine ----------------------------------------------------------------------------
 
-    # -- deadlocks ---------------------------------------------------------------------------------
+    def take_over(self, key: Key) -> None:
+        """See `KeeperPort`."""
+        self.remembers("unsettled", True)
+        self.unsettled.add(key)
 
-    def transactions(self) -> Transactions:
-        """Where the sessions of its open transactions are."""
-        return {
-            GlobalId(coordinator=self.name, epoch=one.epoch, sequence=one.sequence): tuple(
-                (subscriber, connection.pid) for subscriber, connection in one.connections.items()
-            )
-            for one in self.active.values()
-            if one.connections
-        }
-
-    def name_victim(self, node: str, pid: int, cycle: tuple[str, ...]) -> None:
-        """The transaction of this session is chosen to end a deadlock."""
-        for one in self.active.values():
-            connection = one.connections.get(node)
-            if connection is not None and connection.pid == pid:
-                one.cycle = cycle
+    def over(self, gid: str, branches: tuple[str, ...]) -> None:
+        """See `KeeperPort`."""
+        self._markers.over(gid, branches)
 
     # -- recovery ----------------------------------------------------------------------------------
 
     def recover(self) -> Steps[list[Settled]]:
         """One pass. psycopg.Error: the log cannot be reached."""
         yield from self.log.ensure()
-        self._remembers("unsettled", True)
+        self.remembers("unsettled", True)
         while self._recovery.is_busy:  # with one that was begun by itself
             yield self.place.kernel.delay(
                 _TURN_S, Label(actor=self.actor, cause=Cause.POLL, what="recovery's turn")
@@ -365,8 +365,8 @@ class CoordinatorProcess:
         )
 
     def _open(self) -> set[Key]:
-        keys = {one.key for one in self.active.values()}
-        return _Open(keys, self._remembers, self._asked, lambda: self.place.kernel.stretch)
+        keys = {_key(one) for one in self.active.values()}
+        return _Open(keys, self.remembers, self._asked, lambda: self.place.kernel.stretch)
 
     def keep_recovering(self) -> Steps[None]:
         """Recover at once, and from time to time."""

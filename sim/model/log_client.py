@@ -109,8 +109,12 @@ class ModelLog:
             return None
         return found
 
-    def epoch(self, variant: str) -> Steps[EpochIds]:
-        """As `current`; opens an epoch at the first use. LostError, SqlError"""
+    async def epoch(self, variant: str) -> EpochIds:
+        """As `current`; opens an epoch at the first use."""
+        with raised():
+            return await Awaited(self._epoch(variant))
+
+    def _epoch(self, variant: str) -> Steps[EpochIds]:
         self._told("epochs", True)
         yield from self._turn.take()
         try:

@@ -92,8 +92,8 @@ class Coordinator:
         return DeadlockDetector(
             {name: ModelWaits(node, is_reached) for name, node in nodes.items()},
             VirtualTime(lambda: kernel.now, lambda seconds: kernel.delay(seconds, label)),
-            process.transactions,
-            process.name_victim,
+            process.engine.transactions,
+            process.engine.choose,
         )
 
 

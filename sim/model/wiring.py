@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from twopc.drivers.engine import Engine
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
 from twopc.drivers.several import SeveralDriver
 from twopc.protocol import Participant
 from twopc.publisher.log_reader import Engine as LogReader
+from twopc.sim.model.application import ModelSession
 from twopc.sim.model.ledger import Ledger
 from twopc.sim.model.log_client import ModelLog
 from twopc.sim.model.sites import ModelSite
@@ -29,6 +31,10 @@ class Wiring:
     """Of a transaction; its class says what decides, and how votes are read."""
     several: type[SeveralDriver] = SeveralDriver
     """The same, of a transaction at several Subscribers."""
+    engine: type[Engine] = Engine
+    """Of a process's transactions."""
+    session: type[ModelSession] = ModelSession
+    """Of an application at a Subscriber."""
     recovery: type[Recovery] = Recovery
     resolver: type[Resolver] = Resolver
     """Of any client's transactions."""

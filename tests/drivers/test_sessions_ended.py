@@ -15,6 +15,7 @@ from tests.drivers.bank import PUB, SUB, Bank
 from tests.fix_link import until
 from twopc import errors
 from twopc.drivers import Points, PostgresCoordinator
+from twopc.names import session_name
 
 LOG = "distribution"
 UPDATE = "update account set balance = balance + 1 where id = 1"
@@ -225,3 +226,21 @@ async def test_closing_does_not_wait_for_ever(bank: Bank) -> None:
     async with bank.coordinator():
         await bank.assert_atomic()
     assert await bank.balances() == (1, 1)
+
+
+async def test_sessions_of_a_fenced_epoch_are_not_used_again(bank: Bank) -> None:
+    """Whoever has fenced it ends them, and they are known by its name; the process goes on in another epoch."""
+    async with bank.coordinator() as coordinator:
+        assert await attempt(bank, coordinator, "presumed_abort") == "committed"
+        fenced = "update msrepl.coordinator_epoch set fenced = true, fenced_at = now() where coordinator = %s"
+        await bank.fetch(LOG, fenced, (coordinator.coordinator,))
+        assert await attempt(bank, coordinator, "presumed_abort") == "rejected"
+        assert await attempt(bank, coordinator, "presumed_abort") == "committed"
+        epochs = "select max(epoch) from msrepl.coordinator_epoch where coordinator = %s"
+        [(epoch,)] = await bank.fetch(LOG, epochs, (coordinator.coordinator,))
+        names = (
+            "select distinct application_name from pg_stat_activity"
+            " where application_name ~ '^twopc [0-9]+ ' and datname = current_database()"
+        )
+        own = session_name(coordinator.coordinator, epoch)
+        assert await bank.fetch(SUB, names) == [(own,)]

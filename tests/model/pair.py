@@ -10,12 +10,13 @@ from twopc.errors import TransactionError
 from twopc.names import branch_gid
 from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
-from twopc.sim.model.coordinator import CoordinatorProcess, ModelTransaction, Place
+from twopc.sim.model.coordinator import CoordinatorProcess, Place
 from twopc.sim.model.kernel import Kernel
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.replication.subscription import flush_log
+from twopc.sim.model.transaction import ModelTransaction
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import Cause, Delay, Label, Steps, Timing
 
@@ -55,6 +56,14 @@ class Link:
         there.close()
         return 1
 
+    def reset(self, tx: Any) -> Steps[str]:
+        """``select msrepl.reset_link()``: what is open at the Publisher is rolled back."""
+        there = self._sessions.pop(tx.top.session, None)
+        if there is not None:
+            there.close()
+        return ""
+        yield  # it is a generator
+
 
 class Pair:
     """The system."""
@@ -79,6 +88,7 @@ class Pair:
             node.define("insert into account values (1, 100), (2, 100)")
             node.add_function("remote", link.remote)
             node.add_function("msrepl.prepare_publisher", link.prepare)
+            node.add_function("msrepl.reset_link", link.reset)
             node.add_function("msrepl.flush_log", flush_log)
         publisher = self.nodes[PUBLISHER]
         chosen = wiring or Wiring()

@@ -27,12 +27,12 @@ from twopc.drivers.participant import ParticipantAddress
 from twopc.drivers.plan import Plans
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Settled
-from twopc.drivers.sessions import Finishers, Introduction
+from twopc.drivers.server_sessions import Finishers, Introduction
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError
 from twopc.log import get_logger
-from twopc.names import PREFIX, session_name
+from twopc.names import PREFIX
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome
@@ -123,7 +123,7 @@ class PostgresCoordinator:
             log=self._log,
             points=self.points,
             busy=busy,
-            active=self._engine.active,
+            engine=self._engine,
             recovery=classes.recovery,
             recovery_interval_s=recovery_interval_s,
             deadlock_interval_s=deadlock_interval_s,
@@ -154,8 +154,7 @@ class PostgresCoordinator:
         """
         try:
             await self._log.open()
-            home = await self._log.epoch("presumed_abort")
-            self._plans.application_name = session_name(self.coordinator, home.epoch)
+            await self._log.epoch("presumed_abort")
             await self.keeper.open()
         except psycopg.Error as error:
             await self.close()

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from twopc.drivers import asking, oneshot
-from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import Implementation
-from twopc.drivers.lean import unbroken
 from twopc.drivers.oneshot import Done
 from twopc.drivers.outcome import raise_unless_committed, refusal_at_commit
 from twopc.drivers.plan import Plan
+from twopc.drivers.ports import KeeperPort, LogPort
 from twopc.drivers.postgres import Driver
 from twopc.drivers.sessions import Session
 from twopc.drivers.transaction import Transaction
 from twopc.errors import RejectedError
+from twopc.names import GlobalId
 from twopc.protocol.effects import Outcome
+from twopc.waits import Transactions
 
 if TYPE_CHECKING:
-    from twopc.drivers.keeper import Keeper
     from twopc.drivers.several import SeveralTransaction
 
 
 class Engine:
     """The transactions of one coordinator process."""
 
-    def __init__(self, hub: Hub, log: DecisionLog, classes: Implementation) -> None:
+    def __init__(self, hub: Hub, log: LogPort, classes: Implementation) -> None:
         self._hub = hub
         self._log = log
         self._classes = classes
@@ -44,7 +44,7 @@ class Engine:
         self.publisher = hub.publisher
         self.active: dict[int, Transaction] = {}
         """Those that are open or being committed, by sequence."""
-        self.keeper: Keeper
+        self.keeper: KeeperPort
         """Gets those whose drivers gave up, and the ids of those that are over; set before any begins."""
 
     async def stop(self, timeout_s: float) -> bool:
@@ -58,6 +58,26 @@ class Engine:
             except TimeoutError:
                 return False
         return True
+
+    # -- deadlocks ---------------------------------------------------------------------------------
+
+    def transactions(self) -> Transactions:
+        """Where the sessions of its open transactions are."""
+        return {
+            GlobalId(
+                coordinator=one.ids.coordinator, epoch=one.ids.epoch, sequence=one.sequence
+            ): tuple((part.subscriber, part.pid) for part in one.parts)
+            for one in self.active.values()
+        }
+
+    def choose(self, node: str, pid: int, cycle: tuple[str, ...]) -> None:
+        """The transaction that has this session is chosen to end a deadlock, in words."""
+        for one in self.active.values():
+            for part in one.parts:
+                if (part.subscriber, part.pid) == (node, pid):
+                    part.cycle = cycle
+
+    # -- transactions ------------------------------------------------------------------------------
 
     async def run(self, plan: Plan, statement: str, params: Sequence[Any]) -> Done:
         """A transaction of one statement; see `PostgresCoordinator.run`.
@@ -107,7 +127,8 @@ class Engine:
             if self._hub.points.armed:
                 await self._hub.points.reach(f"coordinator.begin({plan.subscriber})")
             gid, prove = transaction.gid, transaction.ids.prove
-            return await plan.pool.take(lambda session: plan.begin(gid, prove, session))
+            session: Session = await plan.pool.take(lambda one: plan.begin(gid, prove, one))
+            return session
         except BaseException:
             self.active.pop(transaction.sequence, None)
             raise
@@ -141,7 +162,7 @@ class Engine:
             for session in sessions:
                 if points.armed:
                     await points.reach(f"coordinator.before_rollback({session.subscriber})")
-                await unbroken(session.roll_back())
+                await self._hub.runtime.unbroken(session.roll_back())
                 if points.armed:
                     await points.reach(f"coordinator.after_rollback({session.subscriber})")
         finally:
@@ -159,9 +180,12 @@ class Engine:
                     sqlstate=error.sqlstate or "08001",
                 ) from error
         transaction.ids = ids
-        transaction.sequence = next(self._sequence)
+        transaction.sequence = self._number(transaction)
         transaction.gid = ids.text(transaction.sequence)
         self.active[transaction.sequence] = transaction
+
+    def _number(self, transaction: Transaction) -> int:
+        return next(self._sequence)
 
     def _driver(
         self,
@@ -185,8 +209,8 @@ class Engine:
     async def _drive(
         self, transaction: Transaction, sessions: Sequence[Session], driver: Driver
     ) -> None:
-        task = asyncio.current_task()
-        cancelled = task.cancelling() if task is not None else 0
+        runtime = self._hub.runtime
+        cancelled = runtime.cancellations()
         try:
             await driver.commit()
         except BaseException:
@@ -196,7 +220,7 @@ class Engine:
         finally:
             transaction.outcome = driver.answer
             await self._end(transaction, sessions, settled=driver.settled)
-        if task is not None and task.cancelling() > cancelled:
+        if runtime.cancellations() > cancelled:
             raise asyncio.CancelledError
         raise_unless_committed(transaction, driver)
 

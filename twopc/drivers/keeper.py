@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import psycopg
@@ -17,16 +17,15 @@ from twopc.drivers.database import Database
 from twopc.drivers.deadlock import DeadlockDetector, ServerWaits
 from twopc.drivers.decided import Decided
 from twopc.drivers.decision_log import DecisionLog
+from twopc.drivers.engine import Engine
 from twopc.drivers.lean import Lean
 from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
 from twopc.drivers.recovery import Recovery, Settled
 from twopc.drivers.runtime import Asyncio
-from twopc.drivers.transaction import Transaction
 from twopc.log import get_logger
-from twopc.names import GlobalId, branch_gid, node_of
-from twopc.waits import Transactions
+from twopc.names import branch_gid, node_of
 
 _log = get_logger(__name__)
 
@@ -47,20 +46,20 @@ class Keeper:
         log: DecisionLog,
         points: Points,
         busy: set[Lean],
-        active: Mapping[int, Transaction],
+        engine: Engine,
         recovery: type[Recovery],
         recovery_interval_s: float,
         deadlock_interval_s: float,
         answer_timeout_s: float,
         markers_kept_s: float,
     ) -> None:
-        """`active` holds the transactions that are open or being committed, by sequence; `busy` the connections
-        that an answer is awaited from."""
+        """`engine` knows the transactions that are open or being committed; `busy` holds the connections that an answer
+        is awaited from."""
         self._coordinator = coordinator
         self._publisher = publisher
         self._log = log
         self._busy = busy
-        self._active = active
+        self._engine = engine
         self._recovery_interval_s = recovery_interval_s
         self._deadlock_interval_s = deadlock_interval_s
         self._answer_timeout_s = answer_timeout_s
@@ -96,8 +95,8 @@ class Keeper:
         self.detector = DeadlockDetector(
             {one.node: ServerWaits(one) for one in self._looking},
             Asyncio(),
-            self._known,
-            self._tell,
+            engine.transactions,
+            engine.choose,
         )
         self._unsettled: set[Key] = set()
         self._over: deque[tuple[float, str, tuple[str, ...]]] = deque()
@@ -158,7 +157,7 @@ class Keeper:
         )
 
     def _keys(self) -> set[Key]:
-        return {(one.ids.epoch, one.sequence) for one in self._active.values()}
+        return {(one.ids.epoch, one.sequence) for one in self._engine.active.values()}
 
     # -- recovery and forgetting -------------------------------------------------------------------
 
@@ -207,19 +206,3 @@ class Keeper:
             with suppress(psycopg.Error):
                 for name in sorted(gone, key=lambda name: name != self._publisher):
                     await self._participants[name].forget(gone[name])
-
-    # -- deadlocks ---------------------------------------------------------------------------------
-
-    def _known(self) -> Transactions:
-        return {
-            GlobalId(coordinator=self._coordinator, epoch=one.ids.epoch, sequence=sequence): tuple(
-                (part.subscriber, part.pid) for part in one.parts
-            )
-            for sequence, one in self._active.items()
-        }
-
-    def _tell(self, node: str, pid: int, cycle: tuple[str, ...]) -> None:
-        for one in self._active.values():
-            for part in one.parts:
-                if (part.subscriber, part.pid) == (node, pid):
-                    part.cycle = cycle

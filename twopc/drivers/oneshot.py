@@ -13,7 +13,8 @@ from psycopg import AsyncRawCursor, pq
 from psycopg.adapt import Transformer
 
 from twopc.drivers.lean import Report
-from twopc.drivers.sessions import Session, refusal
+from twopc.drivers.server_sessions import ServerSession
+from twopc.drivers.sessions import refusal
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ResultLostError
 
@@ -43,7 +44,7 @@ class Message:
     """How many results they have; the statement's own is the last."""
 
 
-async def prepare(session: Session, statement: str) -> Report | None:
+async def prepare(session: ServerSession, statement: str) -> Report | None:
     """Have the session keep the statement prepared; why it could not, if so.
 
     It stays if the transaction fails. Alone in its message: with several commands in it the message that asks for
@@ -62,7 +63,7 @@ async def prepare(session: Session, statement: str) -> Report | None:
 
 
 def message(
-    session: Session, begin: bytes, begin_results: int, statement: str, params: Sequence[Any]
+    session: ServerSession, begin: bytes, begin_results: int, statement: str, params: Sequence[Any]
 ) -> Message:
     """Begin, and the statement by its prepared name."""
     session.soil(statement)
@@ -84,7 +85,9 @@ def is_stale(sent: Message, good: int, sqlstate: str) -> bool:
     return sqlstate in _STALE and good == sent.results - 1
 
 
-def done(session: Session, gid: str, results: Sequence[pq.abc.PGresult], sent: Message) -> Done:
+def done(
+    session: ServerSession, gid: str, results: Sequence[pq.abc.PGresult], sent: Message
+) -> Done:
     """The statement's result as Python values, when it is known to be committed.
 
     Raises:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from twopc.drivers.lean import Lean
-from twopc.drivers.sessions import Introduction, Session, Sessions
+from twopc.drivers.server_sessions import Introduction, ServerSessions
+from twopc.drivers.sessions import Session, Sessions
 from twopc.errors import ConfigurationError
 from twopc.protocol import VARIANTS, Settings
 from twopc.together import together
@@ -110,9 +111,7 @@ class Plans:
         self._lock_timeout_ms = lock_timeout_ms
         self._busy = busy
         self._plans: dict[tuple[str | None, ...], Plan] = {}
-        self._pools: dict[tuple[str, str], Sessions] = {}
-        self.application_name = ""
-        """Of the sessions that are opened from now on."""
+        self._pools: dict[tuple[str, str], ServerSessions] = {}
 
     def of(
         self, subscriber: str, isolation: str | None, shipping: str, commit: str, role: str | None
@@ -140,7 +139,7 @@ class Plans:
         """Close the sessions that are not in use, and the others when they come back."""
         await together(*(pool.close() for pool in self._pools.values()))
 
-    def _pool(self, subscriber: str, role: str) -> Sessions:
+    def _pool(self, subscriber: str, role: str) -> ServerSessions:
         pool = self._pools.get((subscriber, role))
         if pool is None:
             dsn = self._applications.get(subscriber)
@@ -148,12 +147,11 @@ class Plans:
                 raise ConfigurationError(
                     f"no Subscriber {subscriber!r}; there are: {', '.join(self._applications)}"
                 )
-            pool = self._pools[subscriber, role] = Sessions(
+            pool = self._pools[subscriber, role] = ServerSessions(
                 subscriber,
                 dsn,
                 role,
                 self._introductions[subscriber],
-                application_name=self.application_name,
                 lock_timeout_ms=self._lock_timeout_ms,
                 busy=self._busy,
             )

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from psycopg import pq
 
+from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome, Record
 
 #: Epoch and sequence: a global transaction of one coordinator.
@@ -120,21 +121,16 @@ class LeanPort(Protocol):
         """Close it at once."""
         ...
 
-
-class SessionPort(Protocol):
-    """The session of a transaction at its Subscriber."""
-
-    subscriber: str
-    pid: int
-    started: str
-
-    @property
-    def lean(self) -> LeanPort:
-        """Its connection."""
+    def release(self) -> None:
+        """Leave the connection to the application, until the next message."""
         ...
 
-    async def roll_back(self) -> None:
-        """Roll back what is open, here and over the link; a connection that cannot is closed."""
+    def alive(self) -> bool:
+        """Whether an idle connection still works, as far as this side can see."""
+        ...
+
+    async def close(self) -> None:
+        """Close it; harmless twice."""
         ...
 
 
@@ -144,7 +140,7 @@ class FinishersPort(Protocol):
     async def finish(
         self, command: bytes, tag: bytes, owner: str, meanwhile: Callable[[], None]
     ) -> bool:
-        """See `twopc.drivers.sessions.Finishers.finish`."""
+        """See `twopc.drivers.server_sessions.Finishers.finish`."""
         ...
 
 
@@ -161,7 +157,19 @@ class EntryPort(Protocol):
 
 
 class LogPort(Protocol):
-    """The decision log, as the driver of a transaction sees it."""
+    """The decision log, as transactions and their drivers see it."""
+
+    def current(self, variant: str) -> EpochIds | None:
+        """The ids for transactions of a variant, if there is an epoch and it can be written for."""
+        ...
+
+    async def epoch(self, variant: str) -> EpochIds:
+        """As `current`; opens an epoch at the first use.
+
+        Raises:
+            psycopg.Error: the log does not answer.
+        """
+        ...
 
     def append(self, epoch: int, sequence: int, record: Record) -> EntryPort:
         """Send a record on its way, with whatever else is waiting."""
@@ -216,4 +224,16 @@ class DecisionsPort(Protocol):
 
     async def close(self) -> None:
         """Harmless twice."""
+        ...
+
+
+class KeeperPort(Protocol):
+    """What goes on in the background of a coordinator, for its transactions."""
+
+    def take_over(self, key: Key) -> None:
+        """A driver could not settle this transaction: recovery goes on."""
+        ...
+
+    def over(self, gid: str, branches: tuple[str, ...]) -> None:
+        """This transaction is committed everywhere: its markers may go, in time."""
         ...

@@ -17,7 +17,7 @@ from twopc.drivers import asking, deciding, votes
 from twopc.drivers.deciding import RESEND_FIRED
 from twopc.drivers.hub import Hub, pause, settle
 from twopc.drivers.lean import Report
-from twopc.drivers.ports import SessionPort
+from twopc.drivers.sessions import Session
 from twopc.drivers.statements import surely_wrote
 from twopc.names import EpochIds, branch_gid, node_of
 from twopc.protocol import Coordinator, CoordinatorState, Settings
@@ -56,7 +56,7 @@ class Driver:
         hub: Hub,
         ids: EpochIds,
         sequence: int,
-        session: SessionPort,
+        session: Session,
         settings: Settings,
         names: tuple[str, ...],
         *,
@@ -275,7 +275,7 @@ class Driver:
 
     # -- help --------------------------------------------------------------------------------------
 
-    def _session_of(self, name: str) -> SessionPort:
+    def _session_of(self, name: str) -> Session:
         """The session that a branch was begun through."""
         return self._session
 

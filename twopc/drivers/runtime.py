@@ -34,6 +34,10 @@ class Runtime(Protocol):
         """What each came to, once all have ended; raises the first failure."""
         ...
 
+    def cancellations(self) -> int:
+        """How often whoever runs now was told to stop, and has not yet."""
+        ...
+
 
 class Asyncio:
     """The running event loop."""
@@ -53,3 +57,8 @@ class Asyncio:
     async def together(self, *work: Coroutine[Any, Any, T]) -> list[T]:
         """See `twopc.together`."""
         return await together(*work)
+
+    def cancellations(self) -> int:
+        """The task's."""
+        task = asyncio.current_task()
+        return task.cancelling() if task is not None else 0

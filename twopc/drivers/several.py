@@ -17,7 +17,6 @@ from twopc.drivers.hub import Hub
 from twopc.drivers.lean import Report
 from twopc.drivers.plan import SETTINGS, Plan
 from twopc.drivers.points import Points
-from twopc.drivers.ports import SessionPort
 from twopc.drivers.postgres import Driver
 from twopc.drivers.sessions import Session
 from twopc.drivers.transaction import Transaction
@@ -257,7 +256,7 @@ class SeveralDriver(Driver):
         hub: Hub,
         ids: EpochIds,
         sequence: int,
-        sessions: Sequence[SessionPort],
+        sessions: Sequence[Session],
         settings: Settings,
         names: tuple[str, ...],
         *,
@@ -278,7 +277,7 @@ class SeveralDriver(Driver):
         """The Subscriber whose session met the failure."""
         return self._blamed or super().blamed
 
-    def _session_of(self, name: str) -> SessionPort:
+    def _session_of(self, name: str) -> Session:
         return self._at[name]
 
     async def _collect_votes(self) -> None:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
-from psycopg import AsyncCursor, pq
+from psycopg import AsyncConnection, AsyncCursor, pq
 
 from twopc.drivers.lean import Report, report_of
 from twopc.drivers.outcome import VICTIM, rejection
@@ -44,7 +44,7 @@ class TransactionCursor(AsyncCursor[Any]):
         try:
             await super().execute(query, params, **options)
         except psycopg.Error as error:
-            raise self.transaction.translated(error) from error
+            raise self.transaction.refusal(report_of(error)) or error from error
         self.transaction.note(query, self.statusmessage or "")
         return self
 
@@ -54,7 +54,7 @@ class TransactionCursor(AsyncCursor[Any]):
         try:
             await super().executemany(query, params_seq, **options)
         except psycopg.Error as error:
-            raise self.transaction.translated(error) from error
+            raise self.transaction.refusal(report_of(error)) or error from error
         self.transaction.note(query, self.statusmessage or "")
 
 
@@ -152,7 +152,7 @@ class Transaction:
 
     def cursor(self, *, name: str = "", **options: Any) -> AsyncCursor[Any]:
         """A cursor on the Subscriber's connection; with a name, one that stays at the server."""
-        connection = self.session.connection
+        connection: AsyncConnection[Any] = self.session.connection
         if name:
             return connection.cursor(name, **options)
         cursor = TransactionCursor(
@@ -249,20 +249,18 @@ class Transaction:
             "what it had changed at the Publisher is rolled back"
         )
 
-    def translated(self, error: psycopg.Error) -> Exception:
-        """The exception that the application gets for one of psycopg's."""
-        session = self.session
-        found = report_of(error)
-        if self.cycle and found.sqlstate in VICTIM:
-            return self.deadlock(found)
-        if session.connection.closed:
+    def refusal(self, failure: Report) -> RejectedError | None:
+        """What the application gets for a statement's failure; None: the Subscriber's own error as it is."""
+        if self.cycle and failure.sqlstate in VICTIM:
+            return self.deadlock(failure)
+        if self.session.is_lost:
             return RejectedError(
-                f"the connection to {self.subscriber} is lost, and with it what was not prepared: {found.message}",
-                gid=self.gid, node=self.subscriber, sqlstate=found.sqlstate or "08006",
+                f"the connection to {self.subscriber} is lost, and with it what was not prepared: {failure.message}",
+                gid=self.gid, node=self.subscriber, sqlstate=failure.sqlstate or "08006",
             )  # fmt: skip
-        if found.remote or conflict_facts(found.detail) or found.sqlstate in _TRANSLATED:
-            return rejection(found, gid=self.gid, node=self.node_of(found))
-        return error
+        if failure.remote or conflict_facts(failure.detail) or failure.sqlstate in _TRANSLATED:
+            return rejection(failure, gid=self.gid, node=self.node_of(failure))
+        return None
 
     def deadlock(self, found: Report) -> DeadlockError:
         """What the victim of a deadlock gets."""

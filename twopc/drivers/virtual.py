@@ -66,6 +66,10 @@ class VirtualTime:
         """One after the other."""
         return [await one for one in work]
 
+    def cancellations(self) -> int:
+        """See `unbroken`."""
+        return 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
@@ -141,6 +145,7 @@ class VirtualLean:
             raises `GoneError` when nobody answers.
         spawn: runs steps beside everything else.
         end: closes the connection.
+        is_open: the connection, as far as this side can see.
     """
 
     def __init__(
@@ -148,10 +153,12 @@ class VirtualLean:
         perform: Callable[[Sequence[str]], Steps[list[VirtualResult]]],
         spawn: Callable[[Steps[Any]], simpy.Event],
         end: Callable[[], None],
+        is_open: Callable[[], bool],
     ) -> None:
         self._perform = perform
         self._spawn = spawn
         self._end = end
+        self._is_open = is_open
         self._under_way: simpy.Event | None = None
         self.lost = ""
         self.unsynced = False
@@ -176,6 +183,17 @@ class VirtualLean:
         if not self.lost:
             self.lost = reason
             self._end()
+
+    def release(self) -> None:
+        """Nothing watches it."""
+
+    def alive(self) -> bool:
+        """Whether it still works, as far as this side can see."""
+        return not self.lost and self._is_open()
+
+    async def close(self) -> None:
+        """Close it; harmless twice."""
+        self.abort("it was closed")
 
     def _run(self, command: bytes) -> Steps[list[VirtualResult]]:
         if self.lost:

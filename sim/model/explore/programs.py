@@ -12,7 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from twopc.errors import DeliveryError, HeuristicError, InDoubtError, TransactionError
+from twopc.drivers.virtual import steps
+from twopc.errors import (
+    DeliveryError,
+    HeuristicError,
+    InDoubtError,
+    LocalProtocolError,
+    TransactionError,
+    TwopcError,
+)
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.choosing import ChoiceKernel, Option, Strike
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
@@ -47,6 +55,8 @@ class Client:
     """Further Subscribers at which its transactions work, too."""
     at: Mapping[str, str] = field(default_factory=dict)
     """By step: at which of them, where it is not its node."""
+    beneath: tuple[str, ...] = ()
+    """Steps that are executed on the connection itself: its transaction does not know of them."""
     any_client: bool = False
     """Without a coordinator; its own COMMIT decides."""
 
@@ -100,7 +110,7 @@ class ScriptRun:
         while (options := kernel.enabled()) and not options[0].is_timer:
             kernel.fire(options[0])  # coordinators have started before anybody comes
         for seat in self.system.coordinators().values():
-            kernel.run(kernel.spawn(seat.process.log.epoch(script.spec.commit), "an epoch"))
+            kernel.run(kernel.spawn(steps(seat.process.log.epoch(script.spec.commit)), "an epoch"))
         self._lingered = 0
         self.launched: list[str] = []
         """Names of the steps that began, in order; kept where a trace is."""
@@ -148,14 +158,16 @@ class ScriptRun:
                 elif text != "begin":
                     given = {**params, **client.params.get(step, {})}
                     found = yield from (
-                        session.execute(text, given, at=client.at.get(step, ""))
+                        session.execute(
+                            text, given, at=client.at.get(step, ""), beneath=step in client.beneath
+                        )
                         if isinstance(session, SubscriberClient)
                         else session.execute(text, given)
                     )
                     for column, by in client.saves.get(step, {}).items():
                         row = (found.rows or [()])[0]
                         params[column] = row[found.names.index(by)]
-            except TransactionError as error:
+            except (TransactionError, LocalProtocolError) as error:
                 told.append(_told(name, client, step, session.gid, _outcome(error), error))
                 with suppress(TransactionError):  # its connection may be lost, too
                     yield from session.rollback()
@@ -339,7 +351,7 @@ def _told(
     )  # fmt: skip
 
 
-def _outcome(error: TransactionError) -> str:
+def _outcome(error: TwopcError) -> str:
     if isinstance(error, HeuristicError):
         return "heuristic"
     return "in doubt" if isinstance(error, InDoubtError) else "refused"

@@ -257,6 +257,7 @@ _PROGRAMS = (
                     ("prove", "set msrepl.proof = ''"),
                     ("end", "commit"),
                 ),
+                beneath=("leave", "name", "prove"),
             )
         },
     ),

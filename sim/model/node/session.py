@@ -96,6 +96,11 @@ class NodeSession:
         return self.tx is not None
 
     @property
+    def is_idle(self) -> bool:
+        """It answers, and no block is open."""
+        return self.tx is None and self.dead is None
+
+    @property
     def failed(self) -> bool:
         """Nothing but ROLLBACK is taken."""
         return self.failed_tx

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from twopc.drivers import votes
+from twopc.drivers.engine import Engine
 from twopc.drivers.postgres import Driver
+from twopc.drivers.sessions import Session
+from twopc.drivers.transaction import Transaction
 from twopc.drivers.virtual import Awaited
+from twopc.errors import InDoubtError
 from twopc.protocol import Coordinator
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Message, Outcome, RecordKind
 from twopc.protocol.finishing import Branch
 from twopc.protocol.states import CoordinatorState
+from twopc.sim.model.application import ModelSession
 from twopc.sim.model.explore.words import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
 
@@ -50,6 +56,22 @@ class IgnoresTag(Driver):
         if found.failure is not None and found.failure.sqlstate == "25P02":
             return replace(found, subscriber=votes.yes(found.subscriber.participant), failure=None)  # type: ignore[attr-defined] # a vote
         return found
+
+
+class NeverLooks(ModelSession):
+    """A transaction that has begun is open: a statement that has ended it goes unnoticed."""
+
+    __slots__ = ()
+
+    @property
+    def in_transaction(self) -> bool:
+        """As its coordinator left it."""
+        return not self.lean.lost
+
+
+def ignores_tag(wiring: Wiring) -> Wiring:
+    """Nobody else would notice that there was nothing to prepare, either."""
+    return replace(wiring, driver=IgnoresTag, session=NeverLooks)
 
 
 def _each_unknown(found: votes.Votes, by: Any) -> votes.Votes:
@@ -196,6 +218,16 @@ async def _commit_or_stop(driver: Driver, name: str) -> e.Event:
 StopsAtFailedCommit.tells = {**Driver.tells, Message.COMMIT: _commit_or_stop}
 
 
+class AnswersInDoubt(Engine):
+    """The driver has come to its end without an error, so it is committed."""
+
+    async def _drive(
+        self, transaction: Transaction, sessions: Sequence[Session], driver: Driver
+    ) -> None:
+        with suppress(InDoubtError):
+            await super()._drive(transaction, sessions, driver)
+
+
 # -- machines --------------------------------------------------------------------------------------
 
 
@@ -243,10 +275,19 @@ PLANTS = (
         name="command_tag",
         why="PREPARE TRANSACTION without a transaction answers ROLLBACK, and that is not an error",
         source="psycopg2 #1213",
-        plant=driven_by(IgnoresTag),
+        plant=ignores_tag,
         program="ended by itself",
         budget=Budget(faults=0, deviations=0),
         breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="in_doubt_is_committed",
+        why="an application that is told of a commit goes on from there",
+        source="X/Open XA: XAER_RMFAIL, an outcome that is not known yet",
+        plant=lambda wiring: replace(wiring, engine=AnswersInDoubt),
+        program="transfer by last agent",
+        budget=Budget(of=("subscriber away",), deviations=0),
+        breaks=("I3",),
     ),
     PlantedBug(
         name="unknown_is_yes",

@@ -37,7 +37,7 @@ _RULES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 #: By name: those that are a class of the protocol's, and what puts another in its place.
 _CLASSES: Mapping[str, Plant] = {
     "fence": recovery.asked_by(recovery.AsksWithoutFence),
-    "command_tag": coordinator.driven_by(coordinator.IgnoresTag),
+    "command_tag": coordinator.ignores_tag,
     "decision_before_finish": coordinator.driven_by(coordinator.FinishesFirst),
     "epoch": log.kept_by(log.UnfencedSession),
     "vote_heard": coordinator.driven_by(coordinator.TakesLostForYes),

@@ -118,7 +118,7 @@ class ModelRun:
         nodes = self.system.nodes
         sessions = [one for node in nodes.values() for one in node.wait_rows()]
         (seat,) = self.system.coordinators().values()
-        graph = graph_of(sessions, seat.process.transactions())
+        graph = graph_of(sessions, seat.process.engine.transactions())
         at = {one.node: one.server for one in sessions}
         places = {
             name: (at.get(client.node, client.node), client.pid)

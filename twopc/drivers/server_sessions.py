@@ -1,0 +1,270 @@
+"""Sessions on servers that transactions take and give back.
+
+`ServerSessions` are an application's, at a Subscriber; `Finishers` belong to the coordinator and carry the
+second phase to the Publisher. It must not know how a transaction goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Set
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, conninfo, pq, sql
+
+from twopc.drivers.database import DURABLE, direct
+from twopc.drivers.lean import Lean, report_of, unbroken
+from twopc.drivers.participant import Participant
+from twopc.drivers.sessions import Session, Sessions, refusal
+from twopc.names import session_name
+from twopc.proof import Key
+from twopc.sql import path
+from twopc.together import together
+
+_IDLE = pq.TransactionStatus.IDLE
+_STRINGS = b"standard_conforming_strings"
+_STARTED = b"""
+select backend_start::text, pid, current_setting('default_transaction_isolation'), format(', read %s, %sdeferrable',
+    case current_setting('default_transaction_read_only') when 'on' then 'only' else 'write' end,
+    case current_setting('default_transaction_deferrable') when 'on' then '' else 'not ' end)
+from pg_stat_activity where pid = pg_backend_pid();
+"""
+#: DISCARD ALL, but for prepared statements: those are ours.
+_CLEAN_UP = (
+    b"close all; unlisten *; select pg_advisory_unlock_all(); discard temp; discard sequences;"
+    b" set session authorization default; reset role; reset all; "
+)
+_CONNECT_TIMEOUT_S = 5
+
+
+class ServerSession(Session):
+    """A session on a server."""
+
+    __slots__ = ("_take_role", "statements", "statements_made")
+
+    lean: Lean
+    connection: AsyncConnection[Any]
+
+    def __init__(
+        self,
+        subscriber: str,
+        epoch: int,
+        take_role: bytes,
+        connection: AsyncConnection[Any],
+        busy: set[Lean],
+    ) -> None:
+        super().__init__(
+            subscriber, epoch, connection, Lean(connection, busy), connection.info.backend_pid
+        )
+        self._take_role = take_role
+        """The statement that takes its role; empty if it has none."""
+        self.statements: dict[str, str] = {}
+        """Names of the statements that were prepared with PREPARE, by their text."""
+        self.statements_made = 0
+
+    @property
+    def in_transaction(self) -> bool:
+        """A transaction is open, or has failed and waits for its rollback."""
+        return not self.lean.lost and self.connection.pgconn.transaction_status != _IDLE
+
+    @property
+    def is_lost(self) -> bool:
+        """The connection is closed, whoever has noticed it."""
+        return bool(self.connection.closed)
+
+    @property
+    def standard_conforming_strings(self) -> bool:
+        """See `Session`."""
+        connection = self.connection
+        return connection.closed or connection.pgconn.parameter_status(_STRINGS) != b"off"
+
+    async def clean_up(self) -> bool:
+        """See `Session`."""
+        return refusal(await self.lean.run(_CLEAN_UP + self._take_role), self.lean) is None
+
+
+class Introduction:
+    """Makes the coordinator known at a Subscriber before it begins anything there.
+
+    Args:
+        participant: the Subscriber, for the coordinator's role.
+        own: the process's epochs; the Subscriber forgets the key with the one that it was told.
+    """
+
+    def __init__(self, participant: Participant, coordinator: str, key: Key, own: Set[int]) -> None:
+        self._participant = participant
+        self._key = key
+        self._own = own
+        self._epoch = -1
+        self.coordinator = coordinator
+
+    def holds(self, epoch: int) -> bool:
+        """It was made, and both its own epoch and this one are still the process's."""
+        return self._epoch in self._own and epoch in self._own
+
+    async def make(self) -> int:
+        """Make it, or make it again; the epoch in whose name.
+
+        Raises:
+            psycopg.Error: the Subscriber cannot be reached, or refuses.
+        """
+        epoch = max(self._own, default=0)
+        await self._participant.introduce(self._key.introduction(self.coordinator, epoch))
+        self._epoch = epoch
+        return epoch
+
+
+class ServerSessions(Sessions):
+    """The application's sessions at one Subscriber, under one role."""
+
+    def __init__(
+        self,
+        subscriber: str,
+        dsn: str,
+        role: str,
+        introduction: Introduction,
+        *,
+        lock_timeout_ms: int,
+        busy: set[Lean],
+    ) -> None:
+        super().__init__(subscriber)
+        self._dsn = dsn
+        self._take_role = (
+            sql.SQL("set role {}").format(sql.Identifier(role)).as_bytes(None) if role else b""
+        )
+        self._introduction = introduction
+        self._lock_timeout_ms = lock_timeout_ms
+        self._busy = busy
+
+    def is_current(self, session: ServerSession) -> bool:
+        """See `Sessions`; and the coordinator is known to the Subscriber."""
+        return self._introduction.holds(session.epoch)
+
+    async def connect(self) -> ServerSession:
+        """See `Sessions`; the coordinator is made known first."""
+        try:
+            # again with every session: the Subscriber may be a restored one
+            epoch = await self._introduction.make()
+            connection = await AsyncConnection.connect(
+                self._dsn,
+                autocommit=True,
+                application_name=session_name(self._introduction.coordinator, epoch),
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                options=self._options(),
+            )
+        except psycopg.Error as error:
+            raise self.refused(report_of(error)) from error
+        session = ServerSession(self.subscriber, epoch, self._take_role, connection, self._busy)
+        results = await session.lean.run(_STARTED + self._take_role)
+        found = refusal(results, session.lean)
+        if found is not None:
+            await session.lean.close()
+            raise self.refused(found)
+        said = [(results[0].get_value(0, column) or b"").decode() for column in range(4)]
+        session.started, session.isolation, session.modes = said[0], said[2], said[3]
+        try:
+            direct(self.subscriber, connection, int(said[1] or 0))
+        except BaseException:
+            await session.lean.close()
+            raise
+        return session
+
+    def _options(self) -> str:
+        """What a session starts with, and RESET ALL therefore goes back to."""
+        given = conninfo.conninfo_to_dict(self._dsn).get("options", os.environ.get("PGOPTIONS"))
+        return f"{given or ''} -c lock_timeout={self._lock_timeout_ms}".lstrip()
+
+
+class Finishers:
+    """The coordinator's connections to a participant for COMMIT PREPARED, a few for each role.
+
+    A branch may be finished by the role that prepared it; a connection keeps that role.
+    """
+
+    def __init__(
+        self, dsn: str, application_name: str, busy: set[Lean], connections_max: int = 16
+    ) -> None:
+        self._dsn = dsn
+        self._busy = busy
+        self._application_name = application_name
+        self._max = connections_max
+        self._idle: dict[str, list[Lean]] = {}
+        self._open: dict[str, int] = {}
+        self._turns: dict[str, deque[asyncio.Future[None]]] = {}
+        self._closed = False
+
+    async def finish(
+        self, command: bytes, tag: bytes, owner: str, meanwhile: Callable[[], None]
+    ) -> bool:
+        """Run COMMIT PREPARED or ROLLBACK PREPARED; True if the answer was exactly `tag`.
+
+        `meanwhile` is called once the command is sent.
+
+        False says nothing: look at the branch. So does True after a synchronous standby was not
+        waited for, which is therefore never given.
+        """
+        idle = self._idle.get(owner)
+        try:
+            lean = idle.pop() if idle else await unbroken(self._take(owner))
+        except psycopg.Error:
+            return False
+        lean.send(command)
+        meanwhile()
+        results = await lean.answer()
+        done = len(results) == 1 and results[0].command_status == tag and not lean.unsynced
+        if lean.lost or self._closed:
+            self._open[owner] -= 1
+            await lean.close()
+        else:
+            self._idle[owner].append(lean)
+        self._next(owner)
+        return done
+
+    async def close(self) -> None:
+        """Close the idle connections, and those in use when they come back."""
+        self._closed = True
+        idle = [lean for leans in self._idle.values() for lean in leans]
+        self._idle.clear()
+        await together(*(lean.close() for lean in idle))
+
+    async def _take(self, owner: str) -> Lean:
+        idle = self._idle.setdefault(owner, [])
+        while self._open.get(owner, 0) >= self._max:
+            turn = asyncio.get_running_loop().create_future()
+            self._turns.setdefault(owner, deque()).append(turn)
+            await turn
+            if idle:
+                return idle.pop()
+        self._open[owner] = self._open.get(owner, 0) + 1
+        try:
+            return await self._connect(owner)
+        except BaseException:
+            self._open[owner] -= 1
+            self._next(owner)
+            raise
+
+    def _next(self, owner: str) -> None:
+        turns = self._turns.get(owner)
+        while turns:
+            turn = turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def _connect(self, owner: str) -> Lean:
+        connection = await AsyncConnection.connect(
+            self._dsn,
+            autocommit=True,
+            application_name=self._application_name,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+        )
+        lean = Lean(connection, self._busy)
+        begin = sql.SQL(f"{path.SET};{DURABLE};set role {{}}").format(sql.Identifier(owner))
+        found = refusal(await lean.run(begin.as_bytes(None)), lean)
+        if found is not None:
+            await lean.close()
+            raise psycopg.OperationalError(str(found))
+        return lean
