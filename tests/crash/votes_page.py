@@ -146,21 +146,21 @@ def stage() -> Iterator[Stage]:
 
 _HEAD = """# Votes
 
-Two-phase commit stands on one answer: a participant that votes yes *can* commit, whatever happens next.
+Two-phase commit depends on one answer: a participant that votes yes *can* commit, whatever happens next.
 On PostgreSQL a vote is a command tag. `PREPARE TRANSACTION` of a failed transaction **succeeds**, prepares
 nothing, and answers `ROLLBACK`; only the tag `PREPARE TRANSACTION` is a yes.
 
 Each case below changes a row at the Publisher and at the Subscriber, does what the first column says, and
-commits. "Here" is this project's coordinator (presumed abort). "psycopg" is the loop that everybody writes
-with the `tpc_*` methods of psycopg {version}: `tpc_begin`, statements, `tpc_prepare` and `tpc_commit` at
-the Publisher and then at the Subscriber, `tpc_rollback` at both if anything is raised. Both ran on
-PostgreSQL 18; the page is written by `python -m tests.crash.votes_page`, and a test plays all of it again.
+commits. "twopc" is this project's coordinator (presumed abort). "psycopg" is the usual loop with the
+`tpc_*` methods of psycopg {version}: `tpc_begin`, statements, `tpc_prepare` and `tpc_commit` at
+the Publisher and then at the Subscriber, `tpc_rollback` at both on any exception. Both ran on
+PostgreSQL 18. `python -m tests.crash.votes_page` writes this page, and a test repeats all of it.
 
 Votes are those of Publisher / Subscriber. *Unknown* is counted as a no, and the branch is fenced, so that
-it cannot become a yes later. All that is told here is definite: it surely did not happen, or surely did.
-*Split* means that the transaction took effect at one site and not at the other; *left prepared* that a
-branch holds its locks until somebody notices; *wedged* that the connection lives and refuses `rollback()`
-and `commit()`, as a pool that takes it back will find.
+it cannot become a yes later. Every outcome in these cases is definite: rolled back at all sites, or committed
+at all sites. *Split* means that the transaction took effect at one site only; *left prepared* that a branch
+keeps its locks until it is finished by hand; *wedged* that the connection is alive but refuses `rollback()`
+and `commit()`, also after it is returned to a pool.
 """
 
 
@@ -169,7 +169,7 @@ def page(theirs: dict[str, Verdict]) -> str:
     parts = [_HEAD.format(version=psycopg.__version__)]
     for group, cases in CASES.items():
         parts.append(f"\n## {group[0].upper()}{group[1:]}\n")
-        parts.append("| case | here: votes | told | psycopg: votes | told | afterwards |")
+        parts.append("| case | twopc: votes | outcome | psycopg: votes | outcome | afterwards |")
         parts.append("|---|---|---|---|---|---|")
         for name, case in cases.items():
             verdict = theirs[name]
@@ -187,7 +187,7 @@ def page(theirs: dict[str, Verdict]) -> str:
     wedged = sum(verdict.wedged for verdict in theirs.values())
     parts.append(
         f"\nOf {len(theirs)} cases psycopg's methods end {failed} split or with a branch left prepared, and"
-        f" wedge a connection in {wedged}. Here both sites are the same in all of them, and nothing is left."
+        f" wedge a connection in {wedged}. With twopc both sites are equal in all of them, and nothing is left."
     )
     return "\n".join(parts) + "\n"
 

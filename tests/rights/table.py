@@ -172,10 +172,10 @@ async def _section(
     for (grantee, privilege), objects in sorted(rights.items()):
         lines.append(f"| {grantee} | {privilege} | {', '.join(sorted(objects))} |")
     owned = [
-        f"{_called(role, known)}: {count}, of them {definer} with its rights"
+        f"{_called(role, known)}: {count}, of them {definer} SECURITY DEFINER"
         for role, count, definer in await _rows(connection, _OWNED)
     ]
-    return [*lines, "", f"Routines of ours belong to {'; to '.join(sorted(owned))}.", ""]
+    return [*lines, "", f"Owners of our routines: {'; '.join(sorted(owned))}.", ""]
 
 
 def _called(role: str, known: Mapping[str, str]) -> str:
@@ -190,13 +190,12 @@ async def _rows(
 
 
 _HEAD = """\
-# Rights
+# Privileges
 
-Every right that a fresh topology gives to anybody but the owner of the object, as the catalogs say it.
-Written by `make rights`; `tests/rights` compares it with a fresh topology, and tries each right and its lack.
-A role has besides what PUBLIC has, and what the roles have that it is a member of and inherits from.
+Every privilege that a fresh topology grants to roles other than the owner of the object, as read from the catalogs.
+`make rights` writes this page; `tests/rights` compares it with a fresh topology, and tries each privilege and its absence.
+A role also has the privileges of PUBLIC, and those of the roles from which it inherits.
 
-The topology has two published tables, `account` and `entry` (whose rows take values of the Publisher's back), a
-published procedure `bonus`, a Subscriber `store` that updates and lets any client in, and a Subscriber `reader` that
-reads only.
+The topology has two published tables, `account` and `entry` (with values returned by the Publisher), a published
+procedure `bonus`, a Subscriber `store` with immediate updating and any client, and a read-only Subscriber `reader`.
 """
