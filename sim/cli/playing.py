@@ -129,10 +129,10 @@ async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:
     """Say where the databases are, and leave them alone until we are interrupted."""
     for order, node, dsn in kept:
         print(f'{order}: {node}: psql "{dsn}"', file=sys.stderr)
-    print("kept until Ctrl-C", file=sys.stderr)
     enough = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, enough.set)
+    print("kept until Ctrl-C", file=sys.stderr)  # who reads it may press it at once
     await enough.wait()
 
 

@@ -164,7 +164,7 @@ class PostgresRun:
         if node == PUBLISHER:
             one = await psycopg.AsyncConnection.connect(
                 self.topology.node(node).app_dsn, autocommit=True,
-                options=f"-c lock_timeout={self.topology.lock_timeout_ms}",
+                options=f"-c lock_timeout={self.topology.wiring.lock_timeout_ms}",
             )  # fmt: skip
             await one.execute(f"begin isolation level {level}".encode())
             self._open[name] = one

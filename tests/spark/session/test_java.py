@@ -85,11 +85,11 @@ def test_packing(tmp_path: Path) -> None:
     one, other = pack(tmp_path / "one.zip"), pack(tmp_path / "other.zip")
     assert one.read_bytes() == other.read_bytes()
     names = zipfile.ZipFile(one).namelist()
-    assert "publisher/sql/msrepl_blocks.sql" in names
+    assert "twopc/publisher/sql/msrepl_blocks.sql" in names
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)
     program = (
         "import twopc.sim.spark.source.queries as q; from twopc.sql.render import render; print(q.__file__);"
-        " print(len(render('publisher', 'msarticles')))"
+        " print(len(render('twopc.publisher', 'msarticles')))"
     )
     said = subprocess.run(
         [sys.executable, "-c", program],
