@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.report import load, progress, terminal
+from twopc.sim.report import progress, terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diff import parted
 from twopc.sim.report.groups import Group, groups
@@ -132,6 +132,8 @@ class Show:
         if self._loaded.scenario.workload is None:
             draw(timeline(order.records), self._console)
         else:
+            from twopc.sim.report import load  # loads the histograms: most runs have no load
+
             terminal.table(self._console, load.lines(load.of(order.records)))
         if failures:
             terminal.again(self._console, order.verdict["repro"], str(self._files.directory))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.report import load, terminal
+from twopc.sim.report import terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diagram import diagram
 from twopc.sim.report.diff import parted
@@ -132,6 +132,8 @@ def _show_order(order: Played, console: Console, *, about: str) -> None:
         terminal.failure_story(console, *because_of(order.records, failure))
     terminal.remark(console, about)
     if _is_load(order):
+        from twopc.sim.report import load  # loads the histograms: most runs have no load
+
         terminal.table(console, load.lines(load.of(order.records)))
     else:
         draw(timeline(order.records), console)

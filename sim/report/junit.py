@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from twopc.sim.report import load
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.groups import Group, groups
 from twopc.sim.report.history import Record
@@ -113,6 +112,8 @@ def _timeline(order: Played, label: str) -> str:
     if label:
         out.write(f"{label}\n")
     if any(record.kind == "load" for record in reversed(order.records)):
+        from twopc.sim.report import load  # loads the histograms: most runs have no load
+
         out.write("\n".join(load.lines(load.of(order.records))))
     else:
         draw(timeline(order.records), console(out, width=100))

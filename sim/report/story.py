@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from twopc.sim.report import load
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.changes import Change
 from twopc.sim.report.history import ENDS, Record
@@ -44,6 +43,8 @@ _MESSAGE_MAX = 240
 def story(records: Sequence[Record]) -> list[str]:
     """The sentences of one order, the first how everything stood before it; of a load, what it came to."""
     if any(record.kind == "load" for record in reversed(records)):
+        from twopc.sim.report import load  # loads the histograms: most runs have no load
+
         return load.sentences(load.of(records))
     telling = _Telling(records)
     return [_sentence(text) for text in telling.all()]
