@@ -192,6 +192,20 @@ async def test_idle_sessions_that_the_server_ended_are_replaced(bank: Bank) -> N
     assert await bank.balances() == (4, 4)
 
 
+async def test_a_session_that_ended_a_moment_ago_is_not_used(bank: Bank) -> None:
+    """The loop, which watches its socket, has had no turn since."""
+    query = """
+        select pg_terminate_backend(pid, 5000) from pg_stat_activity
+        where application_name like 'twopc %' and datname = current_database()
+    """
+    async with bank.coordinator() as coordinator:
+        assert (await coordinator.run(SUB, UPDATE)).rowcount == 1
+        with psycopg.connect(bank.topology.node(SUB).dsn) as connection:
+            assert connection.execute(query).fetchall() != []
+        assert (await coordinator.run(SUB, UPDATE)).rowcount == 1
+    assert await bank.balances() == (2, 2)
+
+
 async def test_closing_waits_for_a_commit_that_is_under_way(bank: Bank) -> None:
     points, arrived, go = Points(), asyncio.Event(), asyncio.Event()
 
