@@ -37,8 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SEED] = _commit()
     config.addinivalue_line(
         "markers",
-        "sample(count, by=(), group=''): without --full only so many of the test's cases are played,"
-        " of each combination of values of the parameters `by`; or so many of all tests of the group",
+        "sample(count, by=()): without --full only so many of the test's cases are played,"
+        " of each combination of values of the parameters `by`",
     )
     config.addinivalue_line("markers", "full: played by --full only: takes minutes")
 
@@ -80,8 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.nodeid in named:
             continue
         if item.get_closest_marker("sample"):
-            name = item.get_closest_marker("sample").kwargs.get("group")
-            groups[name or item.nodeid.partition("[")[0]].append(item)
+            groups[item.nodeid.partition("[")[0]].append(item)
         elif item.get_closest_marker("full"):
             left_out.add(item)
     for name, group in groups.items():

@@ -36,13 +36,12 @@ SPARK_OPTIONS = SparkOptions(
 )
 
 
-#: Marks tests whose processes start Java of their own: one is drawn, and another worker plays it
-#: than the one that has the session.
+#: Marks tests whose processes start Java of their own: another worker plays them than the one that has the
+#: session. Each is another way to deploy, so none is a sample of the others.
 OWN_SPARK = [
     pytest.mark.spark,
     pytest.mark.slow,
     pytest.mark.xdist_group("own spark"),
-    pytest.mark.sample(1, group="own spark"),
 ]
 
 

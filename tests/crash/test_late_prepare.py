@@ -172,7 +172,7 @@ async def racers(rig: Rig) -> AsyncIterator[Racers]:
     await made.close()
 
 
-async def test_two_hundred_races(rig: Rig, racers: Racers, sample: Sample) -> None:
+async def test_races(rig: Rig, racers: Racers, sample: Sample) -> None:
     """An abort that has returned stands, however close PREPARE was; nothing is prepared afterwards."""
     chance = random.Random(SEED)
     row = rig.fresh_row()
