@@ -29,6 +29,7 @@ from twopc.subscriber.distribution_agent.patience import Patience
 from twopc.subscriber.distribution_agent.planner import Planner
 from twopc.subscriber.distribution_agent.ports import (
     AheadError,
+    Event,
     LostError,
     PassingError,
     RefusedError,
@@ -136,7 +137,7 @@ class DistributionAgent:
             ) from error
         self._recent, self._recent_since = Counts(), self._world.time()
         self._reported, self._ended, self._busy = 0, False, False
-        await source.history.event("started", seqno=target.position)
+        await source.history.event(Event(event="started", seqno=target.position))
         if self._points.armed:
             await self._points.reach("agent.opened")
 
@@ -336,9 +337,8 @@ class DistributionAgent:
         for posted in counts.posted:
             await source.history.posted(posted)
         for upto, why in counts.fallbacks:
-            await source.history.event(
-                "serial", seqno=upto, message=f"the batch went over one connection: {why}"
-            )
+            message = f"the batch went over one connection: {why}"
+            await source.history.event(Event(event="serial", seqno=upto, message=message))
 
     # -- what it records of itself ------------------------------------------------------------------
 
@@ -385,8 +385,8 @@ class DistributionAgent:
             seqno = lsn_value(error.seqno) if error.seqno else None
         elif self._target is not None:
             seqno = self._target.position
-        await self._source.history.event(
-            event,
+        row = Event(
+            event=event,
             duration_ms=(now - since) * 1000,
             transactions=counts.transactions,
             commands=counts.commands,
@@ -395,3 +395,4 @@ class DistributionAgent:
             message=str(error) if error is not None else "",
             command=command,
         )
+        await self._source.history.event(row)

@@ -11,7 +11,7 @@ from twopc.lsn import lsn_text
 from twopc.propagation import CommandType
 from twopc.subscriber.distribution_agent.loads import Posted
 from twopc.subscriber.distribution_agent.pipe import Pipe, Query, Statement
-from twopc.subscriber.distribution_agent.ports import LostError
+from twopc.subscriber.distribution_agent.ports import Event, LostError
 
 logger = get_logger(__name__)
 
@@ -62,31 +62,21 @@ class History:
         self._pipe = pipe
         self._who = (str(publisher_database_id).encode(), subscriber.encode())
 
-    async def event(
-        self,
-        event: str,
-        *,
-        duration_ms: float = 0.0,
-        transactions: int = 0,
-        commands: int = 0,
-        seqno: int | None = None,
-        error: str = "",
-        message: str = "",
-        command: str = "",
-        durable: bool = False,
-    ) -> None:
+    async def event(self, event: Event, *, durable: bool = False) -> None:
         """A row of history.
 
         Raises:
             LostError: it has to be `durable`, and was not written.
         """
-        values: list[object] = [event, duration_ms, transactions, commands]
-        values += [lsn_text(seqno) if seqno is not None else None]
-        values += [error or None, message or None, command or None]
+        values = (
+            event.event, event.duration_ms, event.transactions, event.commands,
+            None if event.seqno is None else lsn_text(event.seqno),
+            event.error or None, event.message or None, event.command or None,
+        )  # fmt: skip
         texts = [None if value is None else str(value).encode() for value in values]
         queries: list[Query] = [(_EVENT, (*self._who, *texts))]
-        if event in _STANDS:
-            queries.append((_STATUS, (*self._who, event.encode(), message.encode())))
+        if event.event in _STANDS:
+            queries.append((_STATUS, (*self._who, event.event.encode(), event.message.encode())))
         await self._write(*queries, durable=durable)
 
     async def delivered(self, position: int) -> None:

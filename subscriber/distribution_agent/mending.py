@@ -31,7 +31,7 @@ from twopc.subscriber.distribution_agent.failures import (
 )
 from twopc.subscriber.distribution_agent.loads import Command, part_of
 from twopc.subscriber.distribution_agent.planner import Batch, Planner
-from twopc.subscriber.distribution_agent.ports import AheadError, PassingError
+from twopc.subscriber.distribution_agent.ports import AheadError, Event, PassingError
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.propagation import Change, Layout, net_effect
 
@@ -168,12 +168,14 @@ class Mending:
         delivery.counts.batches += 1
         target.position = delivery.seen = upto
         await self.source.history.event(
-            "net",
-            transactions=len(passed),
-            commands=len(net),
-            seqno=upto,
-            message=f"{len(commands)} commands clashed with the Subscriber's own changes and were applied"
-            f" as their net effect up to its own transaction {lsn_text(upto)}",
+            Event(
+                event="net",
+                transactions=len(passed),
+                commands=len(net),
+                seqno=upto,
+                message=f"{len(commands)} commands clashed with the Subscriber's own changes and were applied"
+                f" as their net effect up to its own transaction {lsn_text(upto)}",
+            )
         )
         return None
 
@@ -191,15 +193,15 @@ class Mending:
         if not is_skipped(report, number, self._profile.skip_errors):
             raise error
         # Recorded first: a skip that is recorded twice is better than one that nobody knows of.
-        await self.source.history.event(
-            "skipped",
+        skipped = Event(
+            event="skipped",
             transactions=1,
             seqno=batch.upto,
             error=str(number or report.sqlstate),
             message=str(error),
             command=refused.culprit.text,
-            durable=True,
         )
+        await self.source.history.event(skipped, durable=True)
         logger.warning("transaction skipped", seqno=lsn_text(batch.upto), error=report.message)
         await self.skip(batch)
 

@@ -142,22 +142,27 @@ class TargetPort(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A row of an agent's history."""
+
+    event: str
+    """``started``, ``succeeded``, ``retry``, ``failed``, ``net``, ``skipped``, ``serial``."""
+    seqno: int | None = None
+    """The transaction that it is about, or the position reached."""
+    duration_ms: float = 0.0
+    transactions: int = 0
+    commands: int = 0
+    error: str = ""
+    """The original's number, or the SQLSTATE."""
+    message: str = ""
+    command: str = ""
+
+
 class HistoryPort(Protocol):
     """What an agent records of itself. Only what is to be `durable` raises `LostError` if it is not written."""
 
-    async def event(
-        self,
-        event: str,
-        *,
-        duration_ms: float = 0.0,
-        transactions: int = 0,
-        commands: int = 0,
-        seqno: int | None = None,
-        error: str = "",
-        message: str = "",
-        command: str = "",
-        durable: bool = False,
-    ) -> None:
+    async def event(self, event: Event, *, durable: bool = False) -> None:
         """A row of history."""
         ...
 

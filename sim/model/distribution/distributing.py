@@ -282,7 +282,7 @@ class Distribution:
                 skipped={
                     each.seqno: each.error
                     for each in seat.record.history
-                    if each.event == "skipped"
+                    if each.event == "skipped" and each.seqno is not None
                 },
             )  # fmt: skip
         return found

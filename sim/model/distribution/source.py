@@ -26,24 +26,12 @@ from twopc.subscriber.distribution_agent.loads import (
     part_of,
 )
 from twopc.subscriber.distribution_agent.planner import Batch, Terms, Window
-from twopc.subscriber.distribution_agent.ports import LostError
+from twopc.subscriber.distribution_agent.ports import Event, LostError
 from twopc.subscriber.distribution_agent.profile import Profile
 
 T = TypeVar("T")
 #: How many transactions are planned at once.
 _WINDOW = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """A row of an agent's history."""
-
-    event: str
-    seqno: int
-    message: str = ""
-    error: str = ""
-    transactions: int = 0
-    commands: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -188,31 +176,13 @@ class ModelHistory:
         self._subscriber = subscriber
         self._store = store
 
-    async def event(
-        self,
-        event: str,
-        *,
-        duration_ms: float = 0.0,
-        transactions: int = 0,
-        commands: int = 0,
-        seqno: int | None = None,
-        error: str = "",
-        message: str = "",
-        command: str = "",
-        durable: bool = False,
-    ) -> None:
-        row = Event(
-            event=event,
-            seqno=seqno or 0,
-            message=message,
-            error=error,
-            transactions=transactions,
-            commands=commands,
-        )
+    async def event(self, event: Event, *, durable: bool = False) -> None:
         if durable:
-            await self._source.ask(lambda: self._record.history.append(row), f"history: {event}")
+            await self._source.ask(
+                lambda: self._record.history.append(event), f"history: {event.event}"
+            )
         elif not self._source.lost:
-            self._record.history.append(row)
+            self._record.history.append(event)
 
     async def delivered(self, position: int) -> None:
         with suppress(LostError):
