@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests wait for servers as long as they compute: two workers keep a core busy.
 WORKERS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
+# Hundreds of processes import the same modules: compiled once and kept, wherever the caller forbids it.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test campaign lint types check golden schema lessons rights clean
 

@@ -21,7 +21,6 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.twopc.yaml"))
 #: Loads are played by tests/scenario/test_stress.py: they have no twins, and no two go the same way.
 PLAYED = [path for path in FILES if path.parent.name != "stress"]
-WITH_TWINS = [path for path in PLAYED if load(path).scenario.twins]
 LINES_MAX = 60
 #: Without a twin, and why.
 TWINLESS = {
@@ -31,6 +30,9 @@ TWINLESS = {
     "agent-dies-mid-batch": "between two commits of an agent, if it had two, there is no point to be killed at",
     "applied-but-unmarked": "likewise; tests/explore kills it there, in the model",
 }
+WITH_TWINS = [
+    path for path in PLAYED if path.name.partition(".")[0].replace("_", "-") not in TWINLESS
+]
 LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"
 
 #: The conflicts, commits and deliveries that everybody should have seen.
