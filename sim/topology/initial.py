@@ -118,6 +118,8 @@ async def _bring_table(here: Connection, article: Article) -> dict[str, Any]:
 
 async def _bring_keys(here: Connection, article: Article) -> list[str]:
     """The article's foreign keys, once every table is there; returns the names of those added."""
+    if not article.references:
+        return []
     held = await describe(here, article.schema, article.table)
     known = {key.name for key in held.references}
     missing = [key for key in article.references if key.name not in known]

@@ -47,9 +47,8 @@ class Installer:
             ArticleError: there is no such table among the articles, or it is no condition.
         """
         here = await self._wiring.admin(self._wiring.publisher)
-        published = {
-            each.article.name: each for each in await publication.distributed_articles(here)
-        }
+        everything = await publication.distributed_articles(here)
+        published = {each.article.name: each for each in everything}
         before, parts = await publication.parts(here), set()
         try:
             for name, condition in by_article(filters, published.values()).items():
@@ -62,8 +61,10 @@ class Installer:
             raise
         if parts - before:
             await warned.tell(here)
+        if parts:
+            everything = await publication.distributed_articles(here)
         chosen: dict[str, DistributedArticle] = {}
-        for each in await publication.distributed_articles(here):  # parts come after their base
+        for each in everything:  # parts come after their base
             if each.article.name not in chosen or each.article_id in parts:
                 chosen[each.article.name] = each
         return list(chosen.values())

@@ -304,34 +304,38 @@ class Nodes:
             await _check_fit(admin, mine)
             kinds = {node.kind for node in mine}
             wanted = [kind for kind in roles if self._distribute or kind in ("app", "coordinator")]
+            found = await admin.execute(
+                "select rolname from pg_roles where rolname = any (%s)", (list(roles.values()),)
+            )
+            there = {role for (role,) in await found.fetchall()}
+            texts: list[sql.Composable] = []
             for kind in wanted:
                 role = roles[kind]
-                found = await admin.execute("select from pg_roles where rolname = %s", (role,))
-                verb = "alter" if found.rowcount else "create"
+                verb = "alter" if role in there else "create"
                 attribute = _ROLES[kind] if "publisher" in kinds else ""
-                await admin.execute(
+                texts.append(
                     sql.SQL(f"{verb} role {{}} login {attribute} password {{}}").format(
                         sql.Identifier(role), verifier(admin, role, passwords[kind])
                     )
                 )
             if self._distribute and "subscriber" in kinds:
-                await admin.execute(
-                    compose("twopc", "grant_replica", role=sql.Identifier(roles["agent"]))
-                )
-        for node in mine:
-            if node.embedded:
-                await in_thread(server.create_database, node.database)
+                texts.append(compose("twopc", "grant_replica", role=sql.Identifier(roles["agent"])))
+            await admin.execute(sql.SQL(";").join(texts))
+        fresh = [node.database for node in mine if node.embedded]
+        if fresh:
+            await in_thread(server.create_database, *fresh)
 
     async def drop(self, may_roll_back: Any) -> None:
         """Take databases, roles and servers away again; existing databases are left."""
         if self._own:
             await together(*(in_thread(server.stop) for server in self._own))
             return
+        by_server: dict[AnyServer, list[str]] = {}
         for node in self.nodes.values():
             if node.embedded and node.server.is_running():
-                await in_thread(
-                    node.server.drop_database, node.database, may_roll_back=may_roll_back
-                )
+                by_server.setdefault(node.server, []).append(node.database)
+        for server, databases in by_server.items():
+            await in_thread(server.drop_database, *databases, may_roll_back=may_roll_back)
         await self.drop_roles()
 
     async def drop_roles(self) -> None:

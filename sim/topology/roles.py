@@ -74,16 +74,18 @@ async def drop(nodes: Sequence[Node], roles: Sequence[str]) -> None:
                             sql.SQL("reassign owned by {} to current_user").format(role)
                         )
                         await here.execute(sql.SQL("drop owned by {} cascade").format(role))
+        texts: list[sql.Composable] = []
         for role in left:
             # rights that belong to no database, such as SET ON PARAMETER
-            await admin.execute(compose("twopc", "drop_rights", role=role))
-            try:
-                await admin.execute(sql.SQL("drop role {}").format(role))
-            except psycopg.errors.DependentObjectsStillExist as error:
-                raise ConfigurationError(
-                    f"{error.diag.message_primary}: {error.diag.message_detail}; name that database's node "
-                    "as well"
-                ) from error
+            texts.append(compose("twopc", "drop_rights", role=role))
+            texts.append(sql.SQL("drop role {}").format(role))
+        try:
+            await admin.execute(sql.SQL(";").join(texts))
+        except psycopg.errors.DependentObjectsStillExist as error:
+            raise ConfigurationError(
+                f"{error.diag.message_primary}: {error.diag.message_detail}; name that database's node "
+                "as well"
+            ) from error
 
 
 async def _admin(nodes: Sequence[Node]) -> AsyncConnection[Any]:

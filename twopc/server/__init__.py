@@ -7,7 +7,7 @@ knows of replication.
 from __future__ import annotations
 
 from twopc.server.choice import choose
-from twopc.server.databases import create_database, drop_database
+from twopc.server.databases import create_databases, drop_databases
 from twopc.server.embedded import Prepared, Server
 from twopc.server.external import ExternalServer
 from twopc.server.run_directory import Leftover, sweep
@@ -18,7 +18,7 @@ __all__ = [
     "Prepared",
     "Server",
     "choose",
-    "create_database",
-    "drop_database",
+    "create_databases",
+    "drop_databases",
     "sweep",
 ]

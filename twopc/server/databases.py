@@ -5,9 +5,10 @@ It must not know who started the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import LiteralString
+from functools import partial
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import conninfo, errors, sql
@@ -26,80 +27,89 @@ Answer = Callable[[str], bool]
 _CREATE: LiteralString = "CREATE DATABASE {} STRATEGY file_copy"
 
 
-def create_database(admin_dsn: str, name: str, template: str | None = None) -> None:
-    """Make a database, as a copy of `template` if one is named (nobody may be connected to it).
+def create_databases(admin_dsn: str, names: Sequence[str], template: str | None = None) -> None:
+    """Make databases, as copies of `template` if one is named (nobody may be connected to it).
 
-    Raises `ServerError` if the name is taken, the template is missing or in use, or the role may
+    Raises `ServerError` if a name is taken, the template is missing or in use, or the role may
     not.
     """
+    with psycopg.connect(admin_dsn, autocommit=True, options=path.options(admin_dsn)) as admin:
+        for name in names:
+            _create(admin, name, template)
+
+
+def _create(admin: psycopg.Connection[Any], name: str, template: str | None) -> None:
     statement = sql.SQL(_CREATE).format(sql.Identifier(name))
     if template is not None:
         statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
-    with psycopg.connect(admin_dsn, autocommit=True, options=path.options(admin_dsn)) as connection:
-        try:
-            connection.execute(statement)
-        except errors.DuplicateDatabase as error:
-            raise ServerError(
-                f"database {name!r} exists: choose another name, or drop it"
-            ) from error
-        except errors.InvalidCatalogName as error:
-            raise ServerError(f"template database {template!r} does not exist") from error
-        except errors.ObjectInUse as error:
-            raise ServerError(
-                f"template database {template!r} is in use: {error.diag.message_detail}"
-            ) from error
-        except errors.InsufficientPrivilege as error:
-            role = conninfo.conninfo_to_dict(admin_dsn).get("user", "the role in use")
-            grant = sql.SQL("ALTER ROLE {} CREATEDB;").format(sql.Identifier(str(role)))
-            raise ServerError(
-                f"database {name!r} cannot be created: {grant.as_string(None)}"
-            ) from error
+    try:
+        admin.execute(statement)
+    except errors.DuplicateDatabase as error:
+        raise ServerError(f"database {name!r} exists: choose another name, or drop it") from error
+    except errors.InvalidCatalogName as error:
+        raise ServerError(f"template database {template!r} does not exist") from error
+    except errors.ObjectInUse as error:
+        raise ServerError(
+            f"template database {template!r} is in use: {error.diag.message_detail}"
+        ) from error
+    except errors.InsufficientPrivilege as error:
+        grant = sql.SQL("ALTER ROLE {} CREATEDB;").format(sql.Identifier(admin.info.user))
+        raise ServerError(
+            f"database {name!r} cannot be created: {grant.as_string(None)}"
+        ) from error
 
 
-def drop_database(admin_dsn: str, name: str, *, may_roll_back: Answer | None = None) -> None:
-    """Drop a database, its sessions and its slots; nothing happens if it does not exist.
+def drop_databases(
+    admin_dsn: str, names: Sequence[str], *, may_roll_back: Answer | None = None
+) -> None:
+    """Drop databases, their sessions and their slots; one that does not exist is passed over.
 
     PostgreSQL never drops one that holds a prepared transaction. Those that `may_roll_back` says
-    yes to are rolled back; without it, or if one of them is somebody else's, nothing is touched
-    and `ServerError` names it.
+    yes to are rolled back; without it, or if one of them is somebody else's, that database is not
+    touched and `ServerError` names it.
     """
-    own_dsn = conninfo.make_conninfo(admin_dsn, dbname=name)
     with psycopg.connect(admin_dsn, autocommit=True, options=path.options(admin_dsn)) as admin:
-
-        def refused() -> list[str]:
-            return [g for g in _prepared(admin, name) if not (may_roll_back and may_roll_back(g))]
-
-        def dropped() -> bool:
-            foreign = refused()
-            if foreign:
-                raise ServerError(
-                    f"database {name!r} holds prepared transactions that are not ours to end:"
-                    f" {', '.join(foreign)}; COMMIT PREPARED or ROLLBACK PREPARED them there first"
-                )
-            # Sessions first: one of them may be about to prepare, or hold a slot.
-            admin.execute(
-                "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE datname = %s",
-                (_TERMINATE_MS, name),
-            )
-            _roll_back(
-                own_dsn, [g for g in _prepared(admin, name) if may_roll_back and may_roll_back(g)]
-            )
-            statement = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+        for name in names:
+            own_dsn = conninfo.make_conninfo(admin_dsn, dbname=name)
             try:
-                admin.execute(statement.format(sql.Identifier(name)))
-            except errors.ObjectInUse:
-                return False  # a client was quicker: once more
-            return True
-
-        try:
-            wait_for(dropped, what=f"database {name!r} to be free", timeout_s=_DROP_TIMEOUT_S)
-        except TimeoutError as error:
-            raise ServerError(
-                f"database {name!r} stays in use: end its clients and subscriptions"
-            ) from error
+                wait_for(
+                    partial(_drop, admin, name, own_dsn, may_roll_back),
+                    what=f"database {name!r} to be free",
+                    timeout_s=_DROP_TIMEOUT_S,
+                )
+            except TimeoutError as error:
+                raise ServerError(
+                    f"database {name!r} stays in use: end its clients and subscriptions"
+                ) from error
 
 
-def _prepared(admin: psycopg.Connection[tuple[str]], database: str) -> list[str]:
+def _drop(
+    admin: psycopg.Connection[Any], name: str, own_dsn: str, may_roll_back: Answer | None
+) -> bool:
+    """Whether it is gone; if not, a client was quicker."""
+    prepared = _prepared(admin, name)
+    foreign = [gid for gid in prepared if not (may_roll_back and may_roll_back(gid))]
+    if foreign:
+        raise ServerError(
+            f"database {name!r} holds prepared transactions that are not ours to end:"
+            f" {', '.join(foreign)}; COMMIT PREPARED or ROLLBACK PREPARED them there first"
+        )
+    # Sessions first: one of them may be about to prepare, or hold a slot.
+    admin.execute(
+        "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE datname = %s",
+        (_TERMINATE_MS, name),
+    )
+    _roll_back(own_dsn, [g for g in _prepared(admin, name) if may_roll_back and may_roll_back(g)])
+    try:
+        admin.execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+        )
+    except errors.ObjectInUse:
+        return False
+    return True
+
+
+def _prepared(admin: psycopg.Connection[Any], database: str) -> list[str]:
     rows = admin.execute(
         "SELECT gid FROM pg_prepared_xacts WHERE database = %s ORDER BY gid", (database,)
     )

@@ -34,7 +34,7 @@ from twopc.server.cluster import (
     cluster_name,
     copy_cluster,
 )
-from twopc.server.databases import Answer, create_database, drop_database
+from twopc.server.databases import Answer, create_databases, drop_databases
 from twopc.server.run_directory import RunDirectory, sweep
 from twopc.server.settings import configuration
 from twopc.server.supervisor import kill_processes
@@ -178,13 +178,13 @@ class Server:
         """A superuser's connection string for a database; it holds the password."""
         return self.dsn(database)
 
-    def create_database(self, name: str, template: str | None = None) -> None:
-        """As `databases.create_database`."""
-        create_database(self.dsn(SUPERUSER), name, template)
+    def create_database(self, *names: str, template: str | None = None) -> None:
+        """As `databases.create_databases`."""
+        create_databases(self.dsn(SUPERUSER), names, template)
 
-    def drop_database(self, name: str, *, may_roll_back: Answer | None = None) -> None:
-        """As `databases.drop_database`."""
-        drop_database(self.dsn(SUPERUSER), name, may_roll_back=may_roll_back)
+    def drop_database(self, *names: str, may_roll_back: Answer | None = None) -> None:
+        """As `databases.drop_databases`."""
+        drop_databases(self.dsn(SUPERUSER), names, may_roll_back=may_roll_back)
 
     def is_running(self) -> bool:
         """Whether its postmaster lives."""

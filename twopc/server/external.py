@@ -13,7 +13,7 @@ import psycopg
 from psycopg import conninfo
 
 from twopc.errors import ConfigurationError, ServerError
-from twopc.server.databases import Answer, create_database, drop_database
+from twopc.server.databases import Answer, create_databases, drop_databases
 
 _CONNECT_TIMEOUT_S = 3
 
@@ -58,13 +58,13 @@ class ExternalServer:
             return False
         return True
 
-    def create_database(self, name: str, template: str | None = None) -> None:
-        """As `databases.create_database`."""
-        create_database(self.conninfo, name, template)
+    def create_database(self, *names: str, template: str | None = None) -> None:
+        """As `databases.create_databases`."""
+        create_databases(self.conninfo, names, template)
 
-    def drop_database(self, name: str, *, may_roll_back: Answer | None = None) -> None:
-        """As `databases.drop_database`."""
-        drop_database(self.conninfo, name, may_roll_back=may_roll_back)
+    def drop_database(self, *names: str, may_roll_back: Answer | None = None) -> None:
+        """As `databases.drop_databases`."""
+        drop_databases(self.conninfo, names, may_roll_back=may_roll_back)
 
     def crash(self) -> NoReturn:
         """Raises `ConfigurationError`."""

@@ -29,7 +29,7 @@ from twopc.server.cluster import (
     cluster_name,
     copy_cluster,
 )
-from twopc.server.databases import create_database
+from twopc.server.databases import create_databases
 from twopc.server.embedded import HOST, free_port
 from twopc.server.settings import configuration
 from twopc.server.supervisor import (
@@ -139,9 +139,9 @@ class LastingServer:
             password=self.password if password is None else password,
         )
 
-    def create_database(self, name: str) -> None:
-        """As `databases.create_database`."""
-        create_database(self.dsn(SUPERUSER), name)
+    def create_database(self, *names: str) -> None:
+        """As `databases.create_databases`."""
+        create_databases(self.dsn(SUPERUSER), names)
 
     def start(self) -> None:
         """Start it if it does not run; it accepts connections on return. What a killed one has left is cleared.

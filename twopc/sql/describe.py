@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg import AsyncClientCursor, AsyncConnection
 from psycopg.rows import dict_row, tuple_row
 
 from twopc.articles import Check, Column, ForeignKey, Table, UniqueKey, UserTrigger
@@ -129,9 +129,9 @@ order by x.indisprimary desc, i.relname
 """
 
 _TRIGGERS = """
-select t.tgname::text,
-       t.tgtype & 2 <> 0, t.tgtype & 1 <> 0, t.tgtype & 4 <> 0, t.tgtype & 16 <> 0, t.tgtype & 8 <> 0,
-       t.tgrelid <> %(relid)s
+select t.tgname::text as name, t.tgtype & 2 <> 0 as before, t.tgtype & 1 <> 0 as row,
+       t.tgtype & 4 <> 0 as insert, t.tgtype & 16 <> 0 as update, t.tgtype & 8 <> 0 as delete,
+       t.tgrelid <> %(relid)s as of_partition
 from pg_trigger t
 join pg_proc p on p.oid = t.tgfoid
 join pg_namespace n on n.oid = p.pronamespace
@@ -161,6 +161,8 @@ join pg_namespace fn on fn.oid = f.relnamespace
 where c.contype = 'f' and c.conparentid = 0 and %(relid)s in (c.conrelid, c.confrelid)
 order by n.nspname, r.relname, c.conname
 """
+
+_DETAILS = ";".join((_COLUMNS, _UNIQUES, _FOREIGN_KEYS, _CHECKS, _TRIGGERS))
 
 _RELATION = """
 select c.oid, n.nspname::text as schema, c.relname::text as name,
@@ -219,45 +221,34 @@ async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -
         if relation is None:
             raise ArticleError(await _no_such_table(connection, schema, table))
         relid, user_types = relation.pop("oid"), relation.pop("user_types")
-        at = {"relid": relid}
-        await cursor.execute(_COLUMNS, at)
-        columns = tuple(
-            Column(**{**row, "generated_from": tuple(row["generated_from"])})
-            for row in await cursor.fetchall()
-        )
-        await cursor.execute(_UNIQUES, at)
-        uniques = tuple(
-            UniqueKey(**{**row, "columns": tuple(row["columns"])})
-            for row in await cursor.fetchall()
-        )
-        await cursor.execute(_FOREIGN_KEYS, at)
-        keys = await cursor.fetchall()
-        await cursor.execute(_CHECKS, at)
-        checks = tuple(
-            Check(**{**row, "columns": tuple(row["columns"])}) for row in await cursor.fetchall()
-        )
-    triggers = await _rows(connection, _TRIGGERS, at)
+    # one message: only with its parameters in the text may several statements be in it
+    async with AsyncClientCursor(connection, row_factory=dict_row) as details:
+        await details.execute(_DETAILS, {"relid": relid})
+        found = [await details.fetchall()]
+        while details.nextset():
+            found.append(await details.fetchall())
+    described, unique, keys, checked, triggers = found
+    uniques = tuple(UniqueKey(**{**row, "columns": tuple(row["columns"])}) for row in unique)
     partitions = await _rows(connection, _PARTITIONS, (relid,)) if relation["kind"] == "p" else []
     return Table(
-        columns=columns,
+        columns=tuple(
+            Column(**{**row, "generated_from": tuple(row["generated_from"])}) for row in described
+        ),
         key=next((unique.columns for unique in uniques if unique.primary), ()),
         uniques=uniques,
         partitions=tuple((row[0], row[1]) for row in partitions),
-        triggers=tuple(_trigger(row) for row in triggers if not row[-1]),
-        partition_triggers=tuple(_trigger(row) for row in triggers if row[-1]),
+        triggers=tuple(_trigger(row) for row in triggers if not row["of_partition"]),
+        partition_triggers=tuple(_trigger(row) for row in triggers if row["of_partition"]),
         references=tuple(_foreign_key(row) for row in keys if row["outgoing"]),
         referenced_by=tuple(_foreign_key(row) for row in keys if row["incoming"]),
-        checks=checks,
+        checks=tuple(Check(**{**row, "columns": tuple(row["columns"])}) for row in checked),
         types=await types_of_table(connection, relid) if user_types else (),
         **relation,
     )
 
 
-def _trigger(row: tuple[Any, ...]) -> UserTrigger:
-    name, before, each_row, insert, update, delete, _ = row
-    return UserTrigger(
-        name=name, before=before, row=each_row, insert=insert, update=update, delete=delete
-    )
+def _trigger(row: dict[str, Any]) -> UserTrigger:
+    return UserTrigger(**{name: value for name, value in row.items() if name != "of_partition"})
 
 
 def _foreign_key(row: dict[str, Any]) -> ForeignKey:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from psycopg import AsyncConnection, sql
+from psycopg.rows import tuple_row
 
 #: What decides how names and values look as text, apart from ``search_path``.
 PRINTED: Final = {
@@ -36,21 +37,18 @@ async def full_names(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
 
     The names are what an empty ``search_path`` does. The caller's settings are there again afterwards.
     """
-    wanted = PRINTED | {"search_path": ""}
     async with connection.transaction():
-        cursor = await connection.execute(
-            "select array(select current_setting(n) from unnest(%s::text[]) with ordinality as u(n, place) order by place)",
-            ([*wanted],),
-        )
-        before = await cursor.fetchone()
-        assert before is not None
-        await _set(connection, dict(wanted))
+        before = await _set(connection, PRINTED | {"search_path": ""})
         yield
-        await _set(connection, dict(zip(wanted, before[0], strict=True)))
+        await _set(connection, before)
 
 
-async def _set(connection: AsyncConnection[Any], settings: dict[str, str]) -> None:
-    await connection.execute(
-        "select set_config(name, value, true) from unnest(%s::text[], %s::text[]) as s(name, value)",
+async def _set(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Set them until the transaction ends; returns what they were."""
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute(
+        "select name, current_setting(name), set_config(name, value, true)"
+        " from unnest(%s::text[], %s::text[]) as s(name, value)",
         ([*settings], [*settings.values()]),
     )
+    return {name: before for name, before, _ in await cursor.fetchall()}
