@@ -30,6 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("twopc.sim.topology",),
     (
         "twopc.sim.scenario",
+        "twopc.sim.sessions",
         "twopc.sim.operate",
         "twopc.sim.standing",
         "twopc.sim.faults",
@@ -74,6 +75,7 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.topology": {"psycopg", "anyio"},
     "twopc.sim.workload": {"psycopg", "simpy", "hdrh", "matplotlib"},
     "twopc.sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
+    "twopc.sim.sessions": {"psycopg"},
     "twopc.sim.up": {"psycopg", "psutil"},
     "twopc.sim.spark": {
         "pyspark",

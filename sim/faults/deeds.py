@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from psycopg.pq import TransactionStatus
 
@@ -20,6 +19,7 @@ from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.faults.ways import REQUESTS, Ways
 from twopc.sim.faults.wires import Fate
 from twopc.sim.faults.words import Plan
+from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
 Mend = Callable[[], Awaitable[None]]
@@ -40,32 +40,11 @@ class Arrival:
     """The node where it stands, if it does at one."""
 
 
-class Observing(Protocol):
-    """Who looks at the nodes beside us."""
-
-    cut: list[str]
-    """The nodes that let nobody in at present."""
-    is_disturbed: bool
-    """Something has been done to them."""
-
-    async def leave(self, node: str) -> None:
-        """Look no more at a node whose server is about to go away."""
-        ...
-
-    async def return_to(self, node: str, dsn: str) -> None:
-        """Look at a node again."""
-        ...
-
-    async def cancel(self, node: str, pid: int) -> None:
-        """Cancel what a process of a node is running."""
-        ...
-
-
 class Deeds:
     """What can be done to a topology and to those who work on it."""
 
     def __init__(
-        self, topology: Topology, observer: Observing, ways: Ways, start_again: Mend
+        self, topology: Topology, observer: Observer, ways: Ways, start_again: Mend
     ) -> None:
         self._topology = topology
         self._observer = observer

@@ -25,7 +25,7 @@ from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.system import LOG, System
 from twopc.sim.model.words import Cause, Label, LostError, SqlError, StatementResult, Steps
-from twopc.sim.scenario.stage import Wait
+from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
 
 _LABEL = Label(actor="faults", cause=Cause.TIMER, what="a fault")

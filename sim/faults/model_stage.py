@@ -16,8 +16,9 @@ from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model_check import Unwritten
 from twopc.sim.scenario.model_sessions import CoordinatedSession, Place
 from twopc.sim.scenario.model_stage import ModelStage
-from twopc.sim.scenario.stage import AwayError, StageSession, Wait, Waits
+from twopc.sim.scenario.stage import AwayError, StageSession
 from twopc.sim.scenario.words import Case
+from twopc.sim.sessions.waits import Wait, Waits
 
 T = TypeVar("T")
 

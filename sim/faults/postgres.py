@@ -18,14 +18,14 @@ from twopc.sim.faults import strikes
 from twopc.sim.faults.able import AGENTS, COORDINATOR, COPIES, GATED
 from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
 from twopc.sim.faults.copying import Copying
-from twopc.sim.faults.deeds import Arrival, Deeds, Observing
+from twopc.sim.faults.deeds import Arrival, Deeds
 from twopc.sim.faults.gates import Gate, Waiting
 from twopc.sim.faults.remote import RemoteProcess
 from twopc.sim.faults.serving import ARM, Halted, Setup, Word, serve
 from twopc.sim.faults.ways import REQUESTS, Ways, gid_in
 from twopc.sim.faults.wires import Fate
 from twopc.sim.faults.words import Place, Plan
-from twopc.sim.scenario.stage import Wait
+from twopc.sim.sessions.waits import Observer, Wait
 from twopc.sim.topology import Topology
 from twopc.waits import link_name
 
@@ -48,7 +48,7 @@ class Performer(Deeds):
     def __init__(
         self,
         topology: Topology,
-        observer: Observing,
+        observer: Observer,
         plans: Sequence[Plan] = (),
         *,
         step_ms: int = 10_000,

@@ -83,7 +83,7 @@ class RemoteSession(Session):
             raise self._lost() from None
         self._pids, self.gid = process.begun[self._name]
         self.pid = self._pids[self.node]
-        self._open = True
+        self._open, self._committed = True, False
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
         try:
@@ -110,6 +110,7 @@ class RemoteSession(Session):
             raise self._lost()
         try:
             await self._call("commit")
+            self._committed = True
         except DeadError:
             raise InDoubtError(
                 "the coordinator has died while it was committing: nobody has told how it ended",

@@ -18,8 +18,9 @@ from twopc.sim.faults.words import agent_wait, plans_of
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_prepared import Prepared
 from twopc.sim.scenario.postgres_stage import PostgresStage
-from twopc.sim.scenario.stage import AwayError, Delivery, StageSession, Wait, Waits
+from twopc.sim.scenario.stage import AwayError, Delivery, StageSession
 from twopc.sim.scenario.words import Case
+from twopc.sim.sessions.waits import Wait, Waits
 
 
 class FaultyStage(PostgresStage):

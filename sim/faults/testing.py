@@ -14,28 +14,12 @@ from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.faults.words import COORDINATOR, Place, Plan, deed_of, heal_of, point_name
 from twopc.sim.scenario.faults_meaning import DEEDS, is_deed, points
+from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
 #: Not for tests: their server is that of other tests.
 _OF_SERVERS = {"kill", "restart", "stop", "fill"}
 _KNOWN = {"id", "at", "do", "nth", "session", "heal"}
-
-
-class _Nobody:
-    """Nobody looks at the nodes but the test."""
-
-    def __init__(self) -> None:
-        self.cut: list[str] = []
-        self.is_disturbed = False
-
-    async def leave(self, node: str) -> None:
-        """There is nothing to leave."""
-
-    async def return_to(self, node: str, dsn: str) -> None:
-        """There is nothing to return to."""
-
-    async def cancel(self, node: str, pid: int) -> None:
-        """Sessions are cancelled by those who have them."""
 
 
 class RemoteCursor:
@@ -96,10 +80,11 @@ class TestFaults:
 
     __test__ = False  # not a test, whatever its name says
 
-    def __init__(self, topology: Topology, *, timeout_s: float) -> None:
+    def __init__(self, topology: Topology, observer: Observer, *, timeout_s: float) -> None:
         self._topology = topology
+        self._observer = observer
         self._performer = Performer(
-            topology, _Nobody(), step_ms=round(timeout_s * 1000), gives_up=True
+            topology, observer, step_ms=round(timeout_s * 1000), gives_up=True
         )
         self._count = 0
 
@@ -161,7 +146,9 @@ class TestFaults:
         performer = self._performer
         if await performer.living() is None:
             await performer.heal()
-        made = RemoteSession(self._topology, node, _Nobody(), name=session, living=performer.living)
+        made = RemoteSession(
+            self._topology, node, self._observer, name=session, living=performer.living
+        )
         performer.sessions[session] = made
         await made.begin(isolation)
         return RemoteTransaction(made)

@@ -13,8 +13,8 @@ from typing import Literal
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import duration_ms
-from twopc.sim.scenario.stage import Wait
 from twopc.sim.scenario.words import Case
+from twopc.sim.sessions.waits import Wait
 
 COORDINATOR = "coordinator"
 #: First words of what concerns a whole server, and everybody on it.

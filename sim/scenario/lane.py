@@ -23,8 +23,9 @@ from twopc.errors import (
 from twopc.sim.report.history import ROWS_MAX, plain
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Step
-from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, StageSession, SyncError, Wait
+from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, StageSession, SyncError
 from twopc.sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS
+from twopc.sim.sessions.waits import Wait
 
 #: What an order's `{rollback: session}` and `{sync: node}` play.
 ROLLBACK = Step.model_construct(action="rollback")

@@ -65,6 +65,7 @@ class _Session:
         self.at = ""
         self.pid = 0
         self._open = False
+        self._committed = False
         self.synced: tuple[str, ...] = ()
         """The Subscribers whose agents work for it now."""
         self.changing = 0
@@ -83,6 +84,14 @@ class _Session:
     @property
     def is_open(self) -> bool:
         return self._open
+
+    @property
+    def has_committed(self) -> bool:
+        return self._committed and not self.is_open
+
+    async def syncing(self) -> list[tuple[str, int]]:
+        """Node and process of the agents at work for this session."""
+        return [each for name in self.synced for each in self._model.agent(name).sessions]
 
     async def _do(self, work: Steps[T], text: str = "") -> T:
         """Some work of the model; what it reports comes as our own exceptions."""
@@ -183,7 +192,7 @@ class CoordinatedSession(_Session):
     async def begin(self, level: str, role: str = "") -> None:
         await self._do(self._client.begin(level, role))
         self.pid = self._client.pid
-        self._open = True
+        self._open, self._committed = True, False
 
     async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
         client, given = self._client, used(sql, params)
@@ -196,6 +205,7 @@ class CoordinatedSession(_Session):
 
     async def commit(self) -> None:
         await self._end(self._client.commit())
+        self._committed = True
 
     async def rollback(self) -> None:
         if self._open:

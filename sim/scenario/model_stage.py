@@ -31,10 +31,9 @@ from twopc.sim.scenario.model_sessions import (
     PlainSession,
 )
 from twopc.sim.scenario.model_setup import SETTINGS, spec_of
-from twopc.sim.scenario.stage import AGENTS, AwayError, Delivery, SetUpError, StageSession, Waits
-from twopc.sim.scenario.waits import Client
-from twopc.sim.scenario.waits import told as told_waits
+from twopc.sim.scenario.stage import AGENTS, AwayError, Delivery, SetUpError, StageSession
 from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
+from twopc.sim.sessions.waits import Waits, clients_of, read_waits
 
 _AnySession = CoordinatedSession | PlainSession | AgentsSession
 
@@ -205,21 +204,10 @@ class ModelStage:
 
     async def waits(self) -> Waits:
         """Look at every node's locks."""
-        clients = [
-            Client(name=name, node=node, pid=pid, gid=session.gid)
-            for name, session in self._sessions.items()
-            if session.node
-            for node, pid in (session.pids or {session.node: 0}).items()
-        ]
-        for name, session in self._sessions.items():
-            for subscriber in session.synced:
-                clients += [
-                    Client(name=name, node=node, pid=pid)
-                    for node, pid in self._model.agent(subscriber).sessions
-                ]
+        clients = await clients_of(self._sessions)
         nodes = self._model.nodes.values()
         sessions = [one for node in nodes for one in node.wait_rows()]
-        return told_waits(sessions, clients, {node.name: node.clock() for node in nodes})
+        return read_waits(sessions, clients, {node.name: node.clock() for node in nodes})
 
     def subscribes(self, node: str) -> bool:
         """As the model knows it."""

@@ -19,8 +19,9 @@ from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, Play
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
 from twopc.sim.scenario.observe import answers, final_states, initial_states, settled
 from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
-from twopc.sim.scenario.watching import LOOK_EVERY_S, StuckError, Watching, now_s
+from twopc.sim.scenario.watching import StuckError, Watching, now_s
 from twopc.sim.scenario.words import Case, Learned
+from twopc.sim.sessions.waits import LOOK_EVERY_S
 
 
 class InfeasibleError(Exception):

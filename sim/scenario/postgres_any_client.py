@@ -47,9 +47,11 @@ class AnyClientSession(PublisherSession):
                 raise self._error(error) from error
             self.gid = row[0] or "" if row else ""
         await super().commit()
+        self._committed = False  # not before the resolver has ended the other branch
         if self.gid:
             branch = branch_gid(self.gid, self._topology.publisher)
             await self._gone(_BRANCH.format(sql.Literal(branch)))
+        self._committed = True
 
     async def rollback(self) -> None:
         await super().rollback()

@@ -18,8 +18,8 @@ from twopc.sim.faults.able import IN_PROCESS
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Scenario, Step
 from twopc.sim.scenario.steps import OF_SUBSCRIPTIONS
-from twopc.sim.scenario.waits import Observer
 from twopc.sim.scenario.words import Case
+from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from twopc.sim.topology.protections import switch_off

@@ -23,7 +23,7 @@ from twopc.errors import (
 )
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, SetUpError, SyncError
-from twopc.sim.scenario.waits import Observer
+from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
 _ONLY_PLAIN = "only a plain session takes a script"
@@ -42,6 +42,7 @@ class Session:
         self.gid = ""
         self._count = 0
         self._open = False
+        self._committed = False
         self.join: Callable[[str], Awaitable[None]] = topology.subscribe
         """Makes a Subscriber one, as its scenario says."""
         self.synced: tuple[str, ...] = ()
@@ -96,6 +97,10 @@ class Session:
     @property
     def is_open(self) -> bool:
         return self._open
+
+    @property
+    def has_committed(self) -> bool:
+        return self._committed and not self.is_open
 
     def _noticed(self, _: object) -> None:
         self._count += 1
@@ -162,7 +167,7 @@ class PublisherSession(Session):
         except psycopg.Error as error:
             await connection.rollback()
             raise self._error(error) from error
-        self._open = True
+        self._open, self._committed = True, False
 
     @property
     def dsn(self) -> str:
@@ -211,6 +216,7 @@ class PublisherSession(Session):
                 gid=self.gid,
                 node=self.node,
             )
+        self._committed = True
 
     async def rollback(self) -> None:
         self._open = False
@@ -288,7 +294,7 @@ class SubscriberSession(Session):
             raise self._error(error) from error
         here = self._transaction.at(self.node)
         self.pid, self.gid = here.pid, self._transaction.gid
-        self._open = True
+        self._open, self._committed = True, False
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
         here = self._transaction.at(self.at or self.node)
@@ -300,6 +306,7 @@ class SubscriberSession(Session):
     async def commit(self) -> None:
         try:
             await self._transaction.commit()
+            self._committed = True
         finally:
             await self._leave()
 

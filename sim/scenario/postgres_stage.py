@@ -38,9 +38,9 @@ from twopc.sim.scenario.postgres_sessions import (
     SubscriberSession,
 )
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
-from twopc.sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession, Waits
-from twopc.sim.scenario.waits import Client, Observer
+from twopc.sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession
 from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
+from twopc.sim.sessions.waits import Observer, Waits, clients_of
 from twopc.sim.topology import Topology
 from twopc.sim.topology.nodes import AnyServer, fresh_name
 from twopc.sim.topology.owner import prefix
@@ -328,17 +328,7 @@ class PostgresStage(Looking):
 
     async def waits(self) -> Waits:
         """Look at every node's locks."""
-        clients = [
-            Client(name=name, node=node, pid=pid, gid=session.gid)
-            for name, session in self._sessions.items()
-            if session.node
-            for node, pid in (session.pids or {session.node: 0}).items()
-        ]
-        for name, session in self._sessions.items():
-            clients += [
-                Client(name=name, node=node, pid=pid) for node, pid in await session.syncing()
-            ]
-        return await self._observer.look(clients)
+        return await self._observer.look(await clients_of(self._sessions))
 
     async def outage(self, node: str, *, on: bool) -> None:
         """See `twopc.sim.scenario.outages`."""

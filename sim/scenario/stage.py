@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.words import Capabilities, Case
+from twopc.sim.sessions.waits import Observed, Waits
 
 #: There is no subscription, or there is one already (object_not_in_prerequisite_state).
 NOT_SUBSCRIBED = "55000"
@@ -29,37 +30,6 @@ class Result:
     rowcount: int
     """-1 if the server does not say."""
     tag: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    """A session provably waits for a lock, here or at another node."""
-
-    session: str
-    on: str
-    """The session that holds the lock; empty if it is none of the scenario's."""
-    node: str
-    """Where the lock is."""
-    pid: int = 0
-    """The holder's process there; 0 for a prepared branch."""
-    gid: str = ""
-    """The holder's gid, if it is a prepared branch."""
-    lock: str = ""
-    """The lock in words: its mode, kind and table, as far as known."""
-    since_us: int = field(default=0, compare=False)
-    """For so long it has waited already, by the clock of the node where the lock is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
-    """Who waits for whom at one moment."""
-
-    waits: Mapping[str, Wait]
-    """By the session that waits."""
-    cyclic: bool = False
-    """Somebody waits in a cycle, so that this cannot last: its server breaks it, or we do."""
-    cycles: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
-    """Cycles that no server can see: the sessions, and each wait in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +79,11 @@ class SetUpError(ScenarioError):
         """Where it stands in the file."""
 
 
-class StageSession(Protocol):
+class StageSession(Observed, Protocol):
     """One client, connected to one node. Refusals are raised as `twopc.errors.TransactionError`."""
 
     at: str
     """Where its next statement goes, if its transactions are at several Subscribers."""
-
-    @property
-    def gid(self) -> str:
-        """The global transaction that is open or was last; empty at the Publisher."""
-        ...
 
     @property
     def notices(self) -> int:

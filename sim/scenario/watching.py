@@ -15,12 +15,11 @@ from twopc.sim.scenario.lane import Ended, Lane, Play
 from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.model import Session
 from twopc.sim.scenario.observe import state_after, write_deliveries
-from twopc.sim.scenario.stage import AGENTS, Stage, Wait, Waits
+from twopc.sim.scenario.stage import AGENTS, Stage
 from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.words import Case
+from twopc.sim.sessions.waits import LOOK_EVERY_S, RepeatedLook, Wait, Waits
 
-#: How long to wait for a step's end before looking whether it is blocked.
-LOOK_EVERY_S = 0.003
 #: How long a cancelled step may take to end before its session is given up.
 CANCEL_S = 3.0
 #: Kinds of rejection, and errors, that end a wait for which nobody else does anything.
@@ -52,8 +51,7 @@ class Watching:
         """Whose steps wait until their session is free, in the order of the case."""
         self._paused: list[str] = []
         """The Subscribers whose agents rest."""
-        self._seen: Mapping[str, Wait] | None = None
-        """The last look at the wait graph, if nothing has ended since."""
+        self._looked = RepeatedLook()
         self._struck = 0
         """How many faults have happened."""
 
@@ -119,7 +117,7 @@ class Watching:
             self._check_deadlines()
             return False
         lane = ended.lane
-        self._seen = None
+        self._looked.clear()
         if ended.failure is not None:
             raise ended.failure
         if lane.wait is not None:
@@ -205,12 +203,9 @@ class Watching:
         if not self._ends.empty():
             return False
         seen = {
-            lane.name: looked.waits[lane.name]
-            for lane in self._busy
-            if lane.name in looked.waits and not self._being_finished(looked.waits[lane.name])
+            lane.name: looked.waits[lane.name] for lane in self._busy if lane.name in looked.waits
         }
-        before, self._seen = self._seen, seen
-        if seen != before:
+        if not self._looked.confirms(seen):
             return False
         await self._note_faults()
         self._note_waits(seen)
@@ -218,16 +213,6 @@ class Watching:
             await self._break_cycle(looked)
             return False
         return all(lane.wait is not None for lane in self._busy)
-
-    def _being_finished(self, wait: Wait) -> bool:
-        """A branch whose transaction is over for its application is about to be finished."""
-        holder = self._lanes.get(wait.on)
-        return (
-            bool(wait.gid)
-            and holder is not None
-            and holder.outcome == "committed"
-            and not holder.open
-        )
 
     def _note_waits(self, seen: Mapping[str, Wait]) -> None:
         for lane in self._busy:
@@ -239,14 +224,7 @@ class Watching:
                 self._write("unblocked", lane, play)
                 continue
             holder = self._lanes.get(wait.on)
-            told = {
-                "session": wait.on,
-                "step": holder.holding if holder is not None else "",
-                "node": wait.node,
-                "pid": wait.pid,
-                "gid": wait.gid,
-                "lock": wait.lock,
-            }
+            told = wait.record(step=holder.holding if holder is not None else "")
             late = {"seen_after_us": wait.since_us} if begins and wait.since_us else None
             self._write("blocked", lane, play, wait=told, data=late)
 

@@ -18,12 +18,12 @@ from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.server import Server
 from twopc.sim.checkers.atomic import atomic
 from twopc.sim.report.history import Record
+from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer
 from twopc.sim.testing import loading
 from twopc.sim.testing.live import LiveSession
 from twopc.sim.testing.recording import Recorder
 from twopc.sim.testing.results import Rows
 from twopc.sim.testing.surroundings import Surroundings
-from twopc.sim.testing.watching import LOOK_EVERY_S, Client, Eyes
 from twopc.sim.topology import Topology
 
 #: How long branches whose transactions are over may take to be finished.
@@ -64,7 +64,7 @@ class Bed:
         self.recorder = Recorder(test, nodes)
         self.surroundings = Surroundings(
             topology,
-            Eyes({name: topology.node(name).dsn for name in nodes}),
+            Observer({name: topology.node(name).dsn for name in nodes}),
             self.recorder,
             timeout_s=timeout_s,
         )
@@ -78,7 +78,7 @@ class Bed:
             left.extend(await self.roll_back_left())
 
         async with AsyncExitStack() as stack:  # each of them, whatever the one before has met
-            stack.push_async_callback(self.surroundings.eyes.close)
+            stack.push_async_callback(self.surroundings.observer.close)
             stack.push_async_callback(roll_back)
             if faults is not None:
                 stack.push_async_callback(faults.close)
@@ -131,15 +131,15 @@ class Bed:
             known = ", ".join((self.topology.publisher, *self.topology.subscribers))
             raise ConfigurationError(f"no node {node!r}; nodes are {known}")
 
-    async def watch(self, node: str, application_name: str) -> Client:
+    async def watch(self, node: str, application_name: str) -> ObservedClient:
         """Know a session of the application's by its `application_name`."""
         self._known(node)
-        client = Client(name=application_name, node=node, application_name=application_name)
+        client = ObservedClient(name=application_name, node=node, application_name=application_name)
         self.surroundings.watched[application_name] = client
         return client
 
     async def watched_blocked_by(
-        self, client: Client, other: str, is_over: Callable[[], bool]
+        self, client: ObservedClient, other: str, is_over: Callable[[], bool]
     ) -> tuple[bool, str]:
         """Whether a watched session waits for `other`, and for whom it waits."""
         waiting = await self.surroundings.until_blocked(
@@ -231,7 +231,9 @@ class Bed:
             await self._stop_coordinator()
             from twopc.sim.faults.testing import TestFaults  # which few tests need
 
-            surroundings.faults = TestFaults(self.topology, timeout_s=surroundings.timeout_s)
+            surroundings.faults = TestFaults(
+                self.topology, surroundings.observer, timeout_s=surroundings.timeout_s
+            )
             self.is_spoiled = True  # no other test shall have it
         return await surroundings.faults.add(said)
 

@@ -14,11 +14,11 @@ import psycopg
 from twopc.errors import ConflictError, InDoubtError, RejectedError, TwopcError
 from twopc.sim.report.history import Record
 from twopc.sim.report.story import story
+from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.bed import Bed
 from twopc.sim.testing.bench import Bench
 from twopc.sim.testing.results import Rows
 from twopc.sim.testing.session import TestSession, Watched
-from twopc.sim.testing.watching import Client
 
 if TYPE_CHECKING:
     from twopc.sim.testing.orders import OrderRun, Orders
@@ -169,7 +169,7 @@ class TestTopology:
         return Watched(self, self.call(self.bed.watch, node, application_name), work)
 
     def watched(
-        self, client: Client, other: str, work: Future[Any] | Thread | None
+        self, client: ObservedClient, other: str, work: Future[Any] | Thread | None
     ) -> tuple[bool, str]:
         """For `Watched`."""
 

@@ -21,10 +21,10 @@ from twopc.errors import (
     conflict_facts,
     from_sqlstate,
 )
+from twopc.sim.sessions.waits import ObservedClient, Wait
 from twopc.sim.testing.recording import failed, returned
 from twopc.sim.testing.results import Result, Rows
 from twopc.sim.testing.surroundings import NotEndedError, Surroundings
-from twopc.sim.testing.watching import Client, Waiting
 
 if TYPE_CHECKING:
     from twopc.sim.faults.testing import RemoteTransaction
@@ -73,8 +73,8 @@ class LiveStatement:
         surroundings = self.session.surroundings
         await asyncio.wait({self.done}, timeout=surroundings.timeout_s)
         if not self.done.done():
-            looked = await surroundings.eyes.look(surroundings.clients())
-            waiting = looked.of(self.session.client)
+            looked = await surroundings.observer.look(surroundings.clients())
+            waiting = looked.waits.get(self.session.name)
             if waiting is not None:
                 self.session.note_wait(self, waiting)
             why = (
@@ -119,13 +119,13 @@ class LiveSession:
         surroundings.recorder.session(name, node)
 
     @property
-    def client(self) -> Client:
+    def client(self) -> ObservedClient:
         """How it is found among the servers' sessions."""
         pid = self._transaction.pid if self._transaction is not None else 0
         if self._connection is not None:
             pid = self._connection.info.backend_pid
-        held = self._open or self._outcome == "in doubt"
-        return Client(name=self.name, node=self.node, pid=pid, gid=self.gid, is_open=held)
+        over = not self._open and self._outcome != "in doubt"
+        return ObservedClient(name=self.name, node=self.node, pid=pid, gid=self.gid, is_over=over)
 
     @property
     def is_open(self) -> bool:
@@ -229,17 +229,11 @@ class LiveSession:
             kind, session=self.name, node=self.node, step=statement.step, **fields
         )
 
-    def note_wait(self, statement: LiveStatement, waiting: Waiting) -> None:
+    def note_wait(self, statement: LiveStatement, waiting: Wait) -> None:
         """Have the history say for whom a statement waits."""
-        other = self.surroundings.sessions.get(waiting.holder)
-        wait = {
-            "session": waiting.holder if other is not None else "",
-            "step": f"{other.name}.{other._steps}" if other is not None else "",
-            "node": waiting.node,
-            "pid": waiting.pid,
-            "gid": waiting.gid,
-            "lock": waiting.lock,
-        }
+        other = self.surroundings.sessions.get(waiting.on)
+        step = f"{other.name}.{other._steps}" if other is not None else ""
+        wait = waiting.record(step=step) | ({} if other is not None else {"session": ""})
         self._write("blocked", statement, wait=wait)
 
     def _note_outcome(self, text: str) -> None:

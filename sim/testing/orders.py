@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from twopc.errors import ConfigurationError
 from twopc.sim.scenario.ordering.enumerate import Space
+from twopc.sim.sessions.waits import LOOK_EVERY_S, RepeatedLook, Wait
 from twopc.sim.testing.surroundings import NotEndedError
-from twopc.sim.testing.watching import LOOK_EVERY_S, Waiting
 from twopc.sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
 
 if TYPE_CHECKING:
@@ -275,25 +275,22 @@ class _Play:
         surroundings = self._topology.bed.surroundings
         loop = asyncio.get_running_loop()
         until = loop.time() + surroundings.timeout_s
-        before: list[Waiting] | None = None
+        repeated = RepeatedLook()
         while self._running:
             running = {self._awaited(each) for each in self._running.values()}
             await asyncio.wait(running, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
             if self._collect():
                 if not quiet:
                     return
-                before = None
+                repeated.clear()
                 continue
-            looked = await surroundings.eyes.look(surroundings.clients())
-            waits = sorted(
-                looked.waits.values(), key=lambda each: (each.node, each.holder, each.pid)
-            )
+            looked = await surroundings.observer.look(surroundings.clients())
+            waits = sorted(looked.every, key=lambda each: (each.node, each.holder, each.pid))
             if any(each.done() for each in self._running.values()):
                 continue
-            if quiet and len(waits) >= len(self._running) and waits == before:
+            if repeated.confirms(waits) and quiet and len(waits) >= len(self._running):
                 self._note(waits)
                 return
-            before = waits
             if loop.time() > until:
                 raise NotEndedError(self._stuck(waits, surroundings.timeout_s))
 
@@ -317,14 +314,14 @@ class _Play:
                 self._over.add(name)
         return bool(ended)
 
-    def _note(self, waits: Sequence[Waiting]) -> None:
+    def _note(self, waits: Sequence[Wait]) -> None:
         """The one that waits newly is the one that was called last."""
         newest = [step for name, step in self._steps.items() if name in self._running]
         for step in newest:
             if step not in self._waits:
                 self._waits[step] = waits[-1].holder
 
-    def _stuck(self, waits: Sequence[Waiting], timeout_s: float) -> str:
+    def _stuck(self, waits: Sequence[Wait], timeout_s: float) -> str:
         running = ", ".join(self._steps[name] for name in self._running)
         why = "; ".join(
             f"somebody waits at {each.node} for {each.holder} ({each.lock})" for each in waits

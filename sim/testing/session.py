@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.live import LiveSession, LiveStatement
 from twopc.sim.testing.results import Result
-from twopc.sim.testing.watching import Client
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -127,7 +127,7 @@ class Watched:
     """A session of the application's own, known by its `application_name`."""
 
     def __init__(
-        self, topology: TestTopology, client: Client, work: Future[Any] | Thread | None
+        self, topology: TestTopology, client: ObservedClient, work: Future[Any] | Thread | None
     ) -> None:
         self._topology = topology
         self._client = client

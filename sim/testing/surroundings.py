@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer, RepeatedLook, Wait
 from twopc.sim.testing.recording import Recorder
-from twopc.sim.testing.watching import LOOK_EVERY_S, Client, Eyes, Waiting
 from twopc.sim.topology import Topology
 
 if TYPE_CHECKING:
@@ -26,24 +26,24 @@ class Surroundings:
     """What all sessions of one test share."""
 
     def __init__(
-        self, topology: Topology, eyes: Eyes, recorder: Recorder, *, timeout_s: float
+        self, topology: Topology, observer: Observer, recorder: Recorder, *, timeout_s: float
     ) -> None:
         self.topology = topology
-        self.eyes = eyes
+        self.observer = observer
         self.recorder = recorder
         self.timeout_s = timeout_s
         self.sessions: dict[str, LiveSession] = {}
-        self.watched: dict[str, Client] = {}
+        self.watched: dict[str, ObservedClient] = {}
         self.faults: TestFaults | None = None
         """Where the coordinator is a process of its own."""
 
-    def clients(self) -> list[Client]:
+    def clients(self) -> list[ObservedClient]:
         """Everybody who is known by a name."""
         return [each.client for each in self.sessions.values()] + list(self.watched.values())
 
     async def until_blocked(
-        self, client: Callable[[], Client], is_over: Callable[[], bool], what: str
-    ) -> Waiting | None:
+        self, client: Callable[[], ObservedClient], is_over: Callable[[], bool], what: str
+    ) -> Wait | None:
         """Until it is over (None) or provably waits: seen twice, for the same.
 
         Raises:
@@ -52,17 +52,16 @@ class Surroundings:
         loop = asyncio.get_running_loop()
         until = loop.time() + self.timeout_s
         never = loop.create_future()
-        before: Waiting | None = None
+        looked = RepeatedLook()
         while not is_over():
             await asyncio.wait({never}, timeout=LOOK_EVERY_S)
             if is_over():
                 break
-            seen = (await self.eyes.look(self.clients())).of(client())
+            seen = (await self.observer.look(self.clients())).waits.get(client().name)
             if is_over():
                 break
-            if seen is not None and seen == before:
+            if looked.confirms(seen) and seen is not None:
                 return seen
-            before = seen
             if loop.time() > until:
                 raise NotEndedError(
                     f"{what} has neither ended nor waits for a lock after {self.timeout_s:g} s"

@@ -99,8 +99,8 @@ def test_a_function_that_takes_long_is_awaited_once(
 ) -> None:
     """It is looked at again and again, and nothing is left of each look."""
     looks, begun, wrapped = 0, threading.Event(), 0
-    eyes, wrap_future = bank.bed.surroundings.eyes, asyncio.wrap_future
-    look = eyes.look
+    observer, wrap_future = bank.bed.surroundings.observer, asyncio.wrap_future
+    look = observer.look
 
     async def seen(*clients: Any) -> Any:
         nonlocal looks
@@ -114,7 +114,7 @@ def test_a_function_that_takes_long_is_awaited_once(
         wrapped += 1
         return wrap_future(*arguments, **options)
 
-    monkeypatch.setattr(eyes, "look", seen)
+    monkeypatch.setattr(observer, "look", seen)
     monkeypatch.setattr(asyncio, "wrap_future", counted)
     bank.run_orders({"a": [lambda: begun.wait(60)]})
     assert begun.is_set()

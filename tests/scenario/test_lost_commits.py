@@ -17,7 +17,7 @@ from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.postgres_any_client import AnyClientSession
 from twopc.sim.scenario.postgres_plain import PlainSession
 from twopc.sim.scenario.postgres_sessions import PublisherSession
-from twopc.sim.scenario.waits import Observer
+from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
 TAKE = "update account set balance = balance - 5 where id = 1"

@@ -12,7 +12,7 @@ from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
 from twopc.sim.scenario.run import run
-from twopc.sim.scenario.watching import LOOK_EVERY_S
+from twopc.sim.sessions.waits import LOOK_EVERY_S
 
 TWO = """\
 sessions:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.fix_topology import Pair
-from twopc.sim.scenario.waits import Client, Observer
+from twopc.sim.sessions.waits import ObservedClient, Observer
 from twopc.sim.topology import Topology
 from twopc.waits import link_name
 
@@ -25,7 +25,7 @@ class Watch:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        self.clients: list[Client] = []
+        self.clients: list[ObservedClient] = []
 
     async def until(self, condition):
         for _ in range(LOOKS_MAX):
@@ -55,7 +55,7 @@ async def at_publisher(pair: Pair):
 
 
 def client(name, node, connection, gid=""):
-    return Client(name=name, node=node, pid=connection.info.backend_pid, gid=gid)
+    return ObservedClient(name=name, node=node, pid=connection.info.backend_pid, gid=gid)
 
 
 async def test_a_local_wait_and_the_queue_behind_it(make_pair):

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
 from twopc.errors import from_sqlstate
-from twopc.sim.scenario.stage import Result, Wait, Waits
+from twopc.sim.scenario.stage import Result
 from twopc.sim.scenario.words import Capabilities
+from twopc.sim.sessions.waits import Wait, Waits
 
 TOOK_S = 60.0
 """How long each statement takes, in virtual time."""
