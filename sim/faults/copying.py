@@ -32,7 +32,7 @@ class Copying:
         """Have a fault happen at the arrival that it speaks of."""
         self._armed.setdefault(plan.place.point, []).append(plan)
         self._left[plan.id] = plan.place.nth
-        self._topology.subscriptions.copying_points.arm(plan.place.point, self._arrived)
+        self._topology.copies.points.arm(plan.place.point, self._arrived)
 
     async def _arrived(self, point: str) -> None:
         plans = self._armed.pop(point, [])
@@ -40,7 +40,7 @@ class Copying:
             self._left[plan.id] -= 1
             if self._left[plan.id]:
                 self._armed.setdefault(point, []).append(plan)
-                self._topology.subscriptions.copying_points.arm(point, self._arrived)
+                self._topology.copies.points.arm(point, self._arrived)
         for plan in plans:
             if not self._left[plan.id]:
                 await self._happen(plan, await self._arrival(point))
@@ -48,10 +48,10 @@ class Copying:
     async def _arrival(self, point: str) -> Arrival:
         """Who copies works by the administrator's connections."""
         topology = self._topology
-        nodes = (topology.publisher, topology.subscriptions.copied)
+        nodes = (topology.publisher, topology.copies.subscriber)
         pids = {name: (await topology.admin(name)).info.backend_pid for name in nodes}
-        return Arrival(point=point, pids=pids, at=topology.subscriptions.copied)
+        return Arrival(point=point, pids=pids, at=topology.copies.subscriber)
 
     def close(self) -> None:
         """Nothing happens any more."""
-        self._topology.subscriptions.copying_points.disarm()
+        self._topology.copies.points.disarm()

@@ -108,7 +108,7 @@ class Members:
         distribution.announce(self._specs[name])
         try:
             distribution.check_procedures(name)
-            yield from distribution.reinitialise(name, seen)
+            yield from distribution.bring(name, seen)
         except BaseException:
             distribution.forget(name)
             raise

@@ -11,6 +11,7 @@ from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
 from twopc.drivers.several import SeveralDriver
+from twopc.drivers.snapshot_agent import SnapshotAgent
 from twopc.protocol import Participant
 from twopc.publisher.log_reader import Engine as LogReader
 from twopc.sim.model.application import ModelSession
@@ -50,6 +51,8 @@ class Wiring:
     """Its class says what becomes of the log's messages."""
     agent: type[DistributionAgent] = DistributionAgent
     """Of a Subscriber; its class says what plans, delivers and mends."""
+    snapshot_agent: type[SnapshotAgent] = SnapshotAgent
+    """Of a Subscriber's copy."""
     parts: Parts = field(default_factory=dict)
     """Those of `twopc.sim.model.replication.behaviour.PARTS` and `twopc.sim.model.distribution.distributing.PARTS`."""
     names: tuple[str, ...] = ()

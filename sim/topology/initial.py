@@ -1,15 +1,11 @@
 """A Subscriber's first rows: tables and rows as of one moment at the Publisher.
 
-Knows nothing of agents, but says what the copy has seen, so that an agent can go on where it ends: the
-Publisher is neither stopped nor locked, and transactions commit while rows are read.
+Knows nothing of agents, nor of what a copy has seen.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -29,36 +25,6 @@ from twopc.subscriber.changing import changing
 Connection = AsyncConnection[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """What a copy has seen of the Publisher."""
-
-    snapshot: str
-    """pg_snapshot: the transactions that are in the copy."""
-    seqno: str
-    """pg_lsn: none of those that commit from here on is in it."""
-
-
-@asynccontextmanager
-async def reading(publisher: Connection) -> AsyncIterator[Moment]:
-    """See the Publisher as of one moment while inside.
-
-    A branch that was prepared before and is committed afterwards is not in the copy: the snapshot does
-    not see it, and its commit comes after the position.
-    """
-    async with publisher.transaction():
-        await publisher.execute("set transaction isolation level repeatable read, read only")
-        await publisher.execute(path.SET_LOCAL)
-        cursor = await publisher.execute("select pg_current_snapshot()::text")
-        row = await cursor.fetchone()
-        assert row is not None
-        # asked for after the snapshot was taken: whatever it sees has written its commit before
-        cursor = await publisher.execute("select pg_current_wal_insert_lsn()::text")
-        position = await cursor.fetchone()
-        assert position is not None
-        yield Moment(snapshot=row[0], seqno=position[0])
-
-
 async def bring(
     publisher: Connection,
     here: Connection,
@@ -71,7 +37,7 @@ async def bring(
     """Tables, and their rows as `publisher` sees them; returns what was added to each table.
 
     Args:
-        publisher: inside `reading`, if rows are brought.
+        publisher: inside a transaction that sees one snapshot, if rows are brought.
         here: inside a transaction at the Subscriber.
         role: the application's, which may use the tables.
         rows: False: the rows are there already.
@@ -204,28 +170,3 @@ async def close_tables(here: Connection, timeout_ms: int) -> None:
             "that transaction (`twopc indoubt` shows what is prepared) and try again",
             sqlstate=error.sqlstate or "",
         ) from error
-
-
-async def until_finished(publisher: Connection, link_role: str, timeout_ms: int) -> None:
-    """Wait until no branch of a Subscriber's link is prepared at the Publisher.
-
-    A Subscriber's transaction may be over there while its branch here is still to be committed: a copy
-    made now would miss it, and it would never come, being the Subscriber's own.
-
-    Raises:
-        LockTimeoutError: one stays (named).
-    """
-    until = asyncio.get_running_loop().time() + timeout_ms / 1000
-    while True:
-        cursor = await publisher.execute(
-            "select gid from pg_prepared_xacts where owner = %s order by prepared", (link_role,)
-        )
-        row = await cursor.fetchone()
-        if row is None:
-            return
-        if asyncio.get_running_loop().time() > until:
-            raise LockTimeoutError(
-                f"branch {row[0]} is prepared at the Publisher and does not end: `twopc recover` settles "
-                "what a dead coordinator left",
-                gid=str(row[0]),
-            )

@@ -6,15 +6,12 @@ Knows nothing of how subscriptions begin.
 from __future__ import annotations
 
 from twopc.errors import ConfigurationError, SubscriptionError
-from twopc.publisher import publication, slot, subscriptions
-from twopc.sim.topology import initial
+from twopc.publisher import publication, slot
 from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.copies import Copies, ServerCopyTarget
 from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.nodes import revoke_tables
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import Wiring
-from twopc.subscriber import proc_execution as routines_here
-from twopc.subscriber import propagation as procedures
 from twopc.subscriber import subscription
 
 
@@ -22,12 +19,18 @@ class Leaving:
     """Takes subscriptions away, and at last all of a topology."""
 
     def __init__(
-        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+        self,
+        wiring: Wiring,
+        registration: Registration,
+        agents: Agents,
+        installer: Installer,
+        copies: Copies,
     ) -> None:
         self._wiring = wiring
         self._registration = registration
         self._agents = agents
         self._installer = installer
+        self._copies = copies
 
     async def unsubscribe(self, subscriber: str) -> None:
         """Take a subscription away at both ends; the rows stay. Transactions that use them are waited for.
@@ -44,30 +47,13 @@ class Leaving:
             raise SubscriptionError(
                 f"{subscriber!r} does not subscribe; Subscribers are {', '.join(sorted(known)) or 'none'}"
             )
-        here, node, ran = (
-            await self._wiring.admin(subscriber),
-            self._wiring.node(subscriber),
-            self._agents.are_running,
-        )
+        ran = self._agents.are_running
         await self._agents.dismiss(subscriber)
         if not there[0][0]:  # it could not be told the last time, or the copy was never finished
             await self._forget_left(subscriber)
             return
         try:
-            async with here.transaction():
-                await subscription.refuse_prepared(here)
-                await initial.close_tables(here, self._wiring.lock_timeout_ms)
-                await self._until_finished(subscriber)
-                if self._wiring.distribute:
-                    await procedures.drop_all(here)
-                    await routines_here.drop_all(here)
-                for schema, table in await subscription.uninstall(here):
-                    for role in (
-                        (node.app_role, node.agent_role)
-                        if self._wiring.distribute
-                        else (node.app_role,)
-                    ):
-                        await revoke_tables(here, schema, table, role)
+            await (await self._copies.agent(ServerCopyTarget(self._copies, subscriber))).remove()
         except BaseException:
             if ran and subscriber in self._installer.subscribed:
                 self._agents.attend(subscriber)  # it subscribes as before
@@ -121,12 +107,3 @@ class Leaving:
         if subscriber in self._installer.subscribed:
             self._installer.subscribed.remove(subscriber)
         await self._installer.forget_subscriber(subscriber)
-
-    async def _until_finished(self, subscriber: str) -> None:
-        """Wait until nothing of a Subscriber's is prepared at the Publisher. LockTimeoutError"""
-        publisher = await self._wiring.admin(self._wiring.publisher)
-        for each in await subscriptions.subscriptions(publisher):
-            if each.subscriber == subscriber:
-                await initial.until_finished(
-                    publisher, each.link_role, self._wiring.lock_timeout_ms
-                )

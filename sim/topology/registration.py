@@ -10,45 +10,13 @@ from collections.abc import Collection, Iterable, Sequence
 
 from twopc import names
 from twopc.distributed import DistributedArticle
-from twopc.errors import ConfigurationError, ServerError, SubscriptionError
-from twopc.proc_execution import BESIDE, CALL_TYPE, ProcArticle, beside
+from twopc.errors import ConfigurationError, ServerError
+from twopc.proc_execution import ProcArticle, beside
 from twopc.publisher import proc_execution, publication, slot, subscriptions
 from twopc.publisher.distribution import registry, routines
 from twopc.publisher.distribution.update_modes import UpdateMode, update_modes
-from twopc.sim.topology.initial import Moment
 from twopc.sim.topology.wiring import Wiring
 
-#: Transactions that the copy has not seen, of those that are stored already: the first of them is the first
-#: that the subscription gets. What is not stored yet comes after everything that is.
-_START = """
-update msrepl.mssubscriptions s
-set status = %(status)s, copy_snapshot = %(snapshot)s, copy_seqno = %(seqno)s,
-    subscription_seqno = (
-        select coalesce(min(t.xact_seqno) - 1::numeric, d.read_to)
-        from msrepl.mspublisher_databases d
-        left join msrepl.msrepl_transactions t
-            on t.publisher_database_id = d.id and t.xact_seqno <= d.read_to
-           and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
-        where d.id = %(publisher)s
-        group by d.read_to)
-where s.publisher_database_id = %(publisher)s and s.subscriber = %(subscriber)s
-  and s.article_id = any (%(articles)s)
-"""
-#: Transactions that an agent has passed, so that they do not come again, and that the copy lacks.
-_UNSEEN = """
-select t.xact_id::text from msrepl.msrepl_transactions t
-where t.publisher_database_id = %(publisher)s and t.xact_seqno <= %(delivered)s::pg_lsn
-  and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
-"""
-
-#: A call that a copy lacks and that is stored without its rows. Visible or not: it was committed before.
-_UNSEEN_CALL = """
-select t.xact_id::text from msrepl.msrepl_transactions t
-where t.publisher_database_id = %(publisher)s and t.xact_seqno <= %(seqno)s::pg_lsn
-  and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
-  and (select bool_or(c.type = %(call)s) and not bool_or(c.article_id > %(beside)s)
-       from msrepl.commands_between(%(publisher)s, t.xact_seqno - 1::numeric, t.xact_seqno) c)
-"""
 _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher = %s"
 
 
@@ -243,7 +211,7 @@ class Registration:
         for article in articles:
             if article.article_id in parts:
                 await subscriptions.set_part(here, subscriber, article.article_id)
-        for article_id in _numbers(articles, routines, calls=originator is None):
+        for article_id in numbers(articles, routines, calls=originator is None):
             await registry.add_subscription(
                 distribution,
                 number,
@@ -254,69 +222,6 @@ class Registration:
                 loopback_detection=originator is not None,
                 update_mode="read only" if originator is None else "sync tran",
             )
-
-    async def start_from(
-        self,
-        subscriber: str,
-        articles: Sequence[DistributedArticle],
-        moment: Moment,
-        *,
-        routines: Sequence[ProcArticle] = (),
-        delivered: str = "0/0",
-        active: bool = True,
-    ) -> None:
-        """Let a Subscriber have what its copy has not seen.
-
-        Args:
-            delivered: up to where its agent has come; it does not go back.
-            active: False: not before `set_active`; until then its agent stands still.
-
-        Raises:
-            SubscriptionError: a transaction was delivered, or stored as a call, that the Publisher's own
-                sessions do not see yet: its commit waits for a synchronous standby.
-        """
-        number = await self.publisher_number()
-        values = {
-            "publisher": number,
-            "snapshot": moment.snapshot,
-            "seqno": moment.seqno,
-            "delivered": delivered,
-            "subscriber": subscriber,
-            "articles": _numbers(articles, routines),
-            "status": registry.ACTIVE if active else registry.SUBSCRIBED,
-            "call": CALL_TYPE,
-            "beside": BESIDE,
-        }
-        checks = [("was delivered to", _UNSEEN)]
-        if routines and await self.is_read_only(subscriber):
-            checks.append(("is stored as a call for", _UNSEEN_CALL))
-        for what, query in checks:
-            unseen = await self._wiring.execute(self._wiring.distribution, query, values)
-            if unseen:
-                raise SubscriptionError(
-                    f"transaction {unseen[0][0]} {what} {subscriber!r} and cannot be seen at "
-                    f"{self._wiring.publisher!r} yet: its commit waits for a synchronous standby; try again"
-                )
-        await self._wiring.execute(self._wiring.distribution, _START, values)
-
-    async def set_active(
-        self,
-        subscriber: str,
-        articles: Sequence[DistributedArticle],
-        routines: Sequence[ProcArticle] = (),
-    ) -> None:
-        """Let a Subscriber's agent go on, once its copy is there."""
-        await self._wiring.execute(
-            self._wiring.distribution,
-            "update msrepl.mssubscriptions set status = %s "
-            "where publisher_database_id = %s and subscriber = %s and article_id = any (%s)",
-            (
-                registry.ACTIVE,
-                await self.publisher_number(),
-                subscriber,
-                _numbers(articles, routines),
-            ),
-        )
 
     async def withdraw(
         self,
@@ -343,7 +248,7 @@ class Registration:
             return True
         if articles is None:
             await registry.drop_subscription(distribution, number, subscriber)
-        for article_id in _numbers(articles or (), routines):
+        for article_id in numbers(articles or (), routines):
             await registry.drop_subscription(
                 distribution, number, subscriber, article_id=article_id
             )
@@ -432,7 +337,7 @@ class Registration:
         return [routine for routine in known if beside(routine.article_id) in mine]
 
 
-def _numbers(
+def numbers(
     articles: Sequence[DistributedArticle], routines: Sequence[ProcArticle], *, calls: bool = True
 ) -> list[int]:
     """Under which numbers there are subscriptions to articles; `calls`: to calls of routines too."""

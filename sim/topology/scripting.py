@@ -12,8 +12,8 @@ from twopc.errors import SubscriptionError
 from twopc.proc_execution import ProcArticle
 from twopc.publisher.proc_execution import proc_articles
 from twopc.sim.script import SyncScript, Trial, script_synctran_commands
-from twopc.sim.topology import initial
 from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.copies import Copies, ServerCopyTarget
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.nodes import grant_tables
@@ -35,12 +35,18 @@ class Scripting:
     """Writes the script of a subscription, and runs it."""
 
     def __init__(
-        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+        self,
+        wiring: Wiring,
+        registration: Registration,
+        agents: Agents,
+        installer: Installer,
+        copies: Copies,
     ) -> None:
         self._wiring = wiring
         self._registration = registration
         self._agents = agents
         self._installer = installer
+        self._copies = copies
 
     async def script(
         self,
@@ -80,11 +86,12 @@ class Scripting:
                     sync_type="none",
                     routines=routines,
                 )
-                async with initial.reading(
-                    await self._wiring.admin(self._wiring.publisher)
-                ) as moment:
+                target = ServerCopyTarget(self._copies, subscriber, articles, routines)
+                copying = await self._copies.agent(target)
+                async with copying.reading() as moment:
                     routines = await proc_articles(await self._wiring.admin(self._wiring.publisher))
-                await self._registration.start_from(subscriber, articles, moment, routines=routines)
+                target.routines = routines
+                await copying.start(moment, delivered=0, active=True)
             async with (
                 await Trial.connect(self._wiring.node(subscriber).dsn, autocommit=True) as trial,
                 trial.transaction(force_rollback=True),

@@ -5,34 +5,26 @@ Knows nothing of transactions.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
-
-from psycopg import AsyncConnection
+from typing import Any, get_args
 
 from twopc.distributed import DistributedArticle
-from twopc.drivers.install import install_participant
-from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import article_name
 from twopc.proc_execution import ProcArticle
 from twopc.publisher import proc_execution
 from twopc.publisher.distribution import registry
 from twopc.publisher.distribution.update_modes import UpdateMode
-from twopc.sim.topology import initial, warned
+from twopc.sim.topology import warned
 from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.copies import Copies, FirstCopy, ServerCopyTarget, SyncType
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.scripting import Scripting
 from twopc.sim.topology.wiring import Wiring
-from twopc.subscriber import propagation as procedures
-from twopc.subscriber import read_only, subscription
+from twopc.subscriber import subscription
 from twopc.subscriber.distribution_agent.profile import Profile
-
-SyncType = Literal["automatic", "replication support only", "none"]
-Connection = AsyncConnection[Any]
 
 
 class Subscriptions:
@@ -45,16 +37,14 @@ class Subscriptions:
         agents: Agents,
         installer: Installer,
         scripting: Scripting,
+        copies: Copies,
     ) -> None:
         self._wiring = wiring
         self._registration = registration
         self._agents = agents
         self._installer = installer
         self._scripting = scripting
-        self.copying_points = Points(os.environ)
-        """What is armed there acts where a Subscriber's rows are copied."""
-        self.copied = ""
-        """The Subscriber that is being copied to now."""
+        self._copies = copies
 
     async def subscribe(
         self,
@@ -181,65 +171,19 @@ class Subscriptions:
         Returns:
             What keeps our triggers from firing first.
         """
-        node, sites = self._wiring.node(subscriber), self._installer.sites(subscriber)
-        await self._reach("snapshot.begin", subscriber)
-        origin = self._wiring.node(self._wiring.publisher)
-        publisher = await self._wiring.admin(origin.name)
-        here = await self._wiring.admin(subscriber)
-        plain = [each.article for each in articles]
-        async with here.transaction():
-            if link is not None:
-                await subscription.install(here, sites, link)
-            elif new:
-                await read_only.install(here, sites, origin.database)
-            if self._wiring.distribute:
-                await procedures.install(here, node.agent_role)
-                await self._agents.hold(subscriber)
-            async with initial.reading(publisher) as moment:
-                await self._reach("snapshot.taken", subscriber)
-                routines = await self._as_they_are(routines)
-                copies = await initial.bring(
-                    publisher,
-                    here,
-                    plain,
-                    node.app_role,
-                    rows=sync == "automatic",
-                    read_only=reads,
-                )
-            await self._reach("snapshot.copied", subscriber)
-            found: list[Any] = []
-            for article, copy in zip(plain, copies, strict=True):
-                if reads:
-                    await read_only.subscribe(here, article, **copy)
-                else:
-                    found += await subscription.subscribe(here, article, sites, **copy)
-            if link is not None:
-                await subscription.register_role(here, node.app_role, node.coordinator_role)
-                await install_participant(
-                    here, subscription.owner_role(node.database), node.coordinator_role
-                )
-            if self._wiring.distribute:
-                await self._installer.create_procedures(subscriber, articles, scripts)
-                await self._installer.create_routines(subscriber, routines, calls=reads)
-                # before the commit: an agent that sees it too soon waits for us, and finds it changed
-                delivered = await self._registration.position(subscriber)
-                await self._registration.start_from(
-                    subscriber, articles, moment, routines=routines, delivered=delivered
-                )
-            await self._reach("snapshot.started", subscriber)
-        return found
-
-    async def _reach(self, point: str, subscriber: str) -> None:
-        """Come by a point of the copy that a Subscriber gets."""
-        if self.copying_points.armed:
-            self.copied = subscriber
-            await self.copying_points.reach(point)
-
-    async def _as_they_are(self, routines: Sequence[ProcArticle]) -> list[ProcArticle]:
-        """Routines as the Publisher has them, in the snapshot of a copy."""
-        wanted = {routine.article_id for routine in routines}
-        found = await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
-        return [routine for routine in found if routine.article_id in wanted]
+        copy = FirstCopy(
+            self._copies,
+            subscriber,
+            articles,
+            routines,
+            sync=sync,
+            scripts=scripts,
+            link=link,
+            new=new,
+            reads=reads,
+        )
+        await (await self._copies.agent(copy)).bring()
+        return copy.obstacles
 
     async def refresh(self, *subscribers: str) -> dict[str, list[str]]:
         """Give Subscribers (all) the articles that were published after they subscribed.
@@ -341,43 +285,14 @@ class Subscriptions:
                 f"{subscriber!r} does not subscribe: `twopc subscribe {subscriber}` first"
             )
         await self._refuse_without_rows(subscriber)
-        await self._reach("snapshot.begin", subscriber)
-        here, publisher = (
-            await self._wiring.admin(subscriber),
-            await self._wiring.admin(self._wiring.publisher),
+        copy = ServerCopyTarget(
+            self._copies,
+            subscriber,
+            articles,
+            await self._registration.subscribed_routines(subscriber),
+            reads=await self._registration.is_read_only(subscriber),
         )
-        plain = [each.article for each in articles]
-        async with here.transaction():
-            await self._agents.hold(
-                subscriber
-            )  # first, as the agent does, or they wait for each other
-            await initial.lock_out(here, plain, self._wiring.lock_timeout_ms)
-            if not await self._registration.is_read_only(subscriber):
-                await initial.until_finished(
-                    publisher,
-                    await self._installer.link_role(subscriber),
-                    self._wiring.lock_timeout_ms,
-                )
-            reads = await self._registration.is_read_only(subscriber)
-            routines = await self._registration.subscribed_routines(subscriber)
-            async with initial.reading(publisher) as moment:
-                await self._reach("snapshot.taken", subscriber)
-                routines = await self._as_they_are(routines)
-                await initial.bring_again(publisher, here, plain)
-            await self._reach("snapshot.copied", subscriber)
-            await self._installer.create_routines(subscriber, routines, calls=reads)
-            # the agent stands still until the copy is committed, or it would skip what this one has
-            delivered = await self._registration.position(subscriber)
-            await self._registration.start_from(
-                subscriber,
-                articles,
-                moment,
-                routines=routines,
-                delivered=delivered,
-                active=False,
-            )
-            await self._reach("snapshot.started", subscriber)
-        await self._registration.set_active(subscriber, articles, routines)
+        await (await self._copies.agent(copy)).reinitialise()
         await self._registration.switch_calls()
 
     async def _refuse_without_rows(self, subscriber: str) -> None:

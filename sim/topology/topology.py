@@ -22,6 +22,7 @@ from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.articles import Articles
 from twopc.sim.topology.blocking import blocking
 from twopc.sim.topology.clients import AnyClients
+from twopc.sim.topology.copies import Copies
 from twopc.sim.topology.inspection import Inspection
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.leaving import Leaving
@@ -135,15 +136,18 @@ class Topology:
         self.publish_procedure = self.procedures.publish
         self.unpublish_procedure = self.procedures.unpublish
 
-        self.scripting = Scripting(wiring, registration, agents, installer)
+        self.copies = Copies(wiring, registration, agents, installer)
+        self.scripting = Scripting(wiring, registration, agents, installer, self.copies)
         self.script = self.scripting.script
         self.add_sync_triggers = self.scripting.add_sync_triggers
         self.set_not_for_replication = self.scripting.set_not_for_replication
-        self.subscriptions = Subscriptions(wiring, registration, agents, installer, self.scripting)
+        self.subscriptions = Subscriptions(
+            wiring, registration, agents, installer, self.scripting, self.copies
+        )
         self.subscribe = self.subscriptions.subscribe
         self.refresh_subscriptions = self.subscriptions.refresh
         self.reinitialise = self.subscriptions.reinitialise
-        self.leaving = Leaving(wiring, registration, agents, installer)
+        self.leaving = Leaving(wiring, registration, agents, installer, self.copies)
         self.unsubscribe = self.leaving.unsubscribe
         self.regeneration = Regeneration(wiring, registration, agents, installer)
         self.regenerate, self.activate = self.regeneration.regenerate, self.regeneration.activate

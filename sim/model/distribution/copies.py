@@ -1,22 +1,25 @@
-"""A Subscriber's rows brought anew, while others go on: what the copy has seen is not brought a second time.
+"""Copies in virtual time: the ports of the snapshot agent, and the process in which it runs.
 
-The meaning of `twopc.sim.topology.initial` and of reinitialising there. It must not know how changes travel.
+It must not know in which order anything is done, nor from which position on a Subscriber gets what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from twopc.distributed import DistributedArticle
 from twopc.drivers.points import Points
+from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent, Unseen
+from twopc.drivers.virtual import Awaited, VirtualTime, steps
 from twopc.errors import LockTimeoutError, SubscriptionError
 from twopc.names import PREFIX
-from twopc.sim.model.distribution.articles import Registry
+from twopc.proc_execution import BESIDE, CALL_TYPE
+from twopc.sim.model.distribution.articles import Registry, Subscribed
 from twopc.sim.model.distribution.processes import Connection, Process, at_once
-from twopc.sim.model.distribution.store import Store
+from twopc.sim.model.distribution.store import Store, Stored
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, SHARE_ROW
 from twopc.sim.model.node.node import ModelNode
@@ -26,28 +29,15 @@ from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.words import SqlError, StatementResult, Steps, Values
 from twopc.subscriber.distribution_agent.planner import Snapshot
 
+T = TypeVar("T")
 _ROLE = "postgres"
-_LOOK_S = 0.02
 _HOLD = "update msrepl.msreplication_subscriptions set position = position + 1 where publisher = :publisher"
 _LEAVE = "delete from msrepl.msreplication_subscriptions where publisher = :publisher"
 MARKERS = "msrepl.branch_marker"
 _LOCK = "select msrepl.lock_copies(:tables)"
 _CLOSE = "select msrepl.close_copies(:tables)"
 _FILL = "select msrepl.fill_copy(:table, :columns, :rows)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """What a copy has seen of the Publisher."""
-
-    snapshot: Snapshot
-    """The transactions that are in it."""
-    seqno: int
-    """None of those that commit behind this position is."""
-
-
-#: What a subscription is told of a copy: after which position it gets something.
-Copied = Callable[[Store, Moment, int], int]
+_POSITION = "select position from msrepl.msreplication_subscriptions where publisher = :publisher"
 
 
 #: Is told the process at the Subscriber that changes something there, which may have to wait for others.
@@ -92,193 +82,294 @@ def _fill(tx: OpenTx, table: str, columns: Sequence[str], rows: Sequence[Values]
     return len(rows)
 
 
-class Snapshots(Process):
-    """The snapshot agent of one Publisher.
+class ModelCopySource:
+    """The Publisher's node; see `CopySourcePort`.
 
     Args:
-        seen: is told its process at the Subscriber.
+        role: of the Subscriber's link.
     """
 
-    def __init__(self, network: Network, actor: str, points: Points, seen: Seen) -> None:
-        super().__init__(network, actor, points)
-        self._seen = seen
+    def __init__(self, connection: Connection, node: ModelNode, role: str) -> None:
+        self.name = node.name
+        self.connection = connection
+        self._node = node
+        self._role = role
 
-    def _connect(self, node: ModelNode) -> Steps[Connection]:
-        """To the Subscriber."""
-        here = yield from self.connect(node, _ROLE, "msrepl snapshot")
-        self._seen(here.session.pid)
-        return here
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """See `CopySourcePort`; it ends with its connection if it does not commit."""
+        await _asked(self.connection, "begin isolation level repeatable read")
+        yield
+        await _asked(self.connection, "commit")
 
-    def bring_again(
-        self, publisher: ModelNode, node: ModelNode, store: Store, registry: Registry, *,
-        subscriber: str, role: str, lock_timeout_s: float, copied: Copied,
-    ) -> Steps[None]:  # fmt: skip
-        """Copy everything to a Subscriber anew; its own transactions are waited for.
+    async def snapshot(self) -> str:
+        """See `CopySourcePort`; the first statement of a transaction takes its snapshot."""
 
-        Args:
-            role: of its link at the Publisher.
+        def take(session: NodeSession) -> Steps[str]:
+            text = self._node.snapshot_text()
+            yield from session.execute("select 1")
+            return text
 
-        Raises:
-            LockTimeoutError: a transaction of its does not end.
-        """
-        subscribed = registry.subscriptions.get(subscriber)
-        if not subscribed:
-            raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
-        articles = [each.article for each in subscribed.values()]
-        yield from self.reach("snapshot.begin")
-        here = yield from self._connect(node)
-        there = yield from self.connect(publisher, _ROLE, "msrepl snapshot")
+        return await Awaited(self.connection.ask(take, "snapshot"))
+
+    async def position(self) -> int:
+        """See `CopySourcePort`; what commits from here on is written where the log ends now, or behind that."""
+        return await Awaited(
+            self.connection.ask(lambda _: at_once(self._node.wal.end - 1), "end of the log")
+        )
+
+    async def prepared(self) -> str | None:
+        """See `CopySourcePort`."""
+
+        def look(_: NodeSession) -> Steps[str | None]:
+            branches = self._node.prepared().items()
+            found = (gid for gid, one in branches if one.owner == self._role)
+            return (yield from at_once(next(found, None)))
+
+        return await Awaited(self.connection.ask(look, "look for prepared branches"))
+
+    async def forget(self) -> None:
+        """Delete the markers of the link's branches."""
+        await Awaited(self.connection.ask(partial(_forget, self._role), "forget markers"))
+
+
+class ModelCopyTarget:
+    """A Subscriber's node; see `CopyTargetPort`."""
+
+    def __init__(
+        self, connection: Connection, source: ModelCopySource, articles: Sequence[DistributedArticle]
+    ) -> None:  # fmt: skip
+        self.name = connection.wire.there
+        self._connection = connection
+        self._source = source
+        self._articles = articles
+        self._node = connection.session.node
+        self._tables = [each.article.name for each in articles]
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """See `CopyTargetPort`; it ends with its connection if it does not commit."""
+        await _asked(self._connection, "begin")
+        yield
+        await _asked(self._connection, "commit")
+
+    async def prepare(self) -> None:
+        """See `CopyTargetPort`; tables are there, and whoever writes them waits, as for a table that is created."""
+        await _asked(self._connection, _LOCK, tables=self._tables)
+
+    async def hold(self) -> None:
+        """See `CopyTargetPort`."""
+        await _asked(self._connection, _HOLD, publisher=self._source.name)
+
+    async def lock_out(self, timeout_s: float) -> None:
+        """See `CopyTargetPort`."""
+        await self._lock_tables(timeout_s, _LOCK, "are being written and cannot be replaced")
+
+    async def close_tables(self, timeout_s: float) -> None:
+        """See `CopyTargetPort`."""
+        why = "are in use and cannot be taken out of the subscription"
+        await self._lock_tables(timeout_s, _CLOSE, why)
+
+    async def _lock_tables(self, timeout_s: float, how: str, why: str) -> None:
+        await _asked(self._connection, f"set local lock_timeout = '{round(timeout_s * 1000)}ms'")
         try:
-            # first the position, as the agent does, or they wait for each other
-            yield from here.ask(lambda one: _hold(one, publisher.name), "hold the agent")
-            yield from self._lock_out(here, articles, lock_timeout_s)
-            yield from self._until_finished(publisher, there, role, lock_timeout_s)
-            moment = yield from self._copy(publisher, there, here, articles)
-            position = yield from here.ask(lambda one: _position(one, publisher.name), "position")
-            after = copied(store, moment, position)
-            for each in subscribed.values():
-                each.after, each.copy, each.copied_to = after, moment.snapshot, moment.seqno
-                each.active = False
-            yield from self.reach("snapshot.started")
-            yield from here.run("commit")
-            for each in subscribed.values():
-                each.active = True
-        finally:
-            here.close()
-            there.close()
-
-    def _lock_out(
-        self, here: Connection, articles: Sequence[DistributedArticle], timeout_s: float
-    ) -> Steps[None]:
-        tables = [each.article.name for each in articles]
-        why = "are being written and cannot be replaced"
-        yield from self._lock_tables(here, tables, timeout_s, _LOCK, why)
-
-    def _lock_tables(
-        self, here: Connection, tables: Sequence[str], timeout_s: float, how: str, why: str
-    ) -> Steps[None]:
-        yield from here.run(f"set local lock_timeout = '{round(timeout_s * 1000)}ms'")
-        try:
-            yield from here.ask(partial(_execute, how, {"tables": tables}), "lock the copies")
+            await _asked(self._connection, how, tables=self._tables)
         except SqlError as error:
             if error.sqlstate != "55P03":
                 raise
             raise LockTimeoutError(
-                f"the tables at {here.wire.there!r} {why}: end that transaction and try again",
+                f"the tables at {self.name!r} {why}: end that transaction and try again",
                 sqlstate=error.sqlstate,
             ) from error
 
-    def _until_finished(
-        self, publisher: ModelNode, there: Connection, role: str, timeout_s: float
-    ) -> Steps[None]:
-        """A Subscriber's transaction may be over there while its branch here is still to be committed: a copy
-        made now would miss it, and it would never come, being the Subscriber's own."""
-        until = self.kernel.now + timeout_s
-        while True:
-            found = yield from there.ask(
-                lambda _: at_once(
-                    [gid for gid, one in publisher.prepared().items() if one.owner == role]
-                ),
-                "look for prepared branches",
-            )
-            if not found:
-                return
-            if self.kernel.now > until:
-                raise LockTimeoutError(
-                    f"branch {found[0]} is prepared at the Publisher and does not end: `twopc recover` settles"
-                    " what a dead coordinator left",
-                    gid=found[0],
-                )
-            yield self.sleep(_LOOK_S, "wait for a branch")
-
-    def _copy(
-        self, publisher: ModelNode, there: Connection, here: Connection,
-        articles: Sequence[DistributedArticle],
-    ) -> Steps[Moment]:  # fmt: skip
-        yield from there.run("begin isolation level repeatable read")
-        moment: Moment = yield from there.ask(lambda one: _moment(one, publisher), "snapshot")
-        yield from self.reach("snapshot.taken")
-        yield from here.run("set local session_replication_role = replica")
-        for each in articles:
+    async def fill(self) -> None:
+        """See `CopyTargetPort`."""
+        await _asked(self._connection, "set local session_replication_role = replica")
+        for each in self._articles:
+            table = self._node.table(each.article.name)
             columns = [column.name for column in each.article.value_columns]
-            table = here.session.node.table(each.article.name)
             columns = [name for name in columns if name in table.at]
-            result = yield from there.run(_select(each, columns))
-            rows: Any = result.rows
-            said = {"table": table.name, "columns": columns, "rows": rows}
-            yield from here.ask(partial(_execute, _FILL, said), "fill a copy")
-        yield from there.run("commit")
-        yield from self.reach("snapshot.copied")
-        return moment
+            found = await _asked(self._source.connection, _select(each, columns))
+            await _asked(
+                self._connection, _FILL, table=table.name, columns=columns, rows=found.rows
+            )
 
-    def close_down(
-        self, publisher: ModelNode, node: ModelNode, tables: Sequence[str], *, role: str,
-        lock_timeout_s: float, remove: Callable[[], None],
-    ) -> Steps[None]:  # fmt: skip
-        """Take a subscription away, once nobody uses its tables.
+    async def create_objects(self) -> None:
+        """See `CopyTargetPort`; `twopc.sim.model.members` makes them."""
 
-        Raises:
-            LockTimeoutError: somebody does for too long.
-            SubscriptionError: a branch is prepared there.
-        """
-        here = yield from self._connect(node)
-        there = yield from self.connect(publisher, _ROLE, "msrepl snapshot")
-        try:
-            found = yield from here.ask(lambda _: at_once(_ours(node)), "look for branches")
-            if found:
-                raise SubscriptionError(
-                    f"database {node.name!r} still has prepared branches ({found[0]}): run `twopc recover`"
-                    " first"
-                )
-            yield from here.run("begin")
-            why = "are in use and cannot be taken out of the subscription"
-            yield from self._lock_tables(here, tables, lock_timeout_s, _CLOSE, why)
-            yield from self._until_finished(publisher, there, role, lock_timeout_s)
-            yield from there.run("select 1")  # it answers: it will be told in a moment
-            yield from here.ask(lambda one: _end_position(one, publisher.name), "forget position")
-            yield from here.ask(lambda one: _forget(one, None), "forget markers")
-            yield from here.run("commit")
-            remove()
-            yield from there.ask(lambda one: _forget(one, role), "forget markers")
-        finally:
-            here.close()
-            there.close()
+    async def position(self) -> int:
+        """See `CopyTargetPort`."""
+        found = await _asked(self._connection, _POSITION, publisher=self._source.name)
+        return int(found.rows[0][0])
+
+    async def refuse_prepared(self) -> None:
+        """See `CopyTargetPort`."""
+        ours = await Awaited(
+            self._connection.ask(
+                lambda _: at_once(
+                    [gid for gid in self._node.prepared() if gid.startswith(f"{PREFIX}:")]
+                ),
+                "look for branches",
+            )
+        )
+        if ours:
+            raise SubscriptionError(
+                f"database {self.name!r} still has prepared branches ({ours[0]}): run `twopc recover`"
+                " first"
+            )
+
+    async def remove(self) -> None:
+        """See `CopyTargetPort`; `twopc.sim.model.members` removes triggers."""
+        await _asked(self._source.connection, "select 1")  # it answers: it will be told in a moment
+        await _asked(self._connection, _LEAVE, publisher=self._source.name)
+        await Awaited(self._connection.ask(partial(_forget, None), "forget markers"))
 
 
-def copied(store: Store, moment: Moment, delivered: int) -> int:
-    """From which position on a Subscriber gets what its copy has not seen.
+class ModelCopyStore:
+    """The distribution database, which is at the Publisher's node; see `CopyStorePort`."""
 
-    Transactions that the copy has not seen, of those that are stored already: the first of them is the first
-    that the subscription gets. What is not stored yet comes after everything that is.
+    def __init__(
+        self, connection: Connection, store: Store, registry: Registry, subscriber: str
+    ) -> None:
+        self._connection = connection
+        self._store = store
+        self._registry = registry
+        self._subscriber = subscriber
+
+    async def unseen(self, moment: CopyMoment) -> tuple[int, Unseen | None]:
+        """See `CopyStorePort`."""
+
+        def find() -> tuple[int, Unseen | None]:
+            return self._store.read_to, _first(self._unseen(moment))
+
+        return await self._ask(find, "what a copy has not seen")
+
+    async def unseen_call(self, moment: CopyMoment) -> Unseen | None:
+        """See `CopyStorePort`."""
+        registry = self._registry
+        if not registry.routines or self._subscriber not in registry.read_only:
+            return None
+        return await self._ask(
+            lambda: _first(
+                [
+                    each
+                    for each in self._unseen(moment)
+                    if each.seqno <= moment.seqno and _is_call_alone(each)
+                ]
+            ),
+            "calls that a copy has not seen",
+        )
+
+    async def start(self, after: int, moment: CopyMoment, *, active: bool) -> None:
+        """See `CopyStorePort`."""
+
+        def start() -> None:
+            snapshot = Snapshot.parse(moment.snapshot)
+            for each in self._subscribed():
+                each.after, each.copy, each.copied_to = after, snapshot, moment.seqno
+                each.active = active
+
+        await self._ask(start, "what comes after a copy")
+
+    async def set_active(self) -> None:
+        """See `CopyStorePort`."""
+
+        def activate() -> None:
+            for each in self._subscribed():
+                each.active = True
+
+        await self._ask(activate, "a copy is there")
+
+    async def _ask(self, find: Callable[[], T], what: str) -> T:
+        return await Awaited(self._connection.ask(lambda _: at_once(find()), what))
+
+    def _unseen(self, moment: CopyMoment) -> list[Stored]:
+        snapshot = Snapshot.parse(moment.snapshot)
+        return [each for each in self._store.transactions if not snapshot.sees(each.xid)]
+
+    def _subscribed(self) -> list[Subscribed]:
+        return [*self._registry.subscriptions[self._subscriber].values()]
+
+
+class SnapshotProcess(Process):
+    """The snapshot agent of one Publisher, at work for one Subscriber.
 
     Args:
-        delivered: up to where its agent has come; it does not go back.
-
-    Raises:
-        SubscriptionError: a transaction was delivered that the Publisher's own sessions do not see yet.
+        role: of the Subscriber's link at the Publisher.
+        agent: the class of its engine.
+        seen: is told its process at the Subscriber.
     """
-    unseen = [each.seqno for each in store.transactions if not moment.snapshot.sees(each.xid)]
-    if any(seqno <= delivered for seqno in unseen):
-        raise SubscriptionError("a transaction was delivered that the Publisher does not see yet")
-    return unseen[0] - 1 if unseen else store.read_to
+
+    def __init__(
+        self, network: Network, points: Points, publisher: ModelNode, node: ModelNode, store: Store,
+        registry: Registry, *, role: str, timeout_s: float, agent: type[SnapshotAgent], seen: Seen,
+    ) -> None:  # fmt: skip
+        super().__init__(network, f"snapshot:{node.name}", points)
+        self._publisher = publisher
+        self._node = node
+        self._store = store
+        self._registry = registry
+        self._role = role
+        self._timeout_s = timeout_s
+        self._agent = agent
+        self._seen = seen
+
+    def run(
+        self, work: Callable[[SnapshotAgent, ModelCopySource], Coroutine[Any, Any, None]]
+    ) -> Steps[None]:
+        """Have the engine do something. LockTimeoutError, SubscriptionError, SqlError, LostError"""
+        here = yield from self.connect(self._node, _ROLE, "msrepl snapshot")
+        self._seen(here.session.pid)
+        try:
+            there = yield from self.connect(self._publisher, _ROLE, "msrepl snapshot")
+            try:
+                yield from steps(work(*self._engine(here, there)))
+            finally:
+                there.close()
+        finally:
+            here.close()
+
+    def _engine(self, here: Connection, there: Connection) -> tuple[SnapshotAgent, ModelCopySource]:
+        source = ModelCopySource(there, self._publisher, self._role)
+        subscribed = self._registry.subscriptions[self._node.name].values()
+        target = ModelCopyTarget(here, source, [each.article for each in subscribed])
+        agent = self._agent(
+            source,
+            target,
+            ModelCopyStore(there, self._store, self._registry, self._node.name),
+            runtime=VirtualTime(
+                lambda: self.kernel.now, lambda seconds: self.sleep(seconds, "wait for a branch")
+            ),
+            reach=self._come_by,
+            timeout_s=self._timeout_s,
+        )
+        return agent, source
+
+    async def _come_by(self, point: str) -> None:
+        await Awaited(self.reach(point))
 
 
-def _hold(session: NodeSession, publisher: str) -> Steps[None]:
-    """An agent moves the position from where it found it, so one that has planned a batch before finds it
-    elsewhere afterwards, and plans anew."""
-    yield from session.execute("begin")
-    yield from session.execute(_HOLD, {"publisher": publisher})
+async def _asked(connection: Connection, text: str, **params: Any) -> Any:
+    """One statement of a session. SqlError, LostError"""
+    return await Awaited(connection.ask(partial(_execute, text, params), text))
 
 
-def _end_position(session: NodeSession, publisher: str) -> Steps[None]:
-    yield from session.execute(_LEAVE, {"publisher": publisher})
+def _execute(text: str, params: Mapping[str, Any], session: NodeSession) -> Steps[Any]:
+    return (yield from session.execute(text, params))
 
 
-def _ours(node: ModelNode) -> list[str]:
-    return [gid for gid in node.prepared() if gid.startswith(f"{PREFIX}:")]
+def _first(unseen: Sequence[Stored]) -> Unseen | None:
+    return Unseen(seqno=unseen[0].seqno, xid=unseen[0].xid) if unseen else None
 
 
-def _forget(session: NodeSession, role: str | None) -> Steps[None]:
+def _is_call_alone(each: Stored) -> bool:
+    """It has a call, and not the rows beside it."""
+    return any(one.type == CALL_TYPE for one in each.commands) and not any(
+        one.article_id > BESIDE for one in each.commands
+    )
+
+
+def _forget(role: str | None, session: NodeSession) -> Steps[None]:
     """Delete the markers of a link's branches, or all: recovery must not look for their like."""
     gids = [one.gid for one in session.node.markers() if role is None or one.originator == role]
 
@@ -287,27 +378,6 @@ def _forget(session: NodeSession, role: str | None) -> Steps[None]:
         return StatementResult(tag=f"DELETE {count}", rowcount=count)
 
     yield from session.execute(delete)
-
-
-def _execute(text: str, params: Mapping[str, Any], session: NodeSession) -> Steps[Any]:
-    return (yield from session.execute(text, params))
-
-
-def _position(session: NodeSession, publisher: str) -> Steps[int]:
-    found = yield from session.execute(
-        "select position from msrepl.msreplication_subscriptions where publisher = :publisher",
-        {"publisher": publisher},
-    )
-    rows: Any = found.rows
-    return int(rows[0][0])
-
-
-def _moment(session: NodeSession, node: ModelNode) -> Steps[Moment]:
-    """The first statement of the transaction takes its snapshot, at the same moment."""
-    text = node.snapshot_text()
-    yield from session.execute("select 1")
-    # what commits from here on is written where the log ends now, or behind that
-    return Moment(snapshot=Snapshot.parse(text), seqno=node.wal.end - 1)
 
 
 def _select(each: DistributedArticle, columns: Sequence[str]) -> str:

@@ -12,13 +12,20 @@ import psycopg
 import simpy
 
 from twopc.drivers.points import Points
-from twopc.errors import ArticleError, ConfigurationError, DeliveryError
+from twopc.drivers.snapshot_agent import SnapshotAgent
+from twopc.errors import ArticleError, ConfigurationError, DeliveryError, SubscriptionError
 from twopc.names import BranchId
 from twopc.proc_execution import ProcArticle
 from twopc.sim.model.distribution.agent import AgentProcess, Parts
 from twopc.sim.model.distribution.apply import Receiver, apply_call
 from twopc.sim.model.distribution.articles import Registry
-from twopc.sim.model.distribution.copies import Seen, Snapshots, copied, nobody, take_copies
+from twopc.sim.model.distribution.copies import (
+    ModelCopySource,
+    Seen,
+    SnapshotProcess,
+    nobody,
+    take_copies,
+)
 from twopc.sim.model.distribution.log_reader import LogReader, Slot
 from twopc.sim.model.distribution.processes import KilledError, outcome
 from twopc.sim.model.distribution.seats import AgentSeat, Seat
@@ -38,7 +45,6 @@ PARTS: Mapping[str, Any] = {
     "agent_own": own_command,
     "agent_settings": settings_of,
     "apply": apply_call,
-    "copied": copied,
 }
 #: How often positions are looked at while agents are running by themselves.
 _LOOK_S = 0.002
@@ -70,6 +76,7 @@ class Distribution:
         self._role_of = role_of
         self._parts = wiring.parts
         self._engine = wiring.log_reader
+        self._snapshot_agent = wiring.snapshot_agent
         self._begin = self.publisher.wal.end
         self.registry = Registry(self.publisher, spec.tables, routines)
         horizon = self.publisher.next_xid if routines else None
@@ -138,14 +145,14 @@ class Distribution:
         self.store.reports.pop(subscriber, None)
         self._told.pop(subscriber, None)
 
+    def bring(self, subscriber: str, seen: Seen = nobody) -> Steps[None]:
+        """Make the copy of a Subscriber that was announced. SubscriptionError, SqlError, LostError"""
+        yield from self._copying(subscriber, seen).run(lambda agent, _: agent.bring())
+
     def reinitialise(self, subscriber: str, seen: Seen = nobody) -> Steps[None]:
         """Copy everything to a Subscriber anew, while others go on. LockTimeoutError, SubscriptionError"""
         self._dismiss(subscriber)
-        yield from self._snapshots(subscriber, seen).bring_again(
-            self.publisher, self.nodes[subscriber], self.store, self.registry,
-            subscriber=subscriber, role=self._role_of(subscriber),
-            lock_timeout_s=self.spec.lock_timeout_s, copied=self._part("copied"),
-        )  # fmt: skip
+        yield from self._copying(subscriber, seen).run(lambda agent, _: agent.reinitialise())
 
     def close_down(self, subscriber: str, seen: Seen, remove: Callable[[], None]) -> Steps[None]:
         """Let a Subscriber have nothing any more. LockTimeoutError, SubscriptionError
@@ -154,17 +161,23 @@ class Distribution:
             remove: takes away there what is a subscription's.
         """
         self._dismiss(subscriber)
-        tables = [
-            each.article.article.name for each in self.registry.subscriptions[subscriber].values()
-        ]
-        yield from self._snapshots(subscriber, seen).close_down(
-            self.publisher, self.nodes[subscriber], tables, role=self._role_of(subscriber),
-            lock_timeout_s=self.spec.lock_timeout_s, remove=remove,
-        )  # fmt: skip
+
+        async def leave(agent: SnapshotAgent, publisher: ModelCopySource) -> None:
+            await agent.remove()
+            remove()
+            await publisher.forget()
+
+        yield from self._copying(subscriber, seen).run(leave)
         self.forget(subscriber)
 
-    def _snapshots(self, subscriber: str, seen: Seen) -> Snapshots:
-        return Snapshots(self.network, f"snapshot:{subscriber}", self.points, seen)
+    def _copying(self, subscriber: str, seen: Seen) -> SnapshotProcess:
+        if not self.registry.subscriptions.get(subscriber):
+            raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
+        return SnapshotProcess(
+            self.network, self.points, self.publisher, self.nodes[subscriber], self.store,
+            self.registry, role=self._role_of(subscriber), timeout_s=self.spec.lock_timeout_s,
+            agent=self._snapshot_agent, seen=seen,
+        )  # fmt: skip
 
     def _make_reader(self) -> LogReader:
         return LogReader(

@@ -41,7 +41,8 @@ _APART = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A session and its steps: statements, ``commit``, ``rollback``. It begins with the first."""
+    """A session and its steps: statements, ``commit``, ``rollback``, ``sync``, ``reinitialise``. It begins with the
+    first statement."""
 
     node: str
     steps: tuple[tuple[str, str], ...]
@@ -145,7 +146,7 @@ class ScriptRun:
                 continue
             refused = False
             try:
-                if not session.is_open and text not in ("rollback", "sync"):
+                if not session.is_open and text not in ("rollback", "sync", "reinitialise"):
                     yield from session.begin(client.level)
                 if text == "commit":
                     yield from session.commit()
@@ -155,6 +156,8 @@ class ScriptRun:
                     told.append(_told(name, client, step, session.gid, "rolled back"))
                 elif text == "sync":
                     yield from self.system.sync(self.system.subscribers)
+                elif text == "reinitialise":
+                    yield from self.system.reinitialise(client.node)
                 elif text != "begin":
                     given = {**params, **client.params.get(step, {})}
                     found = yield from (

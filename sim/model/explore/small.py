@@ -42,6 +42,8 @@ _MARK_GREATEST = ProcedureSpec(
 )
 _TAKE = "update account set balance = balance - 10 where id = 1"
 _END = ("end", "commit")
+_DELIVER = ("deliver", "sync")
+_TAKING = ("write", _TAKE)
 
 
 def spec(
@@ -69,11 +71,10 @@ def spec(
 
 
 def _transfer(name: str, commit: str, lingers: int = 0) -> Script:
-    steps = (("write", _TAKE), ("end", "commit"))
     return Script(
         name=name,
         spec=spec(commit),
-        clients={"alice": Client(node="sub1", steps=steps)},
+        clients={"alice": Client(node="sub1", steps=(_TAKING, _END))},
         checks=("same_rows",),
         lingers=lingers,
     )
@@ -218,7 +219,7 @@ def _in_both(name: str, commit: str) -> Script:
                 node="sub1",
                 also=("sub2",),
                 steps=(
-                    ("write", _TAKE),
+                    _TAKING,
                     ("there", "update account set balance = balance + 10 where id = 2"),
                     _END,
                 ),
@@ -229,17 +230,37 @@ def _in_both(name: str, commit: str) -> Script:
     )
 
 
+def _alone(name: str, *steps: tuple[str, str], prepare: Callable[[System], None]) -> Script:
+    """One transaction, at a place that was prepared for it."""
+    alice = Client(node="sub1", steps=(*steps, _END))
+    return Script(name=name, spec=spec(), clients={"alice": alice}, prepare=prepare)
+
+
+def _copied(name: str, *steps: tuple[str, str]) -> Script:
+    """A Subscriber's rows are replaced while the Publisher inserts one."""
+    insert = ("insert", "insert into account values (3, 1)")
+    return Script(
+        name=name,
+        spec=spec(distributes=True),
+        clients={
+            "office": Client(node="pub", steps=(insert, *steps)),
+            "operator": Client(node="sub1", steps=(("copy", "reinitialise"),)),
+        },
+        checks=("converged", "stored_once"),
+    )
+
+
 _PROGRAMS = (
     _transfer("transfer", "presumed_abort"),
     _transfer("transfer, and later", "presumed_abort", lingers=8),
     _transfer("transfer by last agent", "last_agent"),
     _in_both("transfer between Subscribers", "presumed_abort"),
     _in_both("transfer between Subscribers by presumed commit", "presumed_commit"),
-    _any_client("any client", (("write", _TAKE), _END)),
+    _any_client("any client", (_TAKING, _END)),
     # whoever does not wait for the disk may lose what he was told, and others have seen
     _any_client(
         "any client that does not wait for the disk",
-        (("write", _TAKE), ("later", "insert into late values (0)"), _END),
+        (_TAKING, ("later", "insert into late values (0)"), _END),
         sql=_AT_LAST,
         forgoes=("I3", "I4"),
     ),
@@ -250,46 +271,25 @@ _PROGRAMS = (
             "alice": Client(
                 node="sub1",
                 steps=(
-                    ("write", _TAKE),
+                    _TAKING,
                     ("leave", "ROLLBACK"),
                     # as whoever has read them before
                     ("name", "set msrepl.gid = 'twopc:model:1:1'"),
                     ("prove", "set msrepl.proof = ''"),
-                    ("end", "commit"),
+                    _END,
                 ),
                 beneath=("leave", "name", "prove"),
             )
         },
     ),
-    Script(
-        name="refused at its own end",
-        spec=spec(),
-        clients={
-            "alice": Client(
-                node="sub1",
-                steps=(
-                    ("write", _TAKE),
-                    ("break", "insert into held values (1, 1)"),
-                    ("end", "commit"),
-                ),
-            )
-        },
+    _alone(
+        "refused at its own end",
+        _TAKING,
+        ("break", "insert into held values (1, 1)"),
         prepare=_deferred,
     ),
-    Script(
-        name="at its own end only",
-        spec=spec(),
-        clients={
-            "alice": Client(node="sub1", steps=(("write", "insert into held values (1, 2)"), _END))
-        },
-        prepare=_deferred,
-    ),
-    Script(
-        name="beside another coordinator",
-        spec=spec(),
-        clients={"alice": Client(node="sub1", steps=(("write", _TAKE), ("end", "commit")))},
-        prepare=_strangers,
-    ),
+    _alone("at its own end only", ("write", "insert into held values (1, 2)"), prepare=_deferred),
+    _alone("beside another coordinator", _TAKING, prepare=_strangers),
     _two("lost update", _READ_AND_TAKE, _READ_AND_TAKE),
     _two(
         "delete of what has changed",
@@ -304,7 +304,7 @@ _PROGRAMS = (
     _two(
         "back to a savepoint",
         (
-            ("write", _TAKE),
+            _TAKING,
             ("mark", "savepoint a"),
             ("more", "update account set balance = balance - 10 where id = 2"),
             ("back", "rollback to savepoint a"),
@@ -318,10 +318,10 @@ _PROGRAMS = (
             "alice": Client(
                 node="sub1",
                 steps=(
-                    ("write", _TAKE),
+                    _TAKING,
                     ("give", "update account set balance = balance + 10 where id = 2"),
                     _END,
-                    ("deliver", "sync"),
+                    _DELIVER,
                 ),
             )
         },
@@ -329,10 +329,10 @@ _PROGRAMS = (
         claims={"no_half": _whole_transactions},
         keeps_rows=True,
     ),
-    _two("write and deliver", (("write", _TAKE), _END, ("deliver", "sync"))),
+    _two("write and deliver", (_TAKING, _END, _DELIVER)),
     _two(
         "insert and deliver",
-        (("write", "insert into account values (3, 100)"), _END, ("deliver", "sync")),
+        (("write", "insert into account values (3, 100)"), _END, _DELIVER),
     ),
     Script(
         name="write twice and deliver",
@@ -340,7 +340,7 @@ _PROGRAMS = (
         clients={
             "alice": Client(
                 node="sub1",
-                steps=(("write", _TAKE), _END, ("more", _TAKE), _END, ("deliver", "sync")),
+                steps=(_TAKING, _END, ("more", _TAKE), _END, _DELIVER),
             )
         },
         checks=("converged", "echoed", "stored_once"),
@@ -353,11 +353,7 @@ _PROGRAMS = (
         clients={
             "alice": Client(
                 node="sub1",
-                steps=(
-                    ("write", "insert into account values (3, 7)"),
-                    _END,
-                    ("deliver", "sync"),
-                ),
+                steps=(("write", "insert into account values (3, 7)"), _END, _DELIVER),
             )
         },
         prepare=_before("pub", *_CAME_AND_WENT),
@@ -373,7 +369,7 @@ _PROGRAMS = (
                     ("change", "update account set balance = 1 where id = 1"),
                     ("insert", "insert into account values (3, 1)"),
                     _END,
-                    ("deliver", "sync"),
+                    _DELIVER,
                 ),
             )
         },
@@ -389,7 +385,7 @@ _PROGRAMS = (
                 steps=(
                     ("insert", "insert into account values (3, 1), (4, 1), (5, 1), (6, 1)"),
                     _END,
-                    ("deliver", "sync"),
+                    _DELIVER,
                 ),
             )
         },
@@ -399,7 +395,7 @@ _PROGRAMS = (
         name="a Subscriber's change, and the Publisher's",
         spec=spec(subscribers=2, distributes=True),
         clients={
-            "alice": Client(node="sub1", steps=(("write", _TAKE), _END)),
+            "alice": Client(node="sub1", steps=(_TAKING, _END)),
             "office": Client(
                 node="pub",
                 steps=(("give", "update account set balance = balance + 10 where id = 2"), _END),
@@ -407,6 +403,8 @@ _PROGRAMS = (
         },
         checks=("converged", "echoed", "stored_once"),
     ),
+    _copied("insert while rows are copied", _END),
+    _copied("insert and deliver while rows are copied", _END, _DELIVER),
     Script(
         name="a call that has not seen a writer",
         spec=replace(

@@ -18,6 +18,7 @@ from twopc.sim.model.plants import (
     resolver,
     servers,
     several,
+    snapshot_agent,
 )
 
 #: All of them, by name.
@@ -33,6 +34,7 @@ PLANTS: dict[str, PlantedBug] = {
         replication,
         servers,
         several,
+        snapshot_agent,
     )
     for one in module.PLANTS
 }

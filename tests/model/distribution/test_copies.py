@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.model.distribution.rig import ACCOUNT, FIRST, Rig
+from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent
 from twopc.errors import DeliveryError, LockTimeoutError, SubscriptionError
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import Steps, SubscriberSpec
@@ -148,15 +149,16 @@ def test_while_others_write_and_agents_run(seed: int) -> None:
 def test_a_copy_that_is_taken_for_more_than_it_has_loses_rows() -> None:
     """What was open during the copy would be lost, if all that is stored were taken to be in it."""
 
-    def everything(store: Any, moment: Any, delivered: int) -> int:
-        return int(moment.seqno) + 10_000
+    class TakesAll(SnapshotAgent):
+        async def start(self, moment: CopyMoment, *, delivered: int, active: bool) -> None:
+            later = replace(moment, seqno=moment.seqno + 10_000)
+            assert self._store is not None
+            await self._store.start(later.seqno, later, active=active)
 
     broken = 0
     for seed in range(8):
         try:
-            broken += not copied_while_writing(
-                seed, Wiring(parts={"copied": everything})
-            ).converged()
+            broken += not copied_while_writing(seed, Wiring(snapshot_agent=TakesAll)).converged()
         except DeliveryError:
             broken += 1
     assert broken

@@ -1,0 +1,61 @@
+"""Bugs of the snapshot agent, each planted in the product's engine: what a copy has seen, and whom it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.wiring import Wiring
+
+
+def copied_by(agent: type[SnapshotAgent]) -> Callable[[Wiring], Wiring]:
+    """A plant that puts another snapshot agent in."""
+    return lambda wiring: replace(wiring, snapshot_agent=agent)
+
+
+class ReadsPositionFirst(SnapshotAgent):
+    """The end of the log is asked for, and then the snapshot is taken."""
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[CopyMoment]:
+        """See `SnapshotAgent`."""
+        seqno = await self._publisher.position()
+        async with super().reading() as moment:
+            yield replace(moment, seqno=seqno)
+
+
+class StartsBehindStored(SnapshotAgent):
+    """What is stored when the copy is made is in it."""
+
+    async def start(self, moment: CopyMoment, *, delivered: int, active: bool) -> None:
+        """See `SnapshotAgent`."""
+        assert self._store is not None
+        stored, _ = await self._store.unseen(moment)
+        await self._store.start(stored, moment, active=active)
+
+
+_NONE = Budget(faults=0, deviations=1)
+
+PLANTS = (
+    PlantedBug(
+        name="position_before_snapshot",
+        why="what commits between the two is in the copy, and comes once more",
+        source="PostgreSQL's CREATE_REPLICATION_SLOT: the snapshot is exported at the position",
+        plant=copied_by(ReadsPositionFirst),
+        program="insert while rows are copied",
+        budget=_NONE,
+        breaks=("converged", "delivers"),
+    ),
+    PlantedBug(
+        name="unseen_is_copied",
+        why="what was open when the rows were read may be stored before the copy is entered",
+        source="Debezium's incremental snapshots: events of the time of a chunk are kept",
+        plant=copied_by(StartsBehindStored),
+        program="insert and deliver while rows are copied",
+        budget=_NONE,
+        breaks=("converged",),
+    ),
+)
