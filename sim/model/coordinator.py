@@ -16,6 +16,7 @@ import simpy
 from twopc.drivers.engine import Engine
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import Implementation
+from twopc.drivers.marker_retention import MarkerRetention
 from twopc.drivers.plan import Options, Plan, plan_of
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
@@ -28,7 +29,6 @@ from twopc.sim.model.application import ModelFinishers, ModelSessions
 from twopc.sim.model.clocks import Clock
 from twopc.sim.model.ledger import Ledger
 from twopc.sim.model.log_client import ModelDecided
-from twopc.sim.model.markers import Markers
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.transaction import ModelTransaction
@@ -219,7 +219,7 @@ class CoordinatorProcess:
             one: place.wiring.site(nodes[one], network, here, f"{self.actor}:recovery")
             for one in nodes
         }
-        self._markers = Markers(kernel, sites, markers_kept_s)
+        self._markers = MarkerRetention(sites, place.publisher, markers_kept_s, runtime)
         self._recovery = place.wiring.recovery(
             name,
             publisher=place.publisher,
@@ -375,7 +375,7 @@ class CoordinatorProcess:
             try:
                 yield from self.recover()
                 yield from self.log.forget_now()
-                yield from self._markers.forget()
+                yield from steps(self._markers.forget())
             except (psycopg.Error, LostError, SqlError):
                 pass  # it is tried again
             yield self.place.kernel.delay(self._interval_s, label)

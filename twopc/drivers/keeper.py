@@ -7,7 +7,6 @@ are over.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -19,18 +18,17 @@ from twopc.drivers.decided import Decided
 from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.engine import Engine
 from twopc.drivers.lean import Lean
+from twopc.drivers.marker_retention import MarkerRetention
 from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
 from twopc.drivers.recovery import Recovery, Settled
 from twopc.drivers.runtime import Asyncio
 from twopc.log import get_logger
-from twopc.names import branch_gid, node_of
 
 _log = get_logger(__name__)
 
 _CANCEL_AGAIN_S = 0.2
-_MARKERS_BATCH = 2000
 
 
 class Keeper:
@@ -56,14 +54,12 @@ class Keeper:
         """`engine` knows the transactions that are open or being committed; `busy` holds the connections that an answer
         is awaited from."""
         self._coordinator = coordinator
-        self._publisher = publisher
         self._log = log
         self._busy = busy
         self._engine = engine
         self._recovery_interval_s = recovery_interval_s
         self._deadlock_interval_s = deadlock_interval_s
         self._answer_timeout_s = answer_timeout_s
-        self._markers_kept_s = markers_kept_s
         # Connections of its own, so that a branch that keeps recovery waiting keeps nobody else.
         self._participants = {
             one.name: Participant(one, coordinator, answer_timeout_s=answer_timeout_s)
@@ -99,7 +95,7 @@ class Keeper:
             engine.choose,
         )
         self._unsettled: set[Key] = set()
-        self._over: deque[tuple[float, str, tuple[str, ...]]] = deque()
+        self._markers = MarkerRetention(self._participants, publisher, markers_kept_s, Asyncio())
         self._wake = asyncio.Event()
         self._is_closing = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -143,7 +139,7 @@ class Keeper:
 
     def over(self, gid: str, branches: tuple[str, ...]) -> None:
         """This transaction is committed everywhere: its markers may go, in time."""
-        self._over.append((asyncio.get_running_loop().time(), gid, branches))
+        self._markers.over(gid, branches)
 
     async def recover(self) -> list[Settled]:
         """One pass of recovery; returns what it has settled.
@@ -169,7 +165,7 @@ class Keeper:
             try:
                 await self.recover()
                 await self._log.forget_now()
-                await self._forget_markers()
+                await self._markers.forget()
             except psycopg.Error as error:
                 reason = " ".join(str(error).split())
                 _log.warning("recovery failed", coordinator=self._coordinator, reason=reason)
@@ -188,21 +184,3 @@ class Keeper:
         for lean in [*self._busy]:
             if lean.sent_at < since:
                 lean.abort(f"no answer within {self._answer_timeout_s:g} s")
-
-    async def _forget_markers(self) -> None:
-        until = asyncio.get_running_loop().time() - self._markers_kept_s
-        while self._over and self._over[0][0] <= until:
-            gone: dict[str, list[str]] = {}
-            while (
-                self._over
-                and self._over[0][0] <= until
-                and len(gone.get(self._publisher, ())) < _MARKERS_BATCH
-            ):
-                _, gid, branches = self._over.popleft()
-                for name in branches:
-                    gone.setdefault(node_of(name), []).append(branch_gid(gid, name))
-            # Those of a server that is down now are forgotten with the epoch. The Publisher is the first:
-            # what it alone has a marker of was never committed elsewhere.
-            with suppress(psycopg.Error):
-                for name in sorted(gone, key=lambda name: name != self._publisher):
-                    await self._participants[name].forget(gone[name])
