@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from twopc.sim.spark.archive import Archive
     from twopc.sim.spark.replay import Report
-    from twopc.sim.spark.replay.model import ModelOptions
-    from twopc.sim.spark.replay.postgres import PostgresOptions
+    from twopc.sim.spark.replay.archive import PostgresOptions
+    from twopc.sim.spark.replay.simulation import ModelOptions
     from twopc.sim.spark.session import SparkOptions
 
 _ROOT = Path(".twopc/replays")
@@ -45,7 +45,7 @@ def replay(options: ReplayOptions) -> None:
     Of a run, each session says what it said once more, and is held against what it was told then.
     """
     spark = options.spark.options()
-    from twopc.sim.spark.replay.recorded import log_of
+    from twopc.sim.spark.replay.runs import log_of
 
     nodes, target = parse_nodes(options.against or []), parse_nodes(options.node or [])
     folder = options.out or _ROOT / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
@@ -69,11 +69,10 @@ def replay(options: ReplayOptions) -> None:
 
 def _on_postgres(options: ReplayOptions) -> PostgresOptions:
     """How an archive is carried out."""
-    from twopc.sim.spark.replay.postgres import PostgresOptions
-    from twopc.sim.spark.replay.windows import Sync
+    from twopc.sim.spark.replay.archive import PostgresOptions
 
     return PostgresOptions(
-        sync=Sync(options.order.value),
+        sync=options.order,
         speed=options.pace,
         window=options.window,
         after=None if options.after is None else seqno(options.after, "--after"),
@@ -87,7 +86,7 @@ def _on_postgres(options: ReplayOptions) -> PostgresOptions:
 
 def _on_the_model(options: ReplayOptions) -> Callable[..., ModelOptions]:
     """How a load is simulated; which, and by which scenario, an archive says."""
-    from twopc.sim.spark.replay.model import ModelOptions
+    from twopc.sim.spark.replay.simulation import ModelOptions
 
     return partial(
         ModelOptions,
@@ -166,7 +165,7 @@ def _carried_out(
     archive: Archive, spark: SparkSession, nodes: Mapping[str, str], options: PostgresOptions
 ) -> Report:
     from twopc.sim.spark.cores import cores
-    from twopc.sim.spark.replay.postgres import onto_postgres
+    from twopc.sim.spark.replay.archive import onto_postgres
 
     return onto_postgres(archive, spark, nodes, dataclasses.replace(options, lanes=cores(spark)))
 
@@ -177,7 +176,7 @@ def _simulated(
     options: ReplayOptions,
     simulate: Callable[..., ModelOptions],
 ) -> Report:
-    from twopc.sim.spark.replay.model import onto_model, recorded_run, scenario_of
+    from twopc.sim.spark.replay.simulation import onto_model, recorded_run, scenario_of
     from twopc.sim.spark.sweep import grid
 
     run = recorded_run(archive, options.run)
@@ -196,9 +195,9 @@ def _said(
     folder: Path,
 ) -> Report:
     """What came of a run's statements, said once more; without tasks their history is left in `folder`."""
-    from twopc.sim.spark.replay.again import Manner
-    from twopc.sim.spark.replay.recorded import said_by_tasks, said_here
-    from twopc.sim.spark.replay.windows import Sync
+    from twopc.sim.replay.runs import RunReplay
+    from twopc.sim.scenario.theatres import TheatreOptions
+    from twopc.sim.spark.replay.runs import replay_by_tasks, replay_here
 
     if options.onto is Onto.rows:
         raise typer.BadParameter(
@@ -211,19 +210,17 @@ def _said(
             "delays or agents were others is asked of an archive: twopc accumulate --history"
         )
     chosen = settings(pg=options.pg, servers=options.servers)
-    manner = Manner(
+    how = RunReplay(
         on=(options.onto or Onto.postgres).value,
-        sync=Sync(options.order.value),
+        sync=options.order,
         speed=options.pace,
-        pg=chosen.pg,
-        servers=chosen.servers,
-        dsns=target,
+        place=TheatreOptions(pg=chosen.pg, servers=chosen.servers, dsns=target),
     )
     order, file = options.case, options.scenario
     if not options.tasks:
-        return said_here(log, manner, order=order, scenario=file, kept=folder / "history.jsonl")
+        return replay_here(log, how, order=order, scenario=file, kept=folder / "history.jsonl")
     with begun(spark, quiet=options.as_json) as session:
-        return said_by_tasks(log, session, manner, order=order, scenario=file)
+        return replay_by_tasks(log, session, how, order=order, scenario=file)
 
 
 def _beyond(options: ReplayOptions) -> bool:

@@ -12,6 +12,7 @@ import typer
 
 from twopc.sim.cli.options import Pg, Servers
 from twopc.sim.cli.spark_options import Json, SparkFlags, seqno
+from twopc.sim.replay.lanes import Sync
 
 
 class Onto(StrEnum):
@@ -20,15 +21,6 @@ class Onto(StrEnum):
     rows = "rows"
     postgres = "postgres"
     model = "model"
-
-
-class Order(StrEnum):
-    """As `twopc.sim.spark.replay.windows.Sync`, which needs Spark to be there."""
-
-    commit = "commit"
-    rows = "rows"
-    session = "session"
-    off = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +64,8 @@ class ReplayOptions:
         ),
     ] = None
     order: Annotated[
-        Order, typer.Option("--sync", help="Postgres, a log: which transactions keep their order.")
-    ] = Order.rows
+        Sync, typer.Option("--sync", help="Postgres, a log: which transactions keep their order.")
+    ] = Sync.rows
     speed: Annotated[
         str | None,
         typer.Option(
@@ -186,14 +178,17 @@ class ReplayOptions:
         Raises:
             typer.BadParameter: it is none.
         """
-        from twopc.sim.spark.replay.pace import speed
-
+        if self.speed in (None, "max"):
+            return None
         try:
-            return None if self.speed is None else speed(self.speed)
+            factor = float(self.speed.removesuffix("x"))
         except ValueError:
+            factor = 0.0
+        if not 0 < factor < float("inf"):
             raise typer.BadParameter(
                 f"write a factor as 2x, or max, not {self.speed!r}", param_hint="--speed"
-            ) from None
+            )
+        return factor
 
     @property
     def settings(self) -> list[tuple[str, str]]:

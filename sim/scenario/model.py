@@ -36,11 +36,10 @@ from twopc.sim.scenario.parts import (
     refuse,
 )
 from twopc.sim.scenario.procedures import Procedure
-from twopc.sim.scenario.replay import Replay
 from twopc.sim.scenario.steps import Session, Statements, Step
 from twopc.sim.scenario.tables import REPUBLISHING, Subscriber, Table
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.workload import Threshold, Timing, Workload
+from twopc.sim.scenario.workload import Replay, Threshold, Timing, Workload
 
 __all__ = [
     "Generate",

@@ -173,14 +173,20 @@ class _Run:
 
         said = self._selection.seed
         seed = said if said is not None else workload.seed
-        return await playing.play(case, stage, own, seed=case.seed if seed is None else seed)
+        return await playing.play(
+            case,
+            stage,
+            own,
+            seed=case.seed if seed is None else seed,
+            recording=self._selection.recording,
+        )
 
     async def _replay(self, case: Case, own: OrderHistory) -> None:
         """What was played just now once more, where everything is as it was before."""
-        from twopc.sim.workload.redoing import redo  # likewise
+        from twopc.sim.replay.loads import replay_load  # likewise
 
         async with self._theatre.stage(case) as stage:
-            await redo(case, stage, own)
+            await replay_load(case, stage, own)
 
     def _clock(self) -> Callable[[], int] | None:
         """Where time is not the world's, the loop tells it."""

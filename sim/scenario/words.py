@@ -6,13 +6,16 @@ reads a file, opens a connection or judges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.twins import Twin
+
+if TYPE_CHECKING:
+    from twopc.sim.replay.loads import LoadTransaction
 
 Path = tuple[str | int, ...]
 
@@ -137,6 +140,8 @@ class Selection:
     until_fail: bool = False
     jobs: int = 1
     step_timeout_ms: int | None = None
+    recording: Sequence[LoadTransaction] | None = field(default=None, repr=False)
+    """What a load plays instead of the transactions that it would draw."""
 
 
 class NotPlayableError(ScenarioError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 from twopc.errors import TwopcError
 from twopc.sim.checkers import LAST_SYNC
+from twopc.sim.replay.loads import LoadTransaction, RecordedLoad
 from twopc.sim.report.history import OrderHistory, Record
 from twopc.sim.scenario.observe import (
     answers,
@@ -23,7 +24,6 @@ from twopc.sim.workload import drawing
 from twopc.sim.workload.asyncio_bench import AsyncioBench
 from twopc.sim.workload.holding import Holding
 from twopc.sim.workload.load import Load
-from twopc.sim.workload.replaying import RecordedLoad, recording
 from twopc.sim.workload.thresholds import compared
 from twopc.sim.workload.words import Bench
 
@@ -33,8 +33,19 @@ _GATES = "gates"
 _LOOK_EVERY_S = 0.01
 
 
-async def play(case: Case, stage: Stage, history: OrderHistory, *, seed: int) -> Learned:
-    """Play it on a stage."""
+async def play(
+    case: Case,
+    stage: Stage,
+    history: OrderHistory,
+    *,
+    seed: int,
+    recording: Sequence[LoadTransaction] | None = None,
+) -> Learned:
+    """Play it on a stage.
+
+    Args:
+        recording: the transactions that are played instead of drawn ones.
+    """
     scenario = case.scenario
     timeouts = scenario.topology.timeouts
     await initial_states(scenario, stage, history)
@@ -43,8 +54,7 @@ async def play(case: Case, stage: Stage, history: OrderHistory, *, seed: int) ->
     model = getattr(stage, "model", None) if not case.faults else None
     bench = AsyncioBench(stage, scenario.faults)
     played_on, write = (bench, history.write) if model is None else _virtual(model, bench, history)
-    recorded = recording()
-    make = Load if recorded is None else partial(RecordedLoad, recorded)
+    make = Load if recording is None else partial(RecordedLoad, recording)
     load = make(
         scenario,
         played_on,

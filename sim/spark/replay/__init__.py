@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twopc.sim.spark.replay.divergence import compare_states
 from twopc.sim.spark.replay.report import Report
-from twopc.sim.spark.replay.rows import onto_rows
+from twopc.sim.spark.replay.rows import compare_states, onto_rows
 
 __all__ = ["Report", "compare_states", "onto_rows"]

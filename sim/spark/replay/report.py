@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pyarrow.parquet
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from twopc.lsn import lsn_text
+from twopc.sim.replay.divergence import CLASSES, Divergence
 from twopc.sim.spark import shapes
 from twopc.sim.spark.archive.files import spark_path
 
 #: By what they are told.
 _ORDER = ("class", "article", "key", "seqno", "session", "call", "actual")
-#: Every class of divergence, in the order in which they are told.
-CLASSES = ("rows", "rowcount", "outcome", "error", "state")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +31,8 @@ class Report:
     counts: Mapping[str, int]
     classes: Mapping[str, int]
     """Divergences by class; a class that was not examined is not among them."""
-    divergences: DataFrame | Sequence[Mapping[str, Any]]
-    """Of `shapes.DIVERGENCES`, all of them: as Spark has them, or as values."""
+    divergences: DataFrame | Sequence[Divergence]
+    """All of them: `shapes.DIVERGENCES` as Spark has them, or values."""
     unexamined: Sequence[str] = ()
     """What could not be looked at, and why."""
     seconds: float = 0.0
@@ -55,8 +54,7 @@ class Report:
         if isinstance(self.divergences, DataFrame):
             ordered = self.divergences.orderBy(*_ORDER)
             return [row.asDict() for row in ordered.limit(limit).collect()]
-        values = sorted(self.divergences, key=_nulls_first)
-        return [dict(each) for each in values[:limit]]
+        return sorted((each.as_row() for each in self.divergences), key=_nulls_first)[:limit]
 
     def write(self, folder: Path) -> None:
         """All divergences, as Parquet."""
@@ -65,7 +63,9 @@ class Report:
             return
         folder.mkdir(parents=True, exist_ok=True)
         schema = to_arrow_schema(shapes.DIVERGENCES)
-        made = pyarrow.Table.from_pylist([*self.divergences], schema=schema)
+        made = pyarrow.Table.from_pylist(
+            [each.as_row() for each in self.divergences], schema=schema
+        )
         pyarrow.parquet.write_table(made, folder / "part-00000.parquet", compression="zstd")
 
     def as_json(self, *, limit: int, repro: str) -> dict[str, Any]:
@@ -97,6 +97,13 @@ class Report:
             said.append(f"  … and {self.total - len(shown):,} more")
         said += [f"not examined: {each}" for each in self.unexamined]
         return said
+
+
+def frame_of(spark: SparkSession, divergences: Iterable[Divergence]) -> DataFrame:
+    """`shapes.DIVERGENCES` of values."""
+    names = shapes.DIVERGENCES.names
+    rows = [tuple(row[name] for name in names) for row in (each.as_row() for each in divergences)]
+    return spark.createDataFrame(rows, shapes.DIVERGENCES)
 
 
 def counted(divergences: DataFrame, examined: Sequence[str]) -> dict[str, int]:

@@ -10,14 +10,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.lsn import lsn_text
+from twopc.sim.replay.topology import address_of, ledger
 from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import newest, state_of
-from twopc.sim.spark.replay import execute
-from twopc.sim.spark.replay.divergence import compare_states
-from twopc.sim.spark.replay.place import place_of
-from twopc.sim.spark.replay.rows import as_frame, live_rows, of_node
+from twopc.sim.spark.replay.rows import as_frame, compare_states, live_rows, of_node
 from twopc.sim.spark.source.facts import connected, system_of
 from twopc.sim.topology import Topology
 
@@ -43,7 +41,7 @@ class Target:
         coordinator: str | None,
     ) -> None:
         self._archive, self._spark, self._nodes, self._names = archive, spark, nodes, names
-        self.place = place_of(nodes, coordinator)
+        self.address = address_of(nodes, coordinator)
         self._originators = {
             int(each["id"]): str(each["srvname"]) for each in archive.manifest.originators
         }
@@ -119,7 +117,7 @@ class Target:
 
     def ledger(self, *, there: bool) -> None:
         """Make the tables in which transactions note themselves, or drop them."""
-        self._attached(lambda topology: execute.ledger(topology, self._sites, there=there))
+        self._attached(lambda topology: ledger(topology, self._sites, there=there))
 
     def differences(self, at: int, until: ExitStack) -> DataFrame:
         """`shapes.DIVERGENCES`: rows of any node that are not what the archive tells for a point.
@@ -141,7 +139,7 @@ class Target:
 
     def _attached(self, work: Callable[[Topology], Awaitable[None]]) -> None:
         async def go() -> None:
-            async with await self.place.attach() as topology:
+            async with await self.address.attach() as topology:
                 await work(topology)
 
         asyncio.run(go())

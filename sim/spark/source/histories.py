@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,3 +151,15 @@ def row_of(run: str, record: Record) -> dict[str, Any]:
                 value if name in _FILLED or value not in ("", 0) or name == "rowcount" else None
             )
     return row
+
+
+def record_of(row: Mapping[str, Any]) -> Record:
+    """A row of `shapes.HISTORY` as the record that it was."""
+    fields = {name: row[name] for name in ("seq", "t_us", "kind")}
+    for name in ("session", "node", "step", "gid", "sql", "tag", "sqlstate", "message"):
+        fields[name] = row[name] or ""
+    for name in _JSON:
+        fields[name] = None if row[name] is None else json.loads(row[name])
+    return Record(
+        order=row["case"] or "", rowcount=row["rowcount"], number=row["number"] or 0, **fields
+    )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from hdrh.histogram import HdrHistogram
 
+from twopc.sim.replay.loads import LoadTransaction
 from twopc.sim.report.history import History, Record
 from twopc.sim.report.load import of as load_of
 from twopc.sim.scenario.check import Loaded
@@ -26,9 +27,11 @@ _OUTCOMES = {"committed": "committed", "in doubt": "in_doubt"}
 _TIMED = ("commit", "in_doubt", "conflict")
 
 
-def selection(seed: int | None, order: str = "") -> Selection:
+def selection(
+    seed: int | None, order: str = "", recording: Sequence[LoadTransaction] | None = None
+) -> Selection:
     """What of a scenario a trial plays: all of it, or an order; no twins, which are there to fail."""
-    return Selection(order=order, seed=seed, twins=False)
+    return Selection(order=order, seed=seed, twins=False, recording=recording)
 
 
 def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]:
@@ -43,17 +46,23 @@ def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]
 
 
 def simulated(
-    loaded: Loaded, seed: int, *, order: str = "", load_seed: int | None = None
+    loaded: Loaded,
+    seed: int,
+    *,
+    order: str = "",
+    load_seed: int | None = None,
+    recording: Sequence[LoadTransaction] | None = None,
 ) -> tuple[Mapping[str, object], Sequence[Record]]:
     """As `trial`, and what has happened.
 
     Args:
         load_seed: for what a load draws; None: the same seed.
+        recording: what a load plays instead of drawn transactions.
     """
     began = time.perf_counter()
     history = History(None)
     row: dict[str, object] = {"seed": seed, "failure": None}
-    chosen = selection(seed if load_seed is None else load_seed, order)
+    chosen = selection(seed if load_seed is None else load_seed, order, recording)
     try:
         place = theatre("model", TheatreOptions(seed=seed))
         verdict = played("model", run(loaded, place, history, selection=chosen))

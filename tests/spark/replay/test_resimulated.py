@@ -11,7 +11,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from twopc.sim.report.history import Record
-from twopc.sim.spark.replay.resimulated import Original, compared
+from twopc.sim.spark.replay.simulation import Original, compared
 from twopc.sim.spark.sweep import grid
 from twopc.sim.spark.sweep.trial import simulated
 
@@ -73,9 +73,9 @@ def test_something_changed() -> None:
     now, found = compared(spread, recorded, original, seed=9, spread=True, speed=2.0)
     assert now["verdict"] == "pass"
     assert now["virtual_s"] < was["virtual_s"]
-    outcomes = [each for each in found if each["class"] == "outcome"]
+    outcomes = [each for each in found if each.kind == "outcome"]
     assert outcomes
-    assert {each["session"] for each in outcomes} <= {f"client {number}" for number in range(1, 5)}
-    assert outcomes[0]["call"].endswith("(transfer), seed 9")
-    state = next(each for each in found if each["class"] == "state")
-    assert (state["article"], state["call"]) == ("account", "at office, seed 9")
+    assert {each.session for each in outcomes} <= {f"client {number}" for number in range(1, 5)}
+    assert str(outcomes[0].call).endswith("(transfer), seed 9")
+    state = next(each for each in found if each.kind == "state")
+    assert (state.article, state.call) == ("account", "at office, seed 9")

@@ -10,7 +10,8 @@ import psycopg
 
 from twopc.names import VERSION_COLUMN
 from twopc.server.waiting import wait_for
-from twopc.sim.spark.replay.execute import Deed, Ended, Engine, ledger
+from twopc.sim.replay.engine import RecordedTransaction
+from twopc.sim.replay.topology import Commands, TopologyTarget, TransactionOutcome, ledger
 from twopc.sim.topology import Topology
 from twopc.together import together
 
@@ -37,6 +38,10 @@ def command(operation: str, key: list[str], *values: str | None) -> dict[str, An
     }  # fmt: skip
 
 
+def recorded(number: int, node: str, commands: Commands) -> RecordedTransaction[Commands]:
+    return RecordedTransaction(number=number, node=node, work=commands)
+
+
 async def test_transactions_run_where_they_were_made_and_once(make_topology: MakeTopology) -> None:
     topology = await make_topology(subscribers=("north", "south"))
     await topology.execute(
@@ -50,8 +55,8 @@ async def test_transactions_run_where_they_were_made_and_once(make_topology: Mak
     nodes = ("pub", *topology.subscribers)
     await ledger(topology, nodes, there=True)
 
-    def engine(*, fresh: bool, replay: str = "r", patience_s: float = 30.0) -> Engine:
-        return Engine(
+    def target(*, fresh: bool, replay: str = "r", patience_s: float = 30.0) -> TopologyTarget:
+        return TopologyTarget(
             topology,
             replay=replay,
             articles={(1, 1): ARTICLE},
@@ -59,47 +64,43 @@ async def test_transactions_run_where_they_were_made_and_once(make_topology: Mak
             patience_s=patience_s,
         )
 
-    insert = Deed(seqno=4, node="pub", commands=[command("ins", ["7", "w"], "w", "7", "1.50")])
-    by_north = Deed(
-        seqno=8, node="north", commands=[command("upd", ["7", "w"], None, None, "2.00")]
-    )
-    by_south = Deed(
-        seqno=12, node="south", commands=[command("upd", ["7", "w"], None, None, "3.00")]
-    )
-    assert (await engine(fresh=True).carry_out(insert)).outcome == "done"
+    insert = recorded(4, "pub", [command("ins", ["7", "w"], "w", "7", "1.50")])
+    by_north = recorded(8, "north", [command("upd", ["7", "w"], None, None, "2.00")])
+    by_south = recorded(12, "south", [command("upd", ["7", "w"], None, None, "3.00")])
+    assert (await target(fresh=True).carry_out(insert)).outcome == "done"
     # it begins when what it needs has come
-    done, _ = await together(engine(fresh=True).carry_out(by_north), topology.sync("north"))
-    assert isinstance(done, Ended)
+    done, _ = await together(target(fresh=True).carry_out(by_north), topology.sync("north"))
+    assert isinstance(done, TransactionOutcome)
     assert done.outcome == "done"
     # again: the ledger has it, so that the row keeps the version that it got
     versions = await topology.execute("pub", f'select {VERSION_COLUMN} from "Line Item"')
-    assert (await engine(fresh=True).carry_out(by_north)).outcome == "found"
+    assert (await target(fresh=True).carry_out(by_north)).outcome == "found"
     assert await topology.execute("pub", f'select {VERSION_COLUMN} from "Line Item"') == versions
     # what does not come is waited for once
-    impatient = engine(fresh=True, patience_s=0.05)
+    impatient = target(fresh=True, patience_s=0.05)
     for _ in range(2):
         late = await impatient.carry_out(by_south)
         assert (late.outcome, late.message) == ("late", "not delivered in time")
     # what was not delivered is not there, and says so
-    unsynchronised = await engine(fresh=False, replay="other").carry_out(by_south)
+    unsynchronised = await target(fresh=False, replay="other").carry_out(by_south)
     assert (unsynchronised.outcome, unsynchronised.counts) == (
         "done",
         (("Line Item", ("7", "w"), 0),),
     )
     await topology.sync("south")
-    assert (await engine(fresh=True).carry_out(by_south)).outcome == "done"
-    stale = Deed(seqno=16, node="north", commands=by_north.commands)
-    refused = await engine(fresh=False).carry_out(stale)
+    assert (await target(fresh=True).carry_out(by_south)).outcome == "done"
+    stale = recorded(16, "north", by_north.work)
+    refused = await target(fresh=False).carry_out(stale)
     assert refused.outcome == "rejected"
     assert refused.message.startswith("version_mismatch")
-    wrong = Deed(seqno=20, node="pub", commands=insert.commands)
-    failed = await engine(fresh=True).carry_out(wrong)
+    wrong = recorded(20, "pub", insert.work)
+    failed = await target(fresh=True).carry_out(wrong)
     assert failed.outcome == "error"
     assert "duplicate key" in failed.message
     # what failed is not noted, and may be tried again
     await topology.sync("north")
-    gone = Deed(seqno=20, node="north", commands=[command("del", ["7", "w"])])
-    assert (await engine(fresh=True).carry_out(gone)).outcome == "done"
+    gone = recorded(20, "north", [command("del", ["7", "w"])])
+    assert (await target(fresh=True).carry_out(gone)).outcome == "done"
     assert await topology.execute("pub", 'select count(*) from "Line Item"') == [(0,)]
     await ledger(topology, nodes, there=False)
     for node in nodes:
@@ -120,14 +121,14 @@ async def test_whoever_was_only_in_the_way_is_no_divergence(make_topology: MakeT
     update = [command("upd", ["7", "w"], None, None, "2.00")]
     lock = b'select from "Line Item" for update'
     for seqno, held_at in ((4, "pub"), (8, "north")):
-        engine = Engine(topology, replay="r", articles={(1, 1): ARTICLE}, fresh=False)
-        deed = Deed(seqno=seqno, node="north", commands=update)
+        target = TopologyTarget(topology, replay="r", articles={(1, 1): ARTICLE}, fresh=False)
+        deed = recorded(seqno, "north", update)
         with psycopg.connect(topology.node(held_at).dsn) as holder:
             holder.execute(lock)
-            work = asyncio.create_task(engine.carry_out(deed))
+            work = asyncio.create_task(target.carry_out(deed))
             await asyncio.to_thread(
                 wait_for,
-                lambda engine=engine: engine.begun_anew,
+                lambda target=target: target.begun_anew,
                 what="the transaction to begin anew",
                 timeout_s=60,
             )
@@ -136,9 +137,9 @@ async def test_whoever_was_only_in_the_way_is_no_divergence(make_topology: MakeT
     # for so long, and no longer
     with psycopg.connect(topology.node("pub").dsn) as holder:
         holder.execute(lock)
-        impatient = Engine(
+        impatient = TopologyTarget(
             topology, replay="r", articles={(1, 1): ARTICLE}, fresh=False, patience_s=0
         )
-        refused = await impatient.carry_out(Deed(seqno=12, node="north", commands=update))
+        refused = await impatient.carry_out(recorded(12, "north", update))
     assert refused.outcome == "rejected"
     assert refused.message.startswith("lock_timeout")

@@ -1,14 +1,15 @@
-"""Carries out recorded transactions on a live topology. Runs in tasks; knows no Spark.
+"""A live topology as a target: recorded transactions are carried out where they were made.
 
-A transaction is its decoded commands, as statements by key. It runs at the node where it was made, a
-Subscriber's as a global transaction, and notes itself in a ledger there first: who finds it noted leaves it.
+A transaction is its decoded commands, as statements by key. A Subscriber's runs as a global transaction. Each notes
+itself in a ledger at its node first; one that is found there was carried out before.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -17,61 +18,85 @@ from psycopg import AsyncConnection, sql
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import InDoubtError, TransactionError
 from twopc.names import article_name
+from twopc.sim.operate import attach
+from twopc.sim.replay.engine import RecordedTransaction
 from twopc.sim.topology import Topology
 
-#: What is told of a transaction.
-DONE, FOUND, REFUSED, FAILED, IN_DOUBT, LATE, HELD = (
-    "done", "found", "rejected", "error", "in_doubt", "late", "held",
+#: The coordinator's name where there was none before.
+COORDINATOR = "replay"
+#: What can come of a transaction.
+DONE, FOUND, REFUSED, FAILED, IN_DOUBT, LATE = (
+    "done", "found", "rejected", "error", "in_doubt", "late",
 )  # fmt: skip
-#: How long a Subscriber may take to get what a transaction needs, and somebody else be in its way.
+#: What may be tried once more: it may have met one that was under way, or have needed a row of another
+#: table that came later.
+AGAIN = (REFUSED, FAILED, LATE)
+#: How long a Subscriber may take to receive what a transaction needs, and a transaction be begun anew.
 DELIVERED_WITHIN_S = 60.0
 #: How often it is looked: an agent tells nobody else.
 _LOOK_EVERY_S = 0.005
-#: Refusals that tell nothing of rows: somebody else was in the way.
+#: Refusals that are about no row: another session was in the way.
 _IN_THE_WAY = frozenset({"lock_timeout", "deadlock", "serialization_failure"})
 _IN_THE_WAY_STATES = frozenset({"55P03", "40P01", "40001"})
 _NOTE = "insert into twopc_replay.done (replay, seqno) values (%s, %s) on conflict do nothing"
+_KNOWN = "select from msrepl.coordinator_epoch limit 1"
 
 Row = Mapping[str, Any]
+#: Of `twopc.sim.spark.shapes.DECODED`, in their order.
+Commands = Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
-    """One recorded transaction."""
+class TopologyAddress:
+    """Where a topology is, and the coordinator's name there. It travels to tasks."""
 
-    seqno: int
-    node: str
-    commands: Sequence[Row]
-    """Of `shapes.DECODED`, in their order."""
-    due_s: float | None = None
-    """When it is to begin, after the replay did; None: at once."""
-    unit: int = 0
-    """Transactions of one unit keep their order."""
+    nodes: Mapping[str, str] = field(repr=False)
+    """Names and connection strings, the distribution database among them."""
+    coordinator: str
+    """In whose name transactions are coordinated: one for all tasks, who then recover for each other."""
+
+    async def attach(self) -> Topology:
+        """See `twopc.sim.operate.attach`."""
+        return await attach(self.nodes, coordinator=self.coordinator)
+
+
+def address_of(nodes: Mapping[str, str], coordinator: str | None = None) -> TopologyAddress:
+    """A topology whose coordinator may never have been there.
+
+    Raises:
+        ConfigurationError: see `twopc.sim.operate.attach`.
+    """
+
+    async def look() -> str:
+        topology = await attach(nodes, coordinator=coordinator)
+        async with topology:
+            found = coordinator or await topology.execute(topology.distribution, _KNOWN)
+        return topology.name if found else COORDINATOR
+
+    return TopologyAddress(nodes=nodes, coordinator=asyncio.run(look()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """What became of it."""
+class TransactionOutcome:
+    """What came of a transaction."""
 
-    seqno: int
-    node: str
     outcome: str
     message: str = ""
     in_the_way: bool = False
-    """It was refused for nothing but that somebody else was there first: it may be done again at once."""
+    """It was refused only because another session was first: it may be begun anew at once."""
     counts: tuple[tuple[str, tuple[str | None, ...], int], ...] = ()
     """Article, key and number of rows of commands that did not meet exactly one."""
 
 
-class Engine:
-    """Carries out one transaction after the other.
+class TopologyTarget:
+    """Carries transactions out on a topology.
 
     Args:
-        replay: by which name the ledger knows this replay.
+        replay: the replay's name in the ledger.
         articles: of `shapes.ARTICLES` by number and shape.
         fresh: a transaction of a Subscriber begins when it has the Publisher's versions of its rows.
         patience_s: how long it waits for them, once at each node; then it is `LATE`. For so long, too, a
-            transaction is begun anew that only met somebody else's lock.
+            transaction is begun anew that only met another session's lock.
     """
 
     def __init__(
@@ -89,68 +114,61 @@ class Engine:
         self._fresh = fresh
         self._patience_s = patience_s
         self._late: set[str] = set()
-        """Where something did not come in time: nobody waits there again."""
+        """Where something did not come in time: it is not waited for there again."""
         self.begun_anew = 0
-        """How often somebody was in the way."""
+        """How often another session was in the way."""
 
-    async def carry_out(self, deed: Deed) -> Ended:
-        """Do it, unless the ledger has it.
+    async def carry_out(self, transaction: RecordedTransaction[Commands]) -> TransactionOutcome:
+        """Carry it out, unless the ledger has it.
 
-        Whoever only met another's lock, or was chosen to break a deadlock, is rolled back everywhere, and
-        begins anew in its place: how two of them get past each other depends on nothing that was recorded.
+        One that only met another session's lock, or was chosen as a deadlock's victim, is rolled back everywhere
+        and begins anew in its place: how two of them get past each other depends on nothing that was recorded.
         """
-        node = deed.node
-        if self._fresh and node != self._topology.publisher and not await self._delivered(deed):
-            return Ended(seqno=deed.seqno, node=node, outcome=LATE, message="not delivered in time")
+        at_subscriber = transaction.node != self._topology.publisher
+        if self._fresh and at_subscriber and not await self._delivered(transaction):
+            return TransactionOutcome(outcome=LATE, message="not delivered in time")
         clock = Asyncio()
         until = clock.time() + self._patience_s
-        while (ended := await self._once(deed)).in_the_way and clock.time() <= until:
+        while (ended := await self._once(transaction)).in_the_way and clock.time() <= until:
             self.begun_anew += 1
         return ended
 
-    async def _once(self, deed: Deed) -> Ended:
-        node = deed.node
+    async def _once(self, transaction: RecordedTransaction[Commands]) -> TransactionOutcome:
         counts: list[tuple[str, tuple[str | None, ...], int]] = []
         try:
-            async with self._begun(node) as connection:
-                noted = await connection.execute(_NOTE, (self._replay, deed.seqno))
+            async with self._begun(transaction.node) as connection:
+                noted = await connection.execute(_NOTE, (self._replay, transaction.number))
                 if not noted.rowcount:
-                    return Ended(seqno=deed.seqno, node=node, outcome=FOUND)
-                for command in deed.commands:
+                    return TransactionOutcome(outcome=FOUND)
+                for command in transaction.work:
                     article = self._articles[command["article_id"], command["shape"]]
                     query, params = statement(command, article)
-                    found = await connection.execute(query, params)
-                    if found.rowcount != 1:
+                    done = await connection.execute(query, params)
+                    if done.rowcount != 1:
                         name = article_name(article["source_schema"], article["source_object"])
-                        counts.append((name, tuple(command["key"]), found.rowcount))
+                        counts.append((name, tuple(command["key"]), done.rowcount))
         except InDoubtError as error:
-            return Ended(seqno=deed.seqno, node=node, outcome=IN_DOUBT, message=str(error))
+            return TransactionOutcome(outcome=IN_DOUBT, message=str(error))
         except TransactionError as error:
             kind = getattr(error, "kind", "error")
-            outcome = FAILED if kind == "error" else REFUSED
-            said = str(error) if kind == "error" else f"{kind}: {error}"
-            return Ended(
-                seqno=deed.seqno,
-                node=node,
-                outcome=outcome,
-                message=said,
+            return TransactionOutcome(
+                outcome=FAILED if kind == "error" else REFUSED,
+                message=str(error) if kind == "error" else f"{kind}: {error}",
                 in_the_way=kind in _IN_THE_WAY,
             )
         except psycopg.Error as error:
             if gone(error):
                 raise
-            return Ended(
-                seqno=deed.seqno,
-                node=node,
+            return TransactionOutcome(
                 outcome=FAILED,
                 message=str(error).strip(),
                 in_the_way=error.sqlstate in _IN_THE_WAY_STATES,
             )
-        return Ended(seqno=deed.seqno, node=node, outcome=DONE, counts=tuple(counts))
+        return TransactionOutcome(outcome=DONE, counts=tuple(counts))
 
     @asynccontextmanager
     async def _begun(self, node: str) -> AsyncIterator[Any]:
-        """A transaction at a node, as whoever executes statements in it."""
+        """A transaction at a node, as what executes statements in it."""
         if node != self._topology.publisher:
             async with self._topology.transaction(node) as transaction:
                 yield transaction
@@ -163,24 +181,24 @@ class Engine:
 
     # -- delivery ---------------------------------------------------------------------------------
 
-    async def _delivered(self, deed: Deed) -> bool:
+    async def _delivered(self, transaction: RecordedTransaction[Commands]) -> bool:
         """Whether its Subscriber has the Publisher's versions of its rows, at once or after a while."""
         clock = Asyncio()
         until = clock.time() + self._patience_s
-        while not await self._same(deed):
-            if deed.node in self._late or clock.time() > until:
-                self._late.add(deed.node)
+        while not await self._same(transaction):
+            if transaction.node in self._late or clock.time() > until:
+                self._late.add(transaction.node)
                 return False
             await clock.sleep(_LOOK_EVERY_S)
         return True
 
-    async def _same(self, deed: Deed) -> bool:
-        for command in deed.commands:
+    async def _same(self, transaction: RecordedTransaction[Commands]) -> bool:
+        for command in transaction.work:
             article = self._articles[command["article_id"], command["shape"]]
             asked, params = version_query(command, article)
             query = asked.as_string(None)
             there = await self._topology.execute(self._topology.publisher, query, params)
-            here = await self._topology.execute(deed.node, query, params)
+            here = await self._topology.execute(transaction.node, query, params)
             if there != here:
                 return False
         return True

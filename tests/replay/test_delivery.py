@@ -10,8 +10,8 @@ import pytest
 
 from tests.spark.replay.recorded import agents_elsewhere, distributed
 from twopc.errors import DeliveryError
-from twopc.sim.spark.replay import delivery
-from twopc.sim.spark.replay.place import Place, place_of
+from twopc.sim.replay import delivery
+from twopc.sim.replay.topology import TopologyAddress, address_of
 from twopc.sim.topology import Topology
 
 SEEN = "select count(*) from t"
@@ -33,14 +33,14 @@ def write(nodes: Mapping[str, str]) -> None:
 
 def write_and_wait(nodes: Mapping[str, str]) -> list[int]:
     """How many rows are at a Subscriber each time that everything was delivered."""
-    found, place = [], place_of(nodes)
-    with delivery.delivering(place) as settle:
+    found, address = [], address_of(nodes)
+    with delivery.delivering(address) as settle:
         for _ in range(2):
             write(nodes)
             settle()
             found.append(count(nodes["north"]))
     write(nodes)
-    delivery.deliver(place)
+    delivery.deliver(address)
     return [*found, count(nodes["north"])]
 
 
@@ -66,4 +66,6 @@ async def test_whoever_reads_the_log(
     monkeypatch.setattr(delivery, "DELIVERED_WITHIN_S", 0.1)
     await asyncio.to_thread(write, nodes)
     with pytest.raises(DeliveryError, match=r"north did not get everything within 0\.1 s"):
-        await asyncio.to_thread(delivery.deliver, Place(nodes=nodes, coordinator="replay"))
+        await asyncio.to_thread(
+            delivery.deliver, TopologyAddress(nodes=nodes, coordinator="replay")
+        )

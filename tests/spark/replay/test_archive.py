@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.replay.recorded import accumulated, agents_elsewhere, distributed, execute
+from twopc.sim.replay.lanes import Sync
+from twopc.sim.replay.topology import ledger
 from twopc.sim.spark.errors import PipelineError
-from twopc.sim.spark.replay.execute import ledger
-from twopc.sim.spark.replay.postgres import PostgresOptions, onto_postgres
-from twopc.sim.spark.replay.windows import Sync
+from twopc.sim.spark.replay.archive import PostgresOptions, onto_postgres
 from twopc.sim.topology import Topology
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from twopc.sim.report.history import Record
 from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.histories import add_history
-from twopc.sim.spark.replay.model import ModelOptions, onto_model, recorded_run, scenario_of
-from twopc.sim.spark.replay.resimulated import record_of
 from twopc.sim.spark.replay.rows import NothingError
+from twopc.sim.spark.replay.simulation import ModelOptions, onto_model, recorded_run, scenario_of
 from twopc.sim.spark.source.facts import Publisher
+from twopc.sim.spark.source.histories import record_of
 from twopc.sim.spark.sweep import grid
 from twopc.sim.spark.sweep.trial import simulated
 

@@ -14,14 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from twopc.errors import ConfigurationError
 from twopc.sim.cli import app
+from twopc.sim.replay.lanes import Sync
+from twopc.sim.replay.runs import RunReplay
 from twopc.sim.report.history import read
 from twopc.sim.spark import source
 from twopc.sim.spark.archive.calls import calls
-from twopc.sim.spark.errors import PipelineError
-from twopc.sim.spark.replay.again import Manner
-from twopc.sim.spark.replay.recorded import said_by_tasks, said_here
-from twopc.sim.spark.replay.windows import Sync
+from twopc.sim.spark.replay.runs import replay_by_tasks, replay_here
 from twopc.sim.spark.sweep import grid
 from twopc.sim.spark.sweep.trial import simulated
 
@@ -93,35 +93,37 @@ def test_an_error(logs: dict[str, Path], tmp_path: Path) -> None:
     changed = tmp_path / "said.yaml"
     changed.write_text(text, encoding="utf-8")
     with pytest.raises(
-        PipelineError, match="is not the scenario that was recorded: ben said at b_"
+        ConfigurationError, match="is not the scenario that was recorded: ben said at b_"
     ):
-        said_here(logs["said"], Manner(on="model"), scenario=changed)
+        replay_here(logs["said"], RunReplay(on="model"), scenario=changed)
     _, records = simulated(grid.with_settings(grid.read(str(changed)), ()), 3)
     log = tmp_path / "history.jsonl"
     log.write_text("".join(f"{each.line()}\n" for each in records), encoding="utf-8")
-    report = said_here(log, Manner(on="model", sync=Sync.off))
+    report = replay_here(log, RunReplay(on="model", sync=Sync.off))
     failed = [each for each in report.shown(50) if each["class"] == "error"]
     assert [(each["expected"], each["actual"]) for each in failed] == [("error: 22012", "ok")]
     assert failed[0]["call"].startswith("one after the other, b_share: select 100 / (balance - 80)")
 
 
 def test_a_load(logs: dict[str, Path]) -> None:
-    report = said_here(logs["load"], Manner(on="model"))
+    report = replay_here(logs["load"], RunReplay(on="model"))
     assert report.classes == {"rowcount": 0, "outcome": 0, "error": 0, "state": 0}
     assert report.counts["transactions"] > 10
     assert "not examined" in report.lines(limit=0)[2]
-    other = said_here(logs["load"], Manner(on="model", sync=Sync.off))
+    other = replay_here(logs["load"], RunReplay(on="model", sync=Sync.off))
     assert other.classes["outcome"] > 0
-    with pytest.raises(PipelineError, match="a load's transactions are carried out as fast as can"):
-        said_here(logs["load"], Manner(on="model", speed=2))
+    with pytest.raises(
+        ConfigurationError, match="a load's transactions are carried out as fast as can"
+    ):
+        replay_here(logs["load"], RunReplay(on="model", speed=2))
 
 
 @pytest.mark.parametrize("sync", [Sync.rows, Sync.session])
 def test_at_a_pace(logs: dict[str, Path], sync: Sync) -> None:
     """In virtual time a pace costs none of the world's; what is told is the same."""
-    manner = Manner(on="model", sync=sync, speed=0.1)
-    fast = Manner(on="model", sync=sync)
-    assert said_here(logs["said"], manner).shown(50) == said_here(logs["said"], fast).shown(50)
+    manner = RunReplay(on="model", sync=sync, speed=0.1)
+    fast = RunReplay(on="model", sync=sync)
+    assert replay_here(logs["said"], manner).shown(50) == replay_here(logs["said"], fast).shown(50)
 
 
 @pytest.mark.spark
@@ -129,14 +131,14 @@ def test_at_a_pace(logs: dict[str, Path], sync: Sync) -> None:
 def test_here_and_by_tasks(logs: dict[str, Path], spark: SparkSession) -> None:
     """One engine in this process, one of Spark's tasks: the same report, word for word."""
     for name, sync in (("said", Sync.off), ("load", Sync.rows)):
-        manner = Manner(on="model", sync=sync)
-        here = said_here(logs[name], manner).as_json(limit=1000, repro="")
-        by_tasks = said_by_tasks(logs[name], spark, manner).as_json(limit=1000, repro="")
+        manner = RunReplay(on="model", sync=sync)
+        here = replay_here(logs[name], manner).as_json(limit=1000, repro="")
+        by_tasks = replay_by_tasks(logs[name], spark, manner).as_json(limit=1000, repro="")
         assert here | {"seconds": 0} == by_tasks | {"seconds": 0}
         assert here["left_out"] == 0
         assert bool(here["divergences"]) == (sync is Sync.off)
-    with pytest.raises(PipelineError, match="the run has no order 'another' to replay"):
-        said_by_tasks(logs["said"], spark, Manner(on="model"), order="another")
+    with pytest.raises(ConfigurationError, match="the run has no order 'another' to replay"):
+        replay_by_tasks(logs["said"], spark, RunReplay(on="model"), order="another")
 
     found = calls(source.read(spark, "history", path=str(logs["said"])))
     rows = found.where("case = 'one after the other'").orderBy("end_seq").collect()
@@ -172,10 +174,14 @@ def test_wrong_usage(logs: dict[str, Path], words: tuple[str, ...], said: str) -
 
 
 def test_what_is_not_there(logs: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="no order 'another' to replay; there are: one after"):
-        said_here(logs["said"], Manner(on="model"), order="another")
-    with pytest.raises(PipelineError, match=r"the scenario is not at .* any more: --scenario FILE"):
-        said_here(logs["said"], Manner(on="model"), scenario=tmp_path / "gone.yaml")
+    with pytest.raises(
+        ConfigurationError, match="no order 'another' to replay; there are: one after"
+    ):
+        replay_here(logs["said"], RunReplay(on="model"), order="another")
+    with pytest.raises(
+        ConfigurationError, match=r"the scenario is not at .* any more: --scenario FILE"
+    ):
+        replay_here(logs["said"], RunReplay(on="model"), scenario=tmp_path / "gone.yaml")
     code, text = twopc(tmp_path / "nowhere")
     assert (code, "nothing is at" in text) == (2, True)
     code, text = twopc(tmp_path)
@@ -184,5 +190,5 @@ def test_what_is_not_there(logs: dict[str, Path], tmp_path: Path) -> None:
         True,
     )
     shutil.copy(SAID, tmp_path / "history.jsonl")
-    with pytest.raises(PipelineError, match="not a history"):
+    with pytest.raises(ConfigurationError, match="not a history"):
         twopc(tmp_path)

@@ -1,6 +1,6 @@
-"""A run's history, replayed as statements: here, one order after the other, or by Spark's tasks, an order in each.
+"""A run's history, replayed: in this process, one order after the other, or by Spark's tasks, an order in each.
 
-Both say the same statements in the same way, and come to the same report.
+Both carry out the same statements in the same way, and come to the same report.
 """
 
 from __future__ import annotations
@@ -12,31 +12,33 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
+from twopc.errors import ConfigurationError
+from twopc.sim.replay.divergence import Divergence
+from twopc.sim.replay.runs import OrderReplay, RunReplay, orders_of, replay_order, totals
 from twopc.sim.report.history import History, Record
 from twopc.sim.report.history import read as read_history
-from twopc.sim.scenario.check import Loaded
 from twopc.sim.scenario.text import Document
 from twopc.sim.spark import shapes, source
 from twopc.sim.spark.errors import PipelineError
-from twopc.sim.spark.replay.again import Manner, Told, orders_of, rows, say_again, summed
 from twopc.sim.spark.replay.report import Report
-from twopc.sim.spark.replay.resimulated import record_of
 from twopc.sim.spark.session import translated
 from twopc.sim.spark.source import histories
+from twopc.sim.spark.source.histories import record_of
 from twopc.sim.spark.sweep.grid import read, with_settings
 
-_TOLD = StructType(
+_ORDER_REPLAY = StructType(
     [
         *shapes.shape("order string, seq bigint, transactions bigint, statements bigint"),
         *shapes.shape("classes array<string>, broken string"),
-        StructField("found", ArrayType(shapes.DIVERGENCES)),
+        StructField("divergences", ArrayType(shapes.DIVERGENCES)),
     ]
 )
+_FIELDS = ("order", "transactions", "statements", "classes")
 
 
 def log_of(path: Path) -> Path | None:
@@ -62,16 +64,15 @@ def scenario_of(header: Record, file: Path | None = None) -> Document:
         PipelineError: it is not there.
         ScenarioError: it cannot be played.
     """
-    said = str((header.data or {}).get("file", ""))
-    found = file or Path(said)
+    found = file or Path(str((header.data or {}).get("file", "")))
     if not found.is_file():
         raise PipelineError(f"the scenario is not at {found} any more: --scenario FILE")
     return read(str(found))
 
 
-def said_here(
+def replay_here(
     log: Path,
-    manner: Manner,
+    options: RunReplay,
     *,
     order: str = "",
     scenario: Path | None = None,
@@ -96,19 +97,21 @@ def said_here(
         kept.parent.mkdir(parents=True, exist_ok=True)
     with kept.open("w", encoding="utf-8") if kept is not None else nullcontext() as file:
         history = History(file)
-        told = [say_again(loaded, [records[0], *mine], manner, history=history) for mine in orders]
-    return _report(manner, told, time.perf_counter() - began)
+        replays = [
+            replay_order(loaded, [records[0], *mine], options, history=history) for mine in orders
+        ]
+    return _report(options, replays, time.perf_counter() - began)
 
 
-def said_by_tasks(
+def replay_by_tasks(
     log: Path,
     spark: SparkSession,
-    manner: Manner,
+    options: RunReplay,
     *,
     order: str = "",
     scenario: Path | None = None,
 ) -> Report:
-    """As `said_here`, an order in a task; which servers there are, each task finds for itself."""
+    """As `replay_here`, an order in a task; which servers there are, each task finds for itself."""
     began = time.perf_counter()
     history = source.read(spark, "history", path=str(log))
     first = history.where("kind = 'header'").orderBy("seq").first()
@@ -116,70 +119,62 @@ def said_by_tasks(
         raise PipelineError(f"{log} has no header: the run was broken off before it began")
     head = first.asDict()
     document = scenario_of(record_of(head), scenario)
-    with_settings(document, ())  # what is wrong is said here rather than by every task
+    with_settings(document, ())  # what is wrong is reported here rather than by every task
 
     def play(table: pyarrow.Table) -> pyarrow.Table:  # whose types Spark looks at
-        return _played(table, head=head, document=document, manner=manner)
+        return _played(table, head=head, document=document, options=options)
 
     mine = history.where(F.col("case").isNotNull())
     if order:
         mine = mine.where(F.col("case") == order)
     with translated():
-        found = mine.groupBy("case").applyInArrow(play, _TOLD).orderBy("seq").collect()
+        found = mine.groupBy("case").applyInArrow(play, _ORDER_REPLAY).orderBy("seq").collect()
     if not found or all(each["seq"] < 0 for each in found):
         orders_of([], order)
     broken = [str(each["broken"]) for each in found if each["broken"]]
     if broken:
         raise PipelineError(broken[0])
-    told = [
-        Told(
-            order=each["order"],
-            transactions=each["transactions"],
-            statements=each["statements"],
-            classes=tuple(each["classes"]),
-            found=tuple(row.asDict() for row in each["found"]),
+    replays = [
+        OrderReplay(
+            **{name: each[name] for name in _FIELDS},
+            divergences=tuple(map(_divergence, each["divergences"])),
         )
         for each in found
         if each["seq"] >= 0
     ]
-    return _report(manner, told, time.perf_counter() - began, placed=True)
+    return _report(options, replays, time.perf_counter() - began)
+
+
+def _divergence(row: Row) -> Divergence:
+    values = row.asDict()
+    return Divergence(kind=values.pop("class"), **values)
 
 
 def _played(
-    table: pyarrow.Table, *, head: dict[str, Any], document: Document, manner: Manner
+    table: pyarrow.Table, *, head: dict[str, Any], document: Document, options: RunReplay
 ) -> pyarrow.Table:
     """One order, in a task."""
     records = [record_of(row) for row in sorted(table.to_pylist(), key=lambda row: int(row["seq"]))]
-    made: dict[str, Any] = {
-        "order": records[0].order, "seq": -1, "transactions": 0, "statements": 0, "classes": [],
-        "broken": None, "found": [],
-    }  # fmt: skip
+    row: dict[str, Any] = {"seq": -1}
     if not any(each.kind == "infeasible" for each in records):
-        loaded: Loaded = with_settings(document, ())
+        row["seq"] = records[0].seq
         try:
-            told = say_again(loaded, [record_of(head), *records], manner)
-        except PipelineError as error:  # as data: Spark would only do it again
-            made |= {"seq": records[0].seq, "broken": str(error)}
+            done = replay_order(with_settings(document, ()), [record_of(head), *records], options)
+        except ConfigurationError as error:  # as data: Spark would only do it again
+            row["broken"] = str(error)
         else:
-            made |= {
-                "seq": records[0].seq,
-                "transactions": told.transactions,
-                "statements": told.statements,
-                "classes": list(told.classes),
-                "found": rows(told),
-            }
-    return pyarrow.Table.from_pylist([made], schema=to_arrow_schema(_TOLD))
+            row |= {name: getattr(done, name) for name in _FIELDS}
+            row["divergences"] = [each.as_row() for each in done.divergences]
+    return pyarrow.Table.from_pylist([row], schema=to_arrow_schema(_ORDER_REPLAY))
 
 
-def _report(
-    manner: Manner, told: Sequence[Told], seconds: float, *, placed: bool = False
-) -> Report:
-    counts, classes = summed(told)
-    found = [row for each in told for row in (each.found if placed else rows(each))]
-    largest = max((each.transactions for each in told), default=0)
+def _report(options: RunReplay, replays: Sequence[OrderReplay], seconds: float) -> Report:
+    counts, classes = totals(replays)
+    found = [each for order in replays for each in order.divergences]
+    largest = max((each.transactions for each in replays), default=0)
     share = largest / counts["transactions"] if counts["transactions"] else 0.0
     lines = [
-        f"replayed {counts['orders']:,} order{'s' * (counts['orders'] != 1)} on {manner.on}, --sync {manner.sync}: "
+        f"replayed {counts['orders']:,} order{'s' * (counts['orders'] != 1)} on {options.on}, --sync {options.sync}: "
         f"{counts['transactions']:,} transactions, {counts['statements']:,} statements",
         f"  skew: the largest order had {largest:,} of {counts['transactions']:,} transactions "
         f"({share:.0%})",

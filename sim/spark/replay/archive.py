@@ -1,4 +1,4 @@
-"""An archive's transactions, carried out once more on a live topology, side by side."""
+"""An archive's transactions, carried out once more on a live topology, a window after the other, each by Spark's tasks."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
+from math import ceil
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.lsn import lsn_text
-from twopc.sim.spark import shapes
+from twopc.sim.replay import topology
+from twopc.sim.replay.delivery import deliver, delivering
+from twopc.sim.replay.divergence import Divergence
+from twopc.sim.replay.engine import RecordedTransaction
+from twopc.sim.replay.lanes import Sync, lanes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.files import fresh_id
 from twopc.sim.spark.decode import decoded
@@ -22,23 +28,21 @@ from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import unfoldable
 from twopc.sim.spark.fold.bases import Base, ends_of
 from twopc.sim.spark.fold.shaping import checked
-from twopc.sim.spark.replay import execute
-from twopc.sim.spark.replay.delivery import deliver, delivering
-from twopc.sim.spark.replay.pace import percentile
-from twopc.sim.spark.replay.report import Report, counted
+from twopc.sim.spark.replay.report import Report, counted, frame_of
 from twopc.sim.spark.replay.rows import NothingError
 from twopc.sim.spark.replay.target import Target
-from twopc.sim.spark.replay.task import AGAIN, COUNT, RESULTS, STOPPED, Order, carry_out
-from twopc.sim.spark.replay.windows import Sync, Turn, assigned, edges, windows
+from twopc.sim.spark.replay.tasks import COUNT, HELD, RESULTS, STOPPED, LaneTask, carry_out
 from twopc.sim.spark.routines import carried_out_as_rows, without_calls
 
 _CLASS = {
-    execute.REFUSED: "outcome",
-    execute.LATE: "outcome",
-    execute.IN_DOUBT: "outcome",
-    execute.FAILED: "error",
+    topology.REFUSED: "outcome",
+    topology.LATE: "outcome",
+    topology.IN_DOUBT: "outcome",
+    topology.FAILED: "error",
     COUNT: "rowcount",
 }
+#: Of a window, before its commands are joined to it.
+Planned = RecordedTransaction[None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,22 +87,22 @@ def onto_postgres(
     replay = _Replay(archive, spark, dict(nodes), options)
     replay.prepare()
     results = replay.play()
-    divergences = spark.createDataFrame(_divergences(results), shapes.DIVERGENCES)
+    divergences = frame_of(spark, _divergences(results))
     with ExitStack() as until:
         differences = replay.target.differences(replay.upto, until)
         divergences = divergences.unionByName(differences).persist()
         classes = counted(divergences, ["rowcount", "outcome", "error", "state"])
     replay.target.ledger(there=False)
     ended = Counter(each["outcome"] for each in results)
-    in_doubt = ended[execute.IN_DOUBT]
-    done = ended[execute.DONE] + ended[execute.FOUND]
+    in_doubt = ended[topology.IN_DOUBT]
+    done = ended[topology.DONE] + ended[topology.FOUND]
     whole = sum(count for outcome, count in ended.items() if outcome != COUNT)
     pace = replay.pace(results)
     lag = f", lag p99 {pace['lag_p99_s'] * 1000:.0f} ms" if "lag_p99_s" in pace else ""
     return Report(
         after=replay.after,
         upto=replay.upto,
-        counts={"transactions": whole, "replayed": done, "found": ended[execute.FOUND]},
+        counts={"transactions": whole, "replayed": done, "found": ended[topology.FOUND]},
         classes=classes,
         divergences=divergences,
         unexamined=[f"{in_doubt} transactions are in doubt: twopc recover"] if in_doubt else [],
@@ -168,15 +172,13 @@ class _Replay:
 
     def play(self) -> list[dict[str, Any]]:
         """Carry out everything, window by window, and have it delivered."""
-        between = {"after": self.after, "upto": self.upto}
-        everything = self._archive.transactions(self._spark, **between).where("commands > 0")
         results: list[dict[str, Any]] = []
-        settle: Callable[[], object] = partial(deliver, self.target.place)
+        settle: Callable[[], object] = partial(deliver, self.target.address)
         with ExitStack() as stack:
             if self._options.sync.delivers:
-                settle = stack.enter_context(delivering(self.target.place))
+                settle = stack.enter_context(delivering(self.target.address))
             began = time.perf_counter()
-            for window in windows(everything, self._options.window):
+            for window in self._windows():
                 results += self._window(window)
                 self.windows += 1
                 if self._options.sync.delivers:
@@ -199,53 +201,62 @@ class _Replay:
             told |= {"lag_p50_s": percentile(lags, 50), "lag_p99_s": percentile(lags, 99)}
         return told
 
-    def _window(self, window: Sequence[Row]) -> list[dict[str, Any]]:
+    def _windows(self) -> Iterator[list[Planned]]:
+        """The transactions of the range, so many consecutive ones at a time."""
+        between = {"after": self.after, "upto": self.upto}
+        everything = self._archive.transactions(self._spark, **between).where("commands > 0")
+        columns = ("seqno", "originator_id", "entry_time")
+        planned = map(self._planned, everything.orderBy("seqno").select(*columns).toLocalIterator())
+        while window := list(islice(planned, self._options.window)):
+            yield window
+
+    def _planned(self, row: Row) -> Planned:
+        at_s = row["entry_time"].timestamp()
+        first_s = self._first_s = at_s if self._first_s is None else self._first_s
+        self._last_s = max(self._last_s, at_s)
+        speed = self._options.speed
+        return RecordedTransaction(
+            number=int(row["seqno"]),
+            node=self.target.node_of(row["originator_id"]),
+            session=str(row["originator_id"] or ""),
+            due_s=None if speed is None else (at_s - first_s) / speed,
+            work=None,
+        )
+
+    def _window(self, window: Sequence[Planned]) -> list[dict[str, Any]]:
         sync = self._options.sync
-        between = {"after": int(window[0]["seqno"]) - 1, "upto": int(window[-1]["seqno"])}
+        between = {"after": window[0].number - 1, "upto": window[-1].number}
         recorded = self._archive.commands(self._spark, **between)
         if self._archive.manifest.routines:  # all of them have their rows beside them
             recorded = without_calls(recorded)
         commands = checked(decoded(recorded, self._archive.articles(self._spark))).persist()
-        touches = edges(commands) if sync is Sync.rows else ()
-        plan = assigned(sync, window, touches, self._options.lanes)
-        self.longest += max(Counter(each.lane for each in plan).values())
-        self.largest += max(Counter(each.unit for each in plan).values())
-        results = self._carried_out(commands, window, plan, holds=sync.delivers)
-        again = {each["seqno"] for each in results if each["outcome"] in AGAIN}
+        touches = _touches(commands) if sync is Sync.rows else ()
+        plan = lanes(sync, window, self._options.lanes, touches=touches)
+        self.longest += max(map(len, plan))
+        self.largest += max(Counter(each.unit for lane in plan for each in lane).values())
+        results = self._carried_out(commands, plan, holds=sync.delivers)
+        again = {each["seqno"] for each in results if each["outcome"] in (*topology.AGAIN, HELD)}
         if again and sync.delivers:
             results = [each for each in results if each["seqno"] not in again]
-            once_more = [Turn(seqno, 0, seqno, seqno) for seqno in sorted(again)]
-            results += self._carried_out(commands, window, once_more)
+            once_more = [replace(e, unit=e.number) for e in window if e.number in again]
+            results += self._carried_out(commands, [once_more])
         commands.unpersist()
         return results
 
-    def _due(self, window: Sequence[Row]) -> dict[int, float | None]:
-        """How many seconds after the begin transactions are due."""
-        at = {int(each["seqno"]): each["entry_time"].timestamp() for each in window}
-        if self._first_s is None:
-            self._first_s, self._began_s = at[int(window[0]["seqno"])], time.time()
-        self._last_s = max(self._last_s, *at.values())
-        speed, first = self._options.speed, self._first_s
-        return {seqno: None if speed is None else (s - first) / speed for seqno, s in at.items()}
-
     def _carried_out(
-        self,
-        commands: DataFrame,
-        window: Sequence[Row],
-        plan: Sequence[Turn],
-        *,
-        holds: bool = False,
+        self, commands: DataFrame, plan: Sequence[Sequence[Planned]], *, holds: bool = False
     ) -> list[dict[str, Any]]:
-        node_of = {
-            int(each["seqno"]): self.target.node_of(each["originator_id"]) for each in window
-        }
-        due = self._due(window)
-        rows = [(*each, node_of[each.seqno], due[each.seqno]) for each in plan]
+        rows = [
+            (each.number, number, place, each.unit, each.node, each.due_s)
+            for number, lane in enumerate(plan)
+            for place, each in enumerate(lane)
+        ]
         columns = "seqno bigint, lane int, place bigint, unit bigint, node string, due_s double"
-        told = F.broadcast(self._spark.createDataFrame(rows, columns))
-        order = Order(
+        planned = F.broadcast(self._spark.createDataFrame(rows, columns))
+        self._began_s = self._began_s or time.time()
+        task = LaneTask(
             replay=self._id,
-            place=self.target.place,
+            address=self.target.address,
             articles={(e["article_id"], e["shape"]): e.asDict() for e in self._known},
             fresh=self._options.sync.delivers,
             holds=holds,
@@ -253,12 +264,11 @@ class _Replay:
         )
 
         def work(batches: Iterable[Any]) -> Iterator[Any]:
-            return carry_out(batches, order)
+            return carry_out(batches, task)
 
-        count = len({each.lane for each in plan})
         made = (
-            commands.join(told, on="seqno", how="inner")
-            .repartitionByRange(count, "lane")
+            commands.join(planned, on="seqno", how="inner")
+            .repartitionByRange(len(plan), "lane")
             .sortWithinPartitions("lane", "place", "seqno", "command_id")
             .select(
                 "seqno", "command_id", "article_id", "shape", "operation", "key", "values", "changed", "node",
@@ -276,14 +286,35 @@ class _Replay:
         return results
 
 
-def _divergences(results: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    """`shapes.DIVERGENCES` of what did not go as it was recorded."""
-    return [
-        (
-            _CLASS[each["outcome"]], each["article"], each["key"], each["seqno"], None, each["node"], None,
-            "1 row" if each["outcome"] == COUNT else "committed",
-            f"{each['count']} rows" if each["outcome"] == COUNT else f"{each['outcome']}: {each['message']}",
-        )
-        for each in results
-        if each["outcome"] in _CLASS
-    ]  # fmt: skip
+def _touches(commands: DataFrame) -> Iterable[tuple[int, int]]:
+    """Transaction and row, as numbers, for every decoded command."""
+    touched = commands.select(
+        "seqno",
+        F.explode(F.array_distinct(F.array("key", F.coalesce("new_key", "key")))).alias("key"),
+        "article_id",
+    )
+    found = touched.select("seqno", F.xxhash64("article_id", "key").alias("row")).distinct()
+    return [(row["seqno"], row["row"]) for row in found.orderBy("seqno").collect()]
+
+
+def _divergences(results: Iterable[Mapping[str, Any]]) -> Iterator[Divergence]:
+    """What did not end as it was recorded."""
+    for each in results:
+        if each["outcome"] in _CLASS:
+            is_count = each["outcome"] == COUNT
+            yield Divergence(
+                kind=_CLASS[each["outcome"]],
+                article=each["article"],
+                key=each["key"],
+                seqno=each["seqno"],
+                session=each["node"],
+                expected="1 row" if is_count else "committed",
+                actual=f"{each['count']} rows"
+                if is_count
+                else f"{each['outcome']}: {each['message']}",
+            )
+
+
+def percentile(ordered: Sequence[float], of: float) -> float:
+    """The least value that so many per cent do not exceed."""
+    return ordered[max(0, ceil(len(ordered) * of / 100) - 1)]

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from twopc.errors import ScenarioError
+from twopc.sim.replay.loads import committed
 from twopc.sim.report.history import History, Record
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
-from twopc.sim.workload.redoing import committed
 
 SHIPPED = Path(__file__).parents[2] / "scenarios/stress/replay_in_commit_order.twopc.yaml"
 TEXT = SHIPPED.read_text(encoding="utf-8").replace("transactions: 24", "transactions: 8")
@@ -93,6 +93,6 @@ def test_only_what_was_committed() -> None:
         Record(seq=3, t_us=3, kind="ok", data={"number": 4}),
     ]
     (found,) = committed(records)
-    assert (found.node, found.deed.number, found.deed.statements, found.rowcounts) == (
+    assert (found.node, found.number, found.work.statements, found.rowcounts) == (
         "n", 3, (("select 1", {"a": 1}),), (1,),
     )  # fmt: skip

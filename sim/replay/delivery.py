@@ -17,7 +17,7 @@ from twopc.errors import DeliveryError
 from twopc.lsn import lsn_value
 from twopc.publisher.log_reader.wal import LOG_READERS
 from twopc.publisher.posting import stored_message
-from twopc.sim.spark.replay.place import Place
+from twopc.sim.replay.topology import TopologyAddress
 from twopc.sim.topology import Topology
 from twopc.sim.topology.blocking import blocking
 
@@ -34,7 +34,7 @@ async def runs_elsewhere(topology: Topology) -> bool:
 
 
 @contextmanager
-def delivering(place: Place) -> Iterator[Callable[[], object]]:
+def delivering(address: TopologyAddress) -> Iterator[Callable[[], object]]:
     """Within the block, what is committed is delivered.
 
     Yields:
@@ -43,20 +43,20 @@ def delivering(place: Place) -> Iterator[Callable[[], object]]:
     Raises:
         ConfigurationError: a node cannot be reached, or nobody subscribes.
     """
-    if asyncio.run(_reads_somebody(place)):
-        yield partial(deliver, place)
+    if asyncio.run(_reads_somebody(address)):
+        yield partial(deliver, address)
         return
-    with blocking(asyncio.run(place.attach())) as topology:
+    with blocking(asyncio.run(address.attach())) as topology:
         topology.start_agents()
         yield topology.sync
 
 
-async def _reads_somebody(place: Place) -> bool:
-    async with await place.attach() as topology:
+async def _reads_somebody(address: TopologyAddress) -> bool:
+    async with await address.attach() as topology:
         return await runs_elsewhere(topology)
 
 
-def deliver(place: Place) -> None:
+def deliver(address: TopologyAddress) -> None:
     """Everything that is committed now is delivered when this returns.
 
     Raises:
@@ -64,7 +64,7 @@ def deliver(place: Place) -> None:
     """
 
     async def go() -> None:
-        async with await place.attach() as topology:
+        async with await address.attach() as topology:
             if await runs_elsewhere(topology):
                 await _wait(topology, await topology.agents.subscribers())
             else:

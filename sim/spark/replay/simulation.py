@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Self
 
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
@@ -18,33 +19,35 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
+from twopc.sim.replay import loads
+from twopc.sim.replay.divergence import Divergence, final_states, of_states
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.check import Loaded
 from twopc.sim.scenario.text import Document
 from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.calls import of_loads
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.replay.report import Report, counted
-from twopc.sim.spark.replay.resimulated import Original, compared, record_of
 from twopc.sim.spark.replay.rows import NothingError
 from twopc.sim.spark.session import translated
+from twopc.sim.spark.source.histories import record_of
 from twopc.sim.spark.sweep.grid import Point, with_settings
 from twopc.sim.spark.sweep.summary import OfPoint
-from twopc.sim.spark.sweep.trial import figures
+from twopc.sim.spark.sweep.trial import figures, simulated
+from twopc.sim.workload.words import COMMITTED
 
-_DIVERGED = shapes.shape(
-    "class string, article string, key array<string>, session string, call string, expected string,"
-    " actual string"
-)
-#: What a task tells of its trial.
-_SIMULATED = StructType(
+#: What a task returns of its trial.
+_TRIAL = StructType(
     [
         *shapes.TRIALS.fields,
         StructField("transactions", LongType()),
-        StructField("divergences", ArrayType(_DIVERGED)),
+        StructField("divergences", ArrayType(shapes.DIVERGENCES)),
     ]
 )
-#: Whoever simulates as it was recorded needs no seed to be said.
+#: The seed of a trial that draws as it was recorded.
 _AS_RECORDED = -1
+_ENDS = ("ok", "rejected", "error", "in_doubt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +120,10 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
     def play(table: pyarrow.Table) -> pyarrow.Table:  # whose types Spark looks at
         return _played(table, options=options, settings=settings, original=original)
 
-    simulated = (
-        trials.crossJoin(transactions).groupBy("seed").applyInArrow(play, _SIMULATED).persist()
-    )
+    trials = trials.crossJoin(transactions).groupBy("seed").applyInArrow(play, _TRIAL).persist()
     with translated():
-        rows = simulated.drop("divergences").toArrow().to_pylist()
-    found = simulated.select(F.inline("divergences")).select(
-        "class", "article", "key", F.lit(None).cast("bigint").alias("seqno"),
-        F.lit(None).cast("string").alias("gid"), "session", "call", "expected", "actual",
-    )  # fmt: skip
+        rows = trials.drop("divergences").toArrow().to_pylist()
+    found = trials.select(F.inline("divergences"))
     was, then = OfPoint(Point(0, ())), OfPoint(Point(1, tuple(settings)))
     was.take({**figures([original.load]), "verdict": "", "wall_s": 0.0})
     for row in rows:
@@ -219,9 +217,9 @@ def _played(
         "parameters": json.dumps(dict(settings), ensure_ascii=False),
         "repro": "",
         "transactions": len(rows),
-        "divergences": found,
+        "divergences": [each.as_row() for each in found],
     }
-    return pyarrow.Table.from_pylist([told], schema=to_arrow_schema(_SIMULATED))
+    return pyarrow.Table.from_pylist([told], schema=to_arrow_schema(_TRIAL))
 
 
 def _lines(was: OfPoint, then: OfPoint) -> list[str]:
@@ -247,3 +245,105 @@ def _lines(was: OfPoint, then: OfPoint) -> list[str]:
         + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
+
+
+# -- one trial -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Original:
+    """What is known of a recording besides its transactions."""
+
+    load: Record
+    """What it came to."""
+    load_seed: int | None
+    """By which it was drawn."""
+    model_seed: int | None
+    """Of the model, if it was played there."""
+    states: tuple[Record, ...]
+    """The tables at the end."""
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Self:
+        """From a history, in its order."""
+        by_kind: dict[str, Record] = {each.kind: each for each in records}
+
+        def seed(kind: str) -> int | None:
+            record = by_kind.get(kind)
+            found = (record.data or {}).get("seed") if record is not None else None
+            return None if found is None else int(found)
+
+        return cls(
+            load=by_kind["load"],
+            load_seed=seed("drew"),
+            model_seed=seed("info"),
+            states=tuple(final_states(records)),
+        )
+
+
+def compared(
+    loaded: Loaded,
+    transactions: Sequence[Mapping[str, Any]],
+    original: Original,
+    *,
+    seed: int | None,
+    order: str = "",
+    speed: float = 1.0,
+    spread: bool = False,
+) -> tuple[Mapping[str, Any], list[Divergence]]:
+    """Simulate it.
+
+    Args:
+        transactions: with `tx`, `session`, `node`, `step`, `due_us`, `statements` (`sql` and `params`, JSON text),
+            and how each ended: `outcome`, `kind`.
+        seed: None: as it was recorded.
+        spread: let sessions take turns among the scenario's Subscribers, wherever they were.
+
+    Returns:
+        A row of `shapes.TRIALS`, and the divergences.
+    """
+    topology = loaded.scenario.topology
+    calls = [
+        {**each, "statements": [(made["sql"], json.loads(made["params"] or "{}")) for made in each["statements"]]}
+        for each in transactions
+    ]  # fmt: skip
+    recording = loads.begun(calls, speed=speed)
+    if spread:
+        recording = loads.redistributed(recording, topology.subscribers, topology.publisher)
+    model_seed, load_seed = seed, seed
+    if seed is None:
+        load_seed = original.load_seed or 0
+        model_seed = load_seed if original.model_seed is None else original.model_seed
+    row, records = simulated(
+        loaded, model_seed or 0, order=order, load_seed=load_seed, recording=recording
+    )
+    found = [*_outcomes(transactions, records), *of_states(original.states, records)]
+    which = f", seed {seed}" if seed is not None else ""
+    return row, [replace(each, call=f"{each.call}{which}") for each in found]
+
+
+def _outcomes(
+    transactions: Sequence[Mapping[str, Any]], records: Sequence[Record]
+) -> Iterator[Divergence]:
+    ended: dict[int, str] = {}
+    for record in records:
+        if record.kind in _ENDS and "number" in (record.data or {}):
+            kind = (record.conflict or {}).get("kind")
+            ended[int((record.data or {})["number"])] = _ending(record.kind, kind)
+    for each in sorted(transactions, key=lambda each: int(each["tx"])):
+        expected = _ending(each["outcome"], each["kind"])
+        actual = ended.get(each["tx"], "not ended")
+        if actual != expected:
+            yield Divergence(
+                kind="outcome",
+                session=each["session"],
+                call=f"transaction {each['tx']} ({each['step']})",
+                expected=expected,
+                actual=actual,
+            )
+
+
+def _ending(outcome: str, kind: str | None) -> str:
+    if outcome == COMMITTED:
+        return "committed"
+    return f"{outcome}: {kind}" if kind else outcome

@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from tests.spark.replay.recorded import agents_elsewhere, distributed
-from twopc.sim.spark.replay.execute import ledger
-from twopc.sim.spark.replay.place import Place
-from twopc.sim.spark.replay.task import Order, carry_out
+from twopc.sim.replay.topology import TopologyAddress, ledger
+from twopc.sim.spark.replay.tasks import LaneTask, carry_out
 from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
@@ -46,8 +45,8 @@ def commands(
     return pa.Table.from_pylist(rows).to_batches(max_chunksize=2)
 
 
-async def run(batches: list[pa.RecordBatch], order: Order) -> list[tuple[Any, ...]]:
-    made = await asyncio.to_thread(lambda: list(carry_out(iter(batches), order)))
+async def run(batches: list[pa.RecordBatch], task: LaneTask) -> list[tuple[Any, ...]]:
+    made = await asyncio.to_thread(lambda: list(carry_out(iter(batches), task)))
     return [
         (row["seqno"], row["outcome"], row["key"], row["count"])
         for batch in made
@@ -61,9 +60,9 @@ async def test_a_task_that_is_run_again_does_nothing_twice(make_topology: MakeTo
     await topology.publish("t")
     await topology.subscribe("north")
     await ledger(topology, ("pub", "north"), there=True)
-    order = Order(
+    task = LaneTask(
         replay="r",
-        place=Place(nodes=distributed(topology), coordinator="replay"),
+        address=TopologyAddress(nodes=distributed(topology), coordinator="replay"),
         articles={(1, 1): ARTICLE},
         fresh=True,
         began_s=0.0,
@@ -72,18 +71,18 @@ async def test_a_task_that_is_run_again_does_nothing_twice(make_topology: MakeTo
     first = commands(
         (4, "pub", "ins", "1", "a"), (4, "pub", "ins", "2", None), (8, "north", "upd", "2", "b")
     )
-    assert await run(first, order) == [(4, "done", None, None), (8, "done", None, None)]
+    assert await run(first, task) == [(4, "done", None, None), (8, "done", None, None)]
     # it was killed before it could say so, and the next task has more
     again = first + commands((12, "north", "del", "1", None), (12, "north", "del", "9", None))
-    assert await run(again, order) == [
+    assert await run(again, task) == [
         (4, "found", None, None),
         (8, "found", None, None),
         (12, "done", None, None),
         (12, "count", ["9"], 0),
     ]
     assert await topology.execute("pub", "select id, v from t") == [(2, "b")]
-    assert await run([], order) == []
-    now = dataclasses.replace(order, began_s=time.time())
+    assert await run([], task) == []
+    now = dataclasses.replace(task, began_s=time.time())
     due = commands((13, "pub", "ins", "3", None), due_s=0.2)
     (made,) = await asyncio.to_thread(lambda: [*carry_out(iter(due), now)])
     assert time.time() >= now.began_s + 0.2
@@ -94,15 +93,15 @@ async def test_a_task_that_is_run_again_does_nothing_twice(make_topology: MakeTo
         *commands((20, "pub", "ins", "2", "!"), (24, "pub", "upd", "2", "c"), unit=1),
         *commands((28, "pub", "upd", "3", "d"), unit=2),
     ]
-    assert await run(batches, dataclasses.replace(order, holds=True)) == [
+    assert await run(batches, dataclasses.replace(task, holds=True)) == [
         (20, "error", None, None),
         (24, "held", None, None),
         (28, "done", None, None),
     ]
-    assert [each[1] for each in await run(batches, order)] == ["error", "done", "found"]
-    north = {"north": order.place.nodes["north"].replace("port=", "port=1")}
+    assert [each[1] for each in await run(batches, task)] == ["error", "done", "found"]
+    north = {"north": task.address.nodes["north"].replace("port=", "port=1")}
     gone = dataclasses.replace(
-        order, place=dataclasses.replace(order.place, nodes={**order.place.nodes, **north})
+        task, address=dataclasses.replace(task.address, nodes={**task.address.nodes, **north})
     )
     assert await run(commands((16, "north", "del", "2", None)), gone) == [
         (16, "stopped", None, None)

@@ -1,0 +1,249 @@
+"""A load's transactions, from its records, and the clients that carry them out once more.
+
+Its committed transactions are repeated as they were recorded: in the order of their commits, each once its
+Subscriber has what was committed before, everything comes out the same. Without that order, or without deliveries,
+whoever writes to rows that others have changed is refused. Or all of them are simulated under other conditions: each
+session begins a transaction no earlier than recorded, and retries it as the file says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from twopc.sim.replay.divergence import Divergence, final_states, of_states
+from twopc.sim.replay.engine import RecordedTransaction, Replayed, replay
+from twopc.sim.replay.lanes import Sync, lanes
+from twopc.sim.report.history import History, OrderHistory, Record
+from twopc.sim.scenario import observe
+from twopc.sim.scenario.stage import Stage
+from twopc.sim.scenario.words import Case
+from twopc.sim.workload.asyncio_bench import AsyncioBench
+from twopc.sim.workload.attempts import attempt, leave
+from twopc.sim.workload.load import AT_ONCE_MAX, Load
+from twopc.sim.workload.words import COMMITTED, Bench, Client, Deed, Ended
+from twopc.together import together
+
+#: Classes of divergence that a file can expect.
+CLASSES = ("outcome", "rowcount", "state")
+#: How many divergences are noted; all are counted.
+SHOWN_MAX = 20
+
+LoadTransaction = RecordedTransaction[Deed]
+
+
+# -- sources ---------------------------------------------------------------------------------------
+
+
+def committed(records: Sequence[Record]) -> Iterator[LoadTransaction]:
+    """The committed transactions of a load, in the order in which their clients knew of it.
+
+    For transactions about one row this is the order of their commits: the later one waits for the row, or has to
+    receive it first.
+    """
+    for each in records:
+        if each.kind == COMMITTED and each.data is not None and "calls" in each.data:
+            calls = each.data["calls"]
+            yield RecordedTransaction(
+                number=each.data["number"],
+                session=each.session,
+                node=each.node,
+                work=Deed(
+                    number=each.data["number"],
+                    name=each.step,
+                    statements=tuple((call["sql"], call["params"]) for call in calls),
+                ),
+                rowcounts=tuple(call["rowcount"] for call in calls),
+            )
+
+
+def begun(calls: Sequence[Mapping[str, Any]], *, speed: float = 1.0) -> list[LoadTransaction]:
+    """Every transaction of a load, all its attempts together, by number.
+
+    Args:
+        calls: with `tx`, `session`, `node`, `step`, `due_us`, and `statements`: pairs of SQL and parameters.
+        speed: times the recorded pace.
+    """
+    return [
+        RecordedTransaction(
+            number=each["tx"],
+            session=each["session"],
+            node=each["node"],
+            due_s=each["due_us"] / 1e6 / speed,
+            work=Deed(number=each["tx"], name=each["step"], statements=tuple(each["statements"])),
+        )
+        for each in sorted(calls, key=lambda each: int(each["tx"]))
+    ]
+
+
+def redistributed(
+    transactions: Sequence[LoadTransaction], subscribers: Sequence[str], publisher: str
+) -> list[LoadTransaction]:
+    """The same at other Subscribers: sessions take turns among them; those of the Publisher stay."""
+    taken: dict[str, str] = {}
+    for each in transactions:
+        if each.node != publisher and each.session not in taken:
+            taken[each.session] = subscribers[len(taken) % len(subscribers)]
+    return [replace(each, node=taken.get(each.session, each.node)) for each in transactions]
+
+
+# -- committed transactions, once more -------------------------------------------------------------
+
+
+class ClientTarget:
+    """Sessions of a stage; each transaction is attempted once.
+
+    Args:
+        delivers: the Subscribers that receive everything before a transaction of theirs begins.
+    """
+
+    def __init__(
+        self, bench: Bench, level: Callable[[str], str], delivers: Collection[str]
+    ) -> None:
+        self._bench = bench
+        self._level = level
+        self._delivers = delivers
+        self._clients: dict[str, Client] = {}
+
+    async def carry_out(self, transaction: LoadTransaction) -> Ended:
+        """See `twopc.sim.replay.engine.ReplayTarget`."""
+        node, session = transaction.node, transaction.session
+        if node in self._delivers:
+            await self._bench.sync((node,))
+        if session not in self._clients:
+            self._clients[session] = await self._bench.client(session, node)
+        return await attempt(self._clients[session], transaction.work, self._level(node))
+
+    async def close(self) -> None:
+        """Disconnect."""
+        for client in self._clients.values():
+            await leave(client.close())
+
+
+async def replay_load(case: Case, stage: Stage, history: OrderHistory) -> None:
+    """Repeat a load on a stage that is as the load's was at first, and note in its history what came of it."""
+    assert case.scenario.replay is not None
+    sync = Sync(case.scenario.replay.sync)
+    divergences = await repeated(case, stage, history.records, sync)
+    counts = Counter(each.kind for each in divergences)
+    history.write(
+        "info",
+        message="replay",
+        data={
+            "sync": sync.value,
+            "transactions": sum(1 for _ in committed(history.records)),
+            "classes": {name: counts[name] for name in CLASSES},
+            "divergences": [each.as_json() for each in divergences[:SHOWN_MAX]],
+        },
+    )
+
+
+async def repeated(
+    case: Case, stage: Stage, records: Sequence[Record], sync: Sync
+) -> list[Divergence]:
+    """Carry a load's committed transactions out once more; everything that differs.
+
+    Args:
+        stage: as the load's was at first.
+        records: of the load.
+    """
+    scenario = case.scenario
+    subscribers = scenario.topology.subscribers
+    bench = AsyncioBench(stage, ())
+    target = ClientTarget(
+        bench, partial(scenario.level, case.order), subscribers if sync.delivers else ()
+    )
+    transactions = [*committed(records)]
+    count = len({each.session for each in transactions}) if sync is Sync.session else 1
+    done: list[Replayed[Deed, Ended]] = []
+    await together(
+        *(
+            replay(lane, target, bench, record=done.append)
+            for lane in lanes(sync, transactions, count)
+        )
+    )
+    await target.close()
+    await observe.settled(scenario, stage, scenario.topology.timeouts.settle_ms / 1000)
+    if subscribers:
+        await bench.sync(subscribers)
+    seen = History(None)
+    await observe.final_states(scenario, stage, seen.of(case.name))
+    return [
+        *(found for each in done for found in _differs(each)),
+        *of_states(final_states(records), seen.records),
+    ]
+
+
+def _differs(replayed: Replayed[Deed, Ended]) -> Iterator[Divergence]:
+    transaction, ended = replayed.transaction, replayed.outcome
+    assert ended is not None, "nothing holds a transaction of a load back"
+    divergence = partial(Divergence, session=transaction.session, call=call_of(transaction.work))
+    if ended.kind != COMMITTED:
+        actual = f"{ended.kind}: {ended.why}" if ended.why else ended.kind
+        yield divergence(kind="outcome", expected="committed", actual=actual)
+    elif (rowcounts := tuple(ended.rowcounts)) != transaction.rowcounts:
+        was, now = (", ".join(map(str, each)) for each in (transaction.rowcounts, rowcounts))
+        yield divergence(kind="rowcount", expected=was, actual=now)
+
+
+def call_of(deed: Deed) -> str:
+    """How a divergence names a transaction."""
+    return f"transaction {deed.number} ({deed.name})"
+
+
+# -- all transactions, under other conditions ------------------------------------------------------
+
+
+class RecordedLoad(Load):
+    """See `twopc.sim.workload.load.Load`; what begins, when, and where comes from a recording.
+
+    It is the target of its sessions' lanes.
+    """
+
+    def __init__(
+        self, transactions: Sequence[LoadTransaction], *arguments: Any, **keywords: Any
+    ) -> None:
+        super().__init__(*arguments, **keywords)
+        self._transactions = transactions
+        self._own: dict[str, Client] = {}
+
+    def _length_s(self) -> float:
+        return max([super()._length_s(), *(each.due_s or 0.0 for each in self._transactions)])
+
+    def _is_timed(self) -> bool:
+        """Under other conditions the same transactions may take longer."""
+        return False
+
+    async def _begin(self) -> None:
+        count = len({each.session for each in self._transactions})
+        sessions = lanes(Sync.session, self._transactions, max(1, count))
+        if count <= AT_ONCE_MAX:  # at a rate each transaction is a session: those share connections
+            for lane in sessions:
+                name = lane[0].session
+                self._own[name] = await self._connect(name, lane[0].node)
+        self._began_s = self._bench.time()
+        self._busy = count
+        self._is_over = not sessions
+        for lane in sessions:
+            self._bench.spawn(self._session(lane), lane[0].session)
+
+    async def _session(self, lane: Sequence[LoadTransaction]) -> None:
+        await replay(lane, self, self._bench, began_s=self._began_s)
+        self._busy -= 1
+        self._is_over = self._busy == 0
+
+    async def carry_out(self, transaction: LoadTransaction) -> None:
+        """See `twopc.sim.replay.engine.ReplayTarget`."""
+        name, node, due_s = transaction.session, transaction.node, transaction.due_s or 0.0
+        self.figures.started(due_s)
+        free = self._clients.setdefault(node, [])
+        own = self._own.get(name)
+        client = own or (free.pop() if free else await self._connect(name, node))
+        try:
+            await self._carry_out(name, node, client, transaction.work, due_s)
+        finally:
+            if own is None:
+                free.append(client)

@@ -1,0 +1,219 @@
+"""A recorded run, replayed order by order, on servers or on the model.
+
+Its scenario is set up anew for each order. What sessions receive is then compared with what they received when it was
+recorded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from twopc.drivers.runtime import Asyncio
+from twopc.errors import ConfigurationError
+from twopc.sim.replay import divergence, loads
+from twopc.sim.replay.divergence import CLASSES, Divergence
+from twopc.sim.replay.engine import replay
+from twopc.sim.replay.lanes import Sync
+from twopc.sim.replay.steps import PlayerTarget, StepTransaction, arranged, recorded_steps
+from twopc.sim.report.history import History, OrderHistory, Record, by_order
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.player import Player
+from twopc.sim.scenario.run import begin, header
+from twopc.sim.scenario.stage import Stage
+from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
+from twopc.sim.scenario.words import Case, Selection
+
+#: A load's history does not have the rows that its queries gave.
+_OF_LOADS = ("rowcount", "outcome", "error", "state")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReplay:
+    """How a run is replayed. Texts and numbers only: it travels."""
+
+    on: str = "postgres"
+    """One of `twopc.sim.scenario.theatres.THEATRES`."""
+    sync: Sync = Sync.rows
+    speed: float | None = None
+    """Times the recorded pace at which steps begin; None: as soon as the one before is over, or provably waits."""
+    place: TheatreOptions = field(default_factory=TheatreOptions, repr=False)
+    """Which servers, and nodes that are there instead of databases that are made for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderReplay:
+    """What came of one order, or load."""
+
+    order: str
+    transactions: int
+    statements: int
+    classes: Sequence[str]
+    """Those that were examined."""
+    divergences: tuple[Divergence, ...]
+    """Their calls begin with the order's name."""
+
+
+def replay_order(
+    loaded: Loaded,
+    records: Sequence[Record],
+    options: RunReplay,
+    *,
+    history: History | None = None,
+) -> OrderReplay:
+    """Replay one order, or load.
+
+    Args:
+        loaded: the scenario that was recorded.
+        records: those of the order, whole; and the run's header, by whose seed the model draws.
+        history: what happens is written there.
+
+    Raises:
+        ConfigurationError: the scenario has no such order any more, or other statements.
+        ScenarioError: it cannot be played there.
+    """
+    mine = [each for each in records if each.order]
+    heads = [each.data or {} for each in records if each.kind == "header"]
+    seed = int(heads[0]["seed"]) if heads and heads[0].get("seed") is not None else None
+    place = theatre(options.on, dataclasses.replace(options.place, seed=seed))
+    case = case_of(loaded, mine[0].order)
+
+    async def work() -> OrderReplay:
+        kept = history if history is not None else History(None)
+        if not kept.records:
+            kept.write("header", data=header(loaded, place, Selection(seed=seed)))
+        async with place, place.stage(case) as stage:
+            own = kept.of(case.name)
+            begin(own, loaded, case)
+            if case.scenario.workload is not None:
+                done = await _load(case, stage, mine, options)
+            else:
+                done = await _order(loaded, case, stage, mine, options, own)
+        found = tuple(
+            dataclasses.replace(each, call=", ".join(filter(None, (done.order, each.call))))
+            for each in done.divergences
+        )
+        return dataclasses.replace(done, divergences=found)
+
+    return played(options.on, work())
+
+
+def case_of(loaded: Loaded, name: str) -> Case:
+    """What was played under a name.
+
+    Raises:
+        ConfigurationError: there is no such order.
+    """
+    for group in groups(loaded, Selection(order=name)):
+        course = group.courses.next()
+        if course is not None:
+            rank, items = course
+            return group.case(rank, items)
+    raise ConfigurationError(
+        f"{loaded.document.path} has no order {name!r} any more: --scenario FILE, as it was then"
+    )
+
+
+async def _order(
+    loaded: Loaded,
+    case: Case,
+    stage: Stage,
+    recorded: Sequence[Record],
+    options: RunReplay,
+    history: OrderHistory,
+) -> OrderReplay:
+    items = arranged(case.scenario, case.items, options.sync)
+    order = case.order
+    if not options.sync.delivers:
+        order = order.model_copy(update={"faults": ()})
+    # a number says that the order is generated, and that whoever is blocked makes it infeasible
+    case = dataclasses.replace(case, order=order, items=items, number=0)
+    await _play(case, stage, history, [*recorded_steps(items, recorded, speed=options.speed)])
+    history.write("end")
+    try:
+        found = [*divergence.of_steps(recorded, history.records, every=options.sync.delivers)]
+    except divergence.OtherStatementsError as error:
+        raise ConfigurationError(
+            f"{loaded.document.path} is not the scenario that was recorded: {error}: --scenario FILE"
+        ) from None
+    return OrderReplay(
+        order=case.name,
+        transactions=divergence.transactions(recorded),
+        statements=divergence.statements(recorded),
+        classes=CLASSES,
+        divergences=tuple(found),
+    )
+
+
+async def _play(
+    case: Case, stage: Stage, history: OrderHistory, steps: Sequence[StepTransaction]
+) -> None:
+    player = Player(case, stage, history)
+    clock = Asyncio()
+    try:
+        await player.begin()
+        await replay(steps, PlayerTarget(player), clock, began_s=clock.time())
+        await player.finish()
+    finally:
+        await player.close()
+
+
+async def _load(
+    case: Case, stage: Stage, recorded: Sequence[Record], options: RunReplay
+) -> OrderReplay:
+    if options.speed is not None:
+        raise ConfigurationError(
+            "a load's transactions are carried out as fast as can be; at a pace of your own they are simulated: "
+            "--onto model --speed"
+        )
+    if not any(each.kind == "load" for each in recorded):
+        raise ConfigurationError(f"{case.name} was broken off: it has no end to compare with")
+    found = await loads.repeated(case, stage, recorded, options.sync)
+    transactions = [*loads.committed(recorded)]
+    return OrderReplay(
+        order=case.name,
+        transactions=len(transactions),
+        statements=sum(len(each.work.statements) for each in transactions),
+        classes=_OF_LOADS,
+        divergences=tuple(
+            dataclasses.replace(each, kind="error")
+            if each.kind == "outcome" and each.actual.startswith("error")
+            else each
+            for each in found
+        ),
+    )
+
+
+def orders_of(records: Sequence[Record], name: str = "") -> dict[str, list[Record]]:
+    """The orders of a run that can be replayed; one that was infeasible is left out.
+
+    Args:
+        name: this one only.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    found = {
+        order: mine
+        for order, mine in by_order(records)
+        if name in ("", order) and not any(each.kind == "infeasible" for each in mine)
+    }
+    if not found:
+        known = ", ".join(dict.fromkeys(each.order for each in records if each.order)) or "none"
+        raise ConfigurationError(f"the run has no order {name!r} to replay; there are: {known}")
+    return found
+
+
+def totals(replays: Sequence[OrderReplay]) -> tuple[dict[str, int], dict[str, int]]:
+    """Counts, and divergences by class, of all orders."""
+    counts = {
+        "orders": len(replays),
+        "transactions": sum(each.transactions for each in replays),
+        "statements": sum(each.statements for each in replays),
+    }
+    classes = Counter(found.kind for each in replays for found in each.divergences)
+    examined = {name for each in replays for name in each.classes}
+    return counts, {name: classes[name] for name in CLASSES if name in examined}

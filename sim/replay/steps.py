@@ -1,0 +1,103 @@
+"""An order's steps, in the order that a replay keeps, for a scenario's player.
+
+Which rows a statement meets is unknown before it is carried out. So where rows decide, the order of all steps is
+kept, deliveries included; where they do not, nothing is delivered before the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from twopc.sim.replay.engine import RecordedTransaction
+from twopc.sim.replay.lanes import Sync, mixed_place
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.model import OrderItem, Scenario
+from twopc.sim.scenario.player import Player
+from twopc.sim.scenario.steps import OF_AGENTS
+
+StepTransaction = RecordedTransaction[OrderItem]
+
+
+def recorded_steps(
+    items: Sequence[OrderItem], records: Sequence[Record], *, speed: float | None
+) -> Iterator[StepTransaction]:
+    """Each item as it was recorded.
+
+    Args:
+        speed: times the recorded pace; None: a step begins when the one before is over, or provably waits.
+    """
+    began = {each.step: each.t_us for each in records if each.kind == "invoke" and each.session}
+    first_us = min(began.values(), default=0)
+    for number, item in enumerate(items):
+        due_us = began.get(item.step or "", first_us) - first_us
+        yield RecordedTransaction(
+            number=number, node="", work=item, due_s=None if speed is None else due_us / 1e6 / speed
+        )
+
+
+class PlayerTarget:
+    """A scenario's player."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    async def carry_out(self, transaction: StepTransaction) -> None:
+        """See `twopc.sim.replay.engine.ReplayTarget`."""
+        await self._player.item(transaction.work)
+
+
+def arranged(scenario: Scenario, items: Sequence[OrderItem], sync: Sync) -> tuple[OrderItem, ...]:
+    """The same statements, in the order that is kept.
+
+    Args:
+        items: of the order, as it was recorded.
+    """
+    if sync.delivers:
+        return tuple(items)
+    sessions: dict[str, list[OrderItem]] = {}
+    for each in items:
+        session = _session_of(scenario, each)
+        if session:
+            sessions.setdefault(session, []).append(each)
+    if sync is Sync.session:
+        taken = sorted(sessions, key=mixed_place)
+        return tuple(chain.from_iterable(sessions[name] for name in taken))
+    transactions = [
+        (f"{name} {place}", found)
+        for name, mine in sessions.items()
+        for place, found in enumerate(_transactions(scenario, name, mine))
+    ]
+    transactions.sort(key=lambda each: mixed_place(each[0]))
+    return tuple(chain.from_iterable(found for _, found in transactions))
+
+
+def _session_of(scenario: Scenario, item: OrderItem) -> str:
+    """Whose item it is; empty if it is about agents, nodes, faults or waits."""
+    if item.rollback is not None:
+        return item.rollback
+    if item.step is None:
+        return ""
+    session, step = scenario.steps[item.step]
+    of_agents = step.action in OF_AGENTS or step.pause or step.resume
+    return "" if of_agents or step.explain is not None else session
+
+
+def _transactions(
+    scenario: Scenario, name: str, items: Sequence[OrderItem]
+) -> Iterator[list[OrderItem]]:
+    """A session's items, transaction by transaction."""
+    if scenario.sessions[name].plain:
+        yield [*items]  # its texts may begin and end transactions anywhere
+        return
+    found: list[OrderItem] = []
+    is_open = False
+    for each in items:
+        found.append(each)
+        action = "rollback" if each.step is None else scenario.steps[each.step][1].action
+        is_open = action == "begin" or (is_open and action not in ("commit", "rollback"))
+        if not is_open:
+            yield found
+            found = []
+    if found:
+        yield found

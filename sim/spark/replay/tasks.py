@@ -1,0 +1,146 @@
+"""What a task of a replay does: carry out the transactions of its lane. Runs on executors."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any
+
+import psycopg
+import pyarrow
+
+from twopc.drivers.runtime import Asyncio
+from twopc.errors import TwopcError
+from twopc.sim.replay.engine import RecordedTransaction, Replayed, replay
+from twopc.sim.replay.topology import (
+    AGAIN,
+    Commands,
+    Row,
+    TopologyAddress,
+    TopologyTarget,
+    TransactionOutcome,
+)
+
+#: A task ended there: its node, or its topology, is not to be had.
+STOPPED = "stopped"
+#: It was left for later, since one before it in its unit failed.
+HELD = "held"
+#: A command did not meet exactly one row.
+COUNT = "count"
+#: As `RESULTS`.
+_RESULTS = pyarrow.schema(
+    [
+        ("seqno", pyarrow.int64()),
+        ("node", pyarrow.string()),
+        ("outcome", pyarrow.string()),
+        ("message", pyarrow.string()),
+        ("article", pyarrow.string()),
+        ("key", pyarrow.list_(pyarrow.string())),
+        ("count", pyarrow.int64()),
+        ("lag_s", pyarrow.float64()),
+    ]
+)
+#: A row for each transaction, and one for each command that did not meet exactly one row.
+RESULTS = (
+    "seqno bigint, node string, outcome string, message string, article string, key array<string>,"
+    " count bigint, lag_s double"
+)
+
+
+class WallClock:
+    """The time that all machines of a cluster share."""
+
+    def time(self) -> float:
+        """Seconds of the epoch."""
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let other tasks of the event loop run."""
+        await Asyncio().sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTask:
+    """What every task receives. Texts and numbers only: it travels."""
+
+    replay: str
+    address: TopologyAddress
+    articles: Mapping[tuple[int, int], Row]
+    fresh: bool
+    holds: bool = False
+    """What comes after one that failed, in the same unit, is left for later: the unit keeps its order."""
+    began_s: float
+    """When the replay began, by the wall clock."""
+
+
+def carry_out(
+    batches: Iterable[pyarrow.RecordBatch], task: LaneTask
+) -> Iterator[pyarrow.RecordBatch]:
+    """Carry out what comes in; `RESULTS`.
+
+    Args:
+        batches: decoded commands with `node`, `due_s` and `unit`, those of a transaction in one piece.
+    """
+    rows = asyncio.run(_carried_out(_transactions(batches), task))
+    yield pyarrow.RecordBatch.from_pylist(rows, schema=_RESULTS)
+
+
+def _transactions(
+    batches: Iterable[pyarrow.RecordBatch],
+) -> Iterator[RecordedTransaction[Commands]]:
+    rows = (row for batch in batches for row in batch.to_pylist())
+    one = itemgetter("seqno", "node", "due_s", "unit")
+    for (seqno, node, due_s, unit), commands in groupby(rows, key=one):
+        yield RecordedTransaction(
+            number=seqno, node=node, work=list(commands), due_s=due_s, unit=unit
+        )
+
+
+async def _carried_out(
+    transactions: Iterator[RecordedTransaction[Commands]], task: LaneTask
+) -> list[dict[str, Any]]:
+    first = next(transactions, None)
+    if first is None:  # nothing fell to this task: no node is to be asked
+        return []
+    rows: list[dict[str, Any]] = []
+    current = first
+
+    def lane() -> Iterator[RecordedTransaction[Commands]]:
+        nonlocal current
+        for each in chain([first], transactions):
+            current = each
+            yield each
+
+    try:
+        async with await task.address.attach() as topology:
+            await replay(
+                lane(),
+                TopologyTarget(
+                    topology, replay=task.replay, articles=task.articles, fresh=task.fresh
+                ),
+                WallClock(),
+                began_s=task.began_s,
+                record=lambda each: rows.extend(_rows(each)),
+                holds=lambda ended: task.holds and ended.outcome in AGAIN,
+            )
+    except (TwopcError, psycopg.Error) as error:
+        # as data: Spark would only do it again
+        stopped = TransactionOutcome(outcome=STOPPED, message=str(error).strip())
+        rows += _rows(Replayed(transaction=current, outcome=stopped))
+    return rows
+
+
+def _rows(replayed: Replayed[Commands, TransactionOutcome]) -> Iterator[dict[str, Any]]:
+    ended = replayed.outcome or TransactionOutcome(outcome=HELD)
+    about = {
+        "seqno": replayed.transaction.number,
+        "node": replayed.transaction.node,
+        "message": ended.message,
+    }
+    yield {**about, "outcome": ended.outcome, "lag_s": replayed.lag_s}
+    for article, key, count in ended.counts:
+        yield {**about, "outcome": COUNT, "article": article, "key": list(key), "count": count}

@@ -1,0 +1,76 @@
+"""The loop of every replay: the pace, and what is held back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from twopc.sim.replay.engine import RecordedTransaction, Replayed, replay
+
+
+class Minutes:
+    """A clock that only sleepers move."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Slow:
+    """A target that takes a second for each transaction; the work of one is its outcome."""
+
+    def __init__(self, clock: Minutes) -> None:
+        self._clock = clock
+        self.began: list[float] = []
+
+    async def carry_out(self, transaction: RecordedTransaction[str]) -> str:
+        self.began.append(self._clock.now - 100)
+        await self._clock.sleep(1)
+        return transaction.work
+
+
+def replayed(*transactions: RecordedTransaction[str]) -> tuple[list[float], list[tuple[Any, ...]]]:
+    """When each was carried out, and what was recorded of it."""
+    clock = Minutes()
+    target = Slow(clock)
+    done: list[Replayed[str, str]] = []
+    work = replay(
+        transactions,
+        target,
+        clock,
+        began_s=100.0,
+        record=done.append,
+        holds=lambda outcome: outcome == "refused",
+    )
+    asyncio.run(work)
+    return target.began, [(each.transaction.number, each.outcome, each.lag_s) for each in done]
+
+
+def one(number: int, work: str = "done", **about: Any) -> RecordedTransaction[str]:
+    return RecordedTransaction(number=number, node="pub", work=work, **about)
+
+
+def test_a_transaction_begins_when_it_is_due_or_late() -> None:
+    began, done = replayed(one(1), one(2, due_s=5.0), one(3, due_s=5.5), one(4, due_s=9.0))
+    assert began == [0, 5, 6, 9]
+    assert done == [(1, "done", None), (2, "done", 0), (3, "done", 0.5), (4, "done", 0)]
+
+
+def test_the_rest_of_a_unit_is_held_back() -> None:
+    """It is neither carried out nor waited for; other units go on."""
+    began, done = replayed(
+        one(1, unit=1),
+        one(2, "refused", unit=1),
+        one(3, unit=1, due_s=60.0),
+        one(4, unit=2),
+        one(5, unit=1),
+    )
+    assert began == [0, 1, 2]
+    assert done == [
+        (1, "done", None), (2, "refused", None), (3, None, None), (4, "done", None), (5, None, None),
+    ]  # fmt: skip
