@@ -56,6 +56,11 @@ class LogReader(Engine):
         self.host = Host(publisher, publisher_dsn, distribution_dsn, slot, reading, points)
         super().__init__(self.host, publisher=publisher, reading=reading, points=points)
 
+    @property
+    def sessions(self) -> frozenset[int]:
+        """Its processes at the Publisher, also of sessions that it has closed and the server has not ended yet."""
+        return frozenset(self.host.wal.sessions if self.host.wal is not None else ())
+
     async def run(self, stop: asyncio.Event) -> None:
         """Read until `stop`; see `Engine.attend`."""
         await self.close()  # sessions opened from now on notice that it is told to stop
@@ -79,6 +84,8 @@ class Host:
         self.slot = slot
         self.stopped: asyncio.Future[Any] | None = None
         """Done when the log reader is told to stop; None: it works for who waits."""
+        self.wal: ServerWal | None = None
+        """The one opened last."""
         self._publisher = publisher
         self._name = f"msrepl logreader {publisher}"
         self._reading = reading
@@ -100,9 +107,10 @@ class Host:
 
     async def open_wal(self) -> ServerWal:
         """See `HostPort`."""
-        return await ServerWal.open(
+        self.wal = await ServerWal.open(
             self.publisher_dsn, self._name, self._publisher, self.slot, self._reading, self.stopped
         )
+        return self.wal
 
     async def open_store(self) -> Store:
         """See `HostPort`."""

@@ -70,6 +70,8 @@ class ServerWal:
     ) -> None:  # fmt: skip
         self.connection = connection
         self.next_xid = 0
+        self.sessions = {connection.info.backend_pid}
+        """Its processes at the Publisher; one that was closed may go on for a moment."""
         self._dsn = dsn
         self._name = name
         self._slot = slot
@@ -167,13 +169,16 @@ class ServerWal:
 
     async def live(self) -> Live:
         """See `WalPort`."""
-        return await Live.open(
+        live = await Live.open(
             self._dsn, self._name, self._slot, timeout_s=self._reading.release_s, stopping=self._stopping
         )  # fmt: skip
+        self.sessions.add(live.channel.connection.info.backend_pid)
+        return live
 
     async def peek(self, upto: int) -> Peek:
         """See `WalPort`."""
         channel = CopyChannel(await connect(self._dsn, self._name))
+        self.sessions.add(channel.connection.info.backend_pid)
         return Peek(
             channel, self._slot, upto, self._reading.peek_messages,
             timeout_s=self._reading.release_s, advance=self._advance,

@@ -83,6 +83,8 @@ class Agents:
         self.make_driven: Callable[[str], Driven] = self.make_agent
         """Makes the agents that work when somebody syncs."""
         self._reader: LogReader | None = None
+        self._last_reader: LogReader | None = None
+        """The one made last, driven or running by itself, closed or not."""
         self._driven: dict[str, Driven] = {}
         self._driving = asyncio.Lock()
         self._stop = asyncio.Event()
@@ -174,9 +176,10 @@ class Agents:
         """Have the log reader store everything that is committed by now."""
         for attempt in range(_ATTEMPTS):
             if self._reader is None:
-                if await self._others.have_read():
+                last = self._last_reader
+                if await self._others.have_read(last.sessions if last is not None else ()):
                     return
-                self._reader = await self.make_reader()
+                self._reader = self._last_reader = await self.make_reader()
             try:
                 await self._reader.run_once()
                 return
@@ -261,7 +264,7 @@ class Agents:
             if self._running:
                 return
             self._stop = asyncio.Event()
-            reader = await self.make_reader()
+            reader = self._last_reader = await self.make_reader()
             self._running[""] = asyncio.create_task(reader.run(self._stop), name="log reader")
             for name in await self.subscribers():
                 self._start_agent(name)

@@ -6,6 +6,7 @@ Nothing here delivers.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_value
@@ -60,14 +61,20 @@ class OtherProcesses:
         self._wiring = wiring
         self._registration = registration
 
-    async def have_read(self) -> bool:
-        """Whether another process's log reader has stored what is committed by now."""
+    async def have_read(self, own: Collection[int]) -> bool:
+        """Whether another process's log reader has stored what is committed by now.
+
+        Args:
+            own: server processes of this process's log reader, which may keep the slot after it was closed.
+        """
         here, distribution = (
             await self._wiring.admin(self._wiring.publisher),
             await self._wiring.admin(self._wiring.distribution),
         )
         name, token, still = await self._registration.slot(), None, _Still("the log reader")
-        while (state := await slot.look(here, name)) is not None and state.active:
+        while (state := await slot.look(here, name)) is not None and (
+            state.active and state.active_pid not in own
+        ):
             token = token or await post_message(here, "tracer_token", {})
             if await stored_message(distribution, self._wiring.publisher, token) is not None:
                 return True

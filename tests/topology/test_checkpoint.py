@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import random
+import signal
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -158,6 +161,36 @@ async def test_whatever_happened_before(make_topology: MakeTopology) -> None:
         await rewind(topology, kept)  # which makes sure that nothing is delivered afterwards
         assert await rows(topology) == before
         assert await topology.inspect.take_deliveries() == []
+
+
+async def test_a_session_that_ends_late_is_not_another_log_reader(
+    make_topology: MakeTopology,
+) -> None:
+    """The server may keep the slot for the log reader that was closed: no token is posted to wait for it."""
+    topology = await bank(make_topology)
+    kept = await checkpoint(topology)
+    await topology.execute("pub", "update account set balance = 1")
+    await topology.sync(
+        "sub1"
+    )  # so that something is left to pass over, and the log reader begins anew
+    sessions = "select pid from pg_stat_activity where application_name = 'msrepl logreader pub'"
+    ((holder,),) = await topology.execute(
+        "pub", "select active_pid from pg_replication_slots where database = current_database()"
+    )
+    before = {pid for (pid,) in await topology.execute("pub", sessions)}
+    os.kill(holder, signal.SIGSTOP)
+    try:
+        rewinding = asyncio.create_task(rewind(topology, kept))
+        async with await topology.node("pub").connect() as eyes:
+            while not rewinding.done():
+                posted = await (await eyes.execute("select from msrepl.log_message")).fetchall()
+                there = {pid for (pid,) in await (await eyes.execute(sessions)).fetchall()}
+                if posted or there - before:
+                    break
+    finally:
+        os.kill(holder, signal.SIGCONT)
+    await rewinding
+    assert await topology.execute("pub", "select from msrepl.log_message") == []
 
 
 async def test_a_stale_copy_is_refused_as_before(make_topology: MakeTopology) -> None:
