@@ -77,7 +77,7 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.workload": {"psycopg", "simpy", "hdrh", "matplotlib"},
     "twopc.sim.replay": {"psycopg"},
     "twopc.sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
-    "twopc.sim.sessions": {"psycopg"},
+    "twopc.sim.sessions": {"psycopg", "simpy"},
     "twopc.sim.up": {"psycopg", "psutil"},
     "twopc.sim.spark": {
         "pyspark",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.system import LOG, System
 from twopc.sim.model.words import Cause, Label, LostError, SqlError, StatementResult, Steps
+from twopc.sim.sessions.model import CoordinatedSession
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
 
@@ -32,25 +33,12 @@ _LABEL = Label(actor="faults", cause=Cause.TIMER, what="a fault")
 _MARKERS = "msrepl.branch_marker"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class AtWork:
-    """A session, as far as faults have to know it."""
-
-    name: str
-    node: str
-    gid: str = ""
-    pids: dict[str, int] = field(default_factory=dict)
-    """Its process at each Subscriber that it works at."""
-    asks: str = ""
-    """What it is doing: ``commit`` or anything else; empty: nothing."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
     """A transaction has come to a fault's place."""
 
     point: str
-    session: AtWork | None
+    session: CoordinatedSession | None
     gid: str
     text: str = ""
 
@@ -65,9 +53,7 @@ class ModelPerformer:
         self._model = model
         self._kernel = model.kernel
         self._plans = {plan.id: plan for plan in plans}
-        self.sessions: dict[str, AtWork] = {}
-        self.at_work: dict[simpy.Process, AtWork] = {}
-        """Whose work a process does."""
+        self.sessions: dict[str, CoordinatedSession] = {}
         self.down: list[str] = []
         """The nodes whose servers are stopped."""
         self.resting: set[str] = set()
@@ -124,18 +110,19 @@ class ModelPerformer:
         for plan in struck:
             await Awaited(self._wait_for(plan, Arrival(point=point, session=session, gid=gid)))
 
-    def _who(self, point: str) -> AtWork | None:
+    def _who(self, point: str) -> CoordinatedSession | None:
         """Whose transaction has come to a point."""
         if point in GATED:
             there = self._model.reaching
             for one in self.sessions.values():
-                here = one.pids.get(there.node.name) == there.pid
-                links = [link_name(node, pid) for node, pid in one.pids.items()]
+                here = one.begun.get(there.node.name) == there.pid
+                links = [link_name(node, pid) for node, pid in one.begun.items()]
                 if here or there.application_name in links:
                     return one
             return None
         process = self._kernel.env.active_process
-        return self.at_work.get(process) if process is not None else None
+        doing = (one for one in self.sessions.values() if process and one.work is process)
+        return next(doing, None)
 
     def _await_answer(self, plan: Plan) -> None:
         def answered(text: str) -> Steps[bool]:
@@ -305,13 +292,13 @@ class ModelPerformer:
         here = self._model.nodes[node].sessions
         if arrival.point in COPIES:
             return [one for one in here.values() if one.application_name == "msrepl snapshot"]
-        if session is not None and node in session.pids:
-            return [here[session.pids[node]]] if session.pids[node] in here else []
+        if session is not None and node in session.begun:
+            return [here[session.begun[node]]] if session.begun[node] in here else []
         if node != self._model.spec.publisher:
             return []
         names = {"twopc finisher"}
         if session is not None:
-            names |= {link_name(*place) for place in session.pids.items()}
+            names |= {link_name(*place) for place in session.begun.items()}
         return [one for one in here.values() if one.application_name in names]
 
     def _cut(self, plan: Plan) -> None:
@@ -347,7 +334,7 @@ class ModelPerformer:
                 of_all = node not in self._model.subscribers and session.asks == "commit"
                 if (
                     not node
-                    or {who, node} & {session.node, *session.pids}
+                    or {who, node} & {session.node, *session.begun}
                     or (who == COORDINATOR and of_all)
                 ):
                     found[name] = Wait(session=name, on="", node=session.node, lock=why)

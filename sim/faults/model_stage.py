@@ -4,58 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 
-from twopc.sim.faults.model import AtWork, ModelPerformer
+from twopc.sim.faults.model import ModelPerformer
 from twopc.sim.faults.words import agent_wait, plans_of
 from twopc.sim.model.system import System
-from twopc.sim.model.words import Steps
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model_check import Unwritten
-from twopc.sim.scenario.model_sessions import CoordinatedSession, Place
 from twopc.sim.scenario.model_stage import ModelStage
-from twopc.sim.scenario.stage import AwayError, StageSession
+from twopc.sim.scenario.stage import AwayError
 from twopc.sim.scenario.words import Case
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.model import CoordinatedSession
 from twopc.sim.sessions.waits import Wait, Waits
-
-T = TypeVar("T")
-
-
-class WatchedSession(CoordinatedSession):
-    """A coordinated session that says what it is doing."""
-
-    def __init__(
-        self, place: Place, name: str, node: str, performer: ModelPerformer,
-        also: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        super().__init__(place, name, node, also)
-        self._performer = performer
-        self._at_work = performer.sessions[name] = AtWork(name=name, node=node)
-
-    async def _do(self, work: Steps[T], text: str = "") -> T:
-        return await super()._do(self._watched(work), text)
-
-    def _watched(self, work: Steps[T]) -> Steps[T]:
-        process = self._model.kernel.env.active_process
-        assert process is not None
-        at_work = self._performer.at_work
-        at_work[process] = self._at_work
-        self._at_work.asks = self._at_work.asks or "execute"
-        try:
-            return (yield from work)
-        finally:
-            self._at_work.asks = ""
-            del at_work[process]
-
-    async def begin(self, level: str, role: str = "") -> None:
-        await super().begin(level, role)
-        self._at_work.gid, self._at_work.pids = self.gid, dict(self.pids)
-
-    async def commit(self) -> None:
-        self._at_work.asks = "commit"
-        await super().commit()
 
 
 class FaultyModelStage(ModelStage):
@@ -65,13 +28,10 @@ class FaultyModelStage(ModelStage):
         super().__init__(model, case.scenario, recorder)
         self._performer = ModelPerformer(model, plans_of(case))
 
-    async def open(self, session: str, node: str) -> StageSession:
-        said = self._scenario.sessions.get(session)
-        if (said is not None and said.plain) or node == self._scenario.topology.publisher:
-            return await super().open(session, node)
-        also = said.also if said is not None else ()
-        opened = WatchedSession(self._place, session, node, self._performer, also)
-        self._sessions[session] = opened
+    async def open(self, session: str, node: str) -> ClientSession:
+        opened = await super().open(session, node)
+        if isinstance(opened, CoordinatedSession) and node != self._scenario.topology.publisher:
+            self._performer.sessions[session] = opened
         return opened
 
     async def arm(self, fault: Fault) -> None:

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from twopc.errors import ServerError
-from twopc.sim.faults.serving import END, Begun, Call, Halted, Reply, Word, unpacked
+from twopc.sim.faults.serving import END, Begun, Call, Halted, Reply, Word
 
 _context = multiprocessing.get_context("forkserver")
 _PRELOAD = [
@@ -122,11 +122,7 @@ class RemoteProcess:
         if answer is None or answer.done():
             return  # who asked has not waited
         if note.failure is not None:
-            try:
-                failure = unpacked(note.failure)
-            except Exception as error:  # what cannot be read must not keep anybody waiting
-                failure = error
-            answer.set_exception(failure)
+            answer.set_exception(note.failure)
         else:
             answer.set_result(note.value)
 

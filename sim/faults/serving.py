@@ -18,15 +18,14 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 import psycopg
-from psycopg.rows import dict_row
 
 from twopc import errors, log
 from twopc.drivers import ParticipantAddress, Points, PostgresCoordinator
 from twopc.drivers.implementation import PRODUCT, Implementation
 from twopc.drivers.transaction import Transaction
 from twopc.sim.faults.words import Place
-from twopc.sim.scenario.postgres_sessions import executed, refusal
-from twopc.subscriber.distribution_agent import AheadError
+from twopc.sim.sessions.results import Result
+from twopc.sim.sessions.servers import result_of, transaction_at
 
 #: Whose transaction the running code is about, and which; of a background task: nobody's.
 _AT_WORK: ContextVar[tuple[str, str]] = ContextVar("at_work", default=("", ""))
@@ -67,16 +66,7 @@ class Reply:
 
     number: int
     value: Any = None
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An exception of ours, on its way between processes."""
-
-    kind: str
-    message: str
-    fields: Mapping[str, Any]
+    failure: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,50 +104,6 @@ class Word:
 END: Final = "end"
 ARM: Final = "arm"
 RECOVER: Final = "recover"
-
-
-class _AsItIsError(Exception):
-    """A server's error that is told as the client library has it."""
-
-    def __init__(self, error: psycopg.Error) -> None:
-        super().__init__(error.diag.message_primary or str(error))
-        self.sqlstate = error.sqlstate
-
-
-def undelivered(error: errors.DeliveryError) -> Failure:
-    """Why an agent cannot go on, as a value."""
-    names = ("node", "sqlstate", "number", "seqno", "command")
-    kind = "AheadError" if isinstance(error, AheadError) else "DeliveryError"
-    return Failure(kind, str(error), {name: getattr(error, name) for name in names})
-
-
-def packed(error: errors.TransactionError) -> Failure:
-    """An exception as a value."""
-    names = ("gid", "node", "sqlstate", "number", "detail", "hint", "facts", "cycle")
-    fields = {name: value for name in names if (value := getattr(error, name, None))}
-    return Failure(type(error).__name__, str(error), fields)
-
-
-def unpacked(failure: Failure) -> Exception:
-    """The exception that a value stands for."""
-    if not failure.kind:
-        return RuntimeError(f"in the coordinator's process: {failure.message}")
-    if failure.kind == "psycopg":
-        return _servers(failure.message, failure.fields["sqlstate"])
-    kind = AheadError if failure.kind == "AheadError" else getattr(errors, failure.kind)
-    made = kind(failure.message, **failure.fields)
-    assert isinstance(made, errors.TwopcError)
-    return made
-
-
-def _servers(message: str, sqlstate: str) -> psycopg.Error:
-    """A server's error; users may raise SQLSTATEs that the client library has no class for."""
-    try:
-        return psycopg.errors.lookup(sqlstate)(message)
-    except KeyError:
-        error = psycopg.DatabaseError(message)
-        error.sqlstate = sqlstate
-        return error
 
 
 class _HaltingPoints(Points):
@@ -243,26 +189,25 @@ class Serving:
     async def _reply(self, call: Call) -> None:
         try:
             reply = Reply(call.number, await self._answer(call))
-        except _AsItIsError as error:
-            failure = Failure("psycopg", str(error), {"sqlstate": error.sqlstate})
-            reply = Reply(call.number, failure=failure)
-        except errors.DeliveryError as error:
-            reply = Reply(call.number, failure=undelivered(error))
-        except errors.TransactionError as error:
-            reply = Reply(call.number, failure=packed(error))
+        except (errors.TwopcError, psycopg.Error) as error:
+            reply = Reply(call.number, failure=error)
         except Exception as error:  # a fault of ours: told there, where somebody reads it
-            reply = Reply(call.number, failure=Failure("", repr(error), {}))
+            reply = Reply(call.number, failure=_unexpected(error))
         try:
             self._calls.send(reply)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             # nothing of it was sent: whoever waits is told why
-            self._calls.send(Reply(call.number, failure=Failure("", repr(error), {})))
+            self._calls.send(Reply(call.number, failure=_unexpected(error)))
 
     async def _answer(self, call: Call) -> Any:
         return await getattr(self, f"_{call.verb}")(call.session, *call.arguments)
 
     async def _arm(self, _: str, fault: str, place: Place) -> None:
         self._points.put(fault, place)
+
+
+def _unexpected(error: Exception) -> RuntimeError:
+    return RuntimeError(f"in the coordinator's process: {error!r}")
 
 
 class _Coordinating(Serving):
@@ -287,44 +232,27 @@ class _Coordinating(Serving):
 
     async def _answer(self, call: Call) -> Any:
         transaction = self._open.get(call.session)
-        gid = transaction.gid if transaction is not None else ""
-        node = transaction.subscriber if transaction is not None else ""
-        _AT_WORK.set((call.session, gid))
-        try:
-            return await super()._answer(call)
-        except psycopg.Error as error:
-            if call.verb == "raw" and error.sqlstate:
-                raise _AsItIsError(error) from error
-            raise refusal(error, node=node, gid=gid) from error
+        _AT_WORK.set((call.session, transaction.gid if transaction is not None else ""))
+        return await super()._answer(call)
 
     # -- what can be asked -------------------------------------------------------------------------
 
     async def _begin(self, session: str, subscribers: Sequence[str], level: str, role: str) -> None:
-        setup, coordinator = self._setup, self._coordinator
-        options: dict[str, Any] = {
-            "isolation": level,
-            "shipping": setup.shipping,
-            "commit": setup.commit,
-            "role": role or None,
-        }
-        transaction: Transaction = (
-            coordinator.several(subscribers, **options)
-            if len(subscribers) > 1
-            else coordinator.transaction(subscribers[0], **options)
+        transaction = transaction_at(
+            self._coordinator,
+            subscribers,
+            isolation=level,
+            shipping=self._setup.shipping,
+            commit=self._setup.commit,
+            role=role or None,
         )
         await transaction.begin()
         self._open[session] = transaction
         pids = {part.subscriber: part.pid for part in transaction.parts}
         self._calls.send(Begun(session, pids, transaction.gid))
 
-    async def _execute(self, session: str, at: str, text: str, params: Mapping[str, Any]) -> Any:
-        return await executed(self._open[session].at(at), text, params)
-
-    async def _raw(self, session: str, text: str, params: Any) -> Any:
-        cursor = self._open[session].cursor(row_factory=dict_row)
-        await cursor.execute(text, params)
-        rows = await cursor.fetchall() if cursor.description else None
-        return rows, cursor.rowcount, cursor.statusmessage or ""
+    async def _send(self, session: str, at: str, query: Any, params: Any) -> Result:
+        return await result_of(await self._open[session].at(at).execute(query, params))
 
     async def _commit(self, session: str) -> None:
         await self._open.pop(session).commit()

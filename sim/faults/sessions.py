@@ -1,6 +1,6 @@
-"""A scenario's session at a Subscriber whose coordinator lives in a process of its own.
+"""A session at a Subscriber whose coordinator lives in a process of its own.
 
-See `twopc.sim.scenario.stage.StageSession` for what each method does.
+See `twopc.sim.sessions.interface.ClientSession` for what each method does.
 """
 
 from __future__ import annotations
@@ -8,36 +8,36 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import psycopg
+from psycopg import sql
+
 from twopc.errors import InDoubtError, RejectedError
 from twopc.sim.faults.remote import DeadError, RemoteProcess
 from twopc.sim.faults.words import COORDINATOR
-from twopc.sim.scenario.postgres_sessions import Session
-from twopc.sim.scenario.stage import Result
-from twopc.sim.topology import Topology
+from twopc.sim.sessions.results import Result
+from twopc.sim.sessions.servers import PostgresSession
 
 
-class RemoteSession(Session):
+class RemoteSession(PostgresSession):
     """Coordinated transactions of a Subscriber.
 
     Args:
         living: the coordinator's process that new transactions go to; None while there is none.
         also: further Subscribers at which its transactions work, too.
+        place, name, options: see `twopc.sim.sessions.servers.PostgresSession`.
     """
 
     def __init__(
         self,
-        topology: Topology,
-        node: str,
-        observer: Any,
-        *,
+        *place: Any,
         name: str,
         living: Callable[[], Awaitable[RemoteProcess | None]],
         also: Sequence[str] = (),
+        **options: Any,
     ) -> None:
-        super().__init__(topology, node, observer)
+        super().__init__(*place, name=name, **options)
         self._also = also
         self._pids: Mapping[str, int] = {}
-        self._name = name
         self._living = living
         self._process: RemoteProcess | None = None
         """The coordinator's process that the open transaction is in."""
@@ -81,28 +81,21 @@ class RemoteSession(Session):
         except DeadError:
             self._forget()
             raise self._lost() from None
+        except psycopg.Error as error:
+            raise self._error(error) from error
         self._pids, self.gid = process.begun[self._name]
         self.pid = self._pids[self.node]
         self._open, self._committed = True, False
 
-    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+    async def _send(self, query: Any, params: Any) -> Result:
+        text = query.as_string(None) if isinstance(query, sql.Composable) else query
         try:
-            result = await self._call("execute", self.at or self.node, text, dict(params))
+            result = await self._call("send", self.at or self.node, text, params)
         except DeadError:
             self._forget()
             raise self._lost() from None
         assert isinstance(result, Result)
         return result
-
-    async def raw(self, text: str, params: Any) -> tuple[list[dict[str, Any]] | None, int, str]:
-        """A statement as the client library takes it: rows, how many, and the command tag."""
-        try:
-            found = await self._call("raw", text, params)
-        except DeadError:
-            self._forget()
-            raise self._lost() from None
-        rows, count, tag = found
-        return rows, count, tag
 
     async def commit(self) -> None:
         if not self.is_pending:
@@ -116,6 +109,8 @@ class RemoteSession(Session):
                 "the coordinator has died while it was committing: nobody has told how it ended",
                 gid=self.gid, node=self.node,
             ) from None  # fmt: skip
+        except psycopg.Error as error:
+            raise self._error(error) from error
         finally:
             self._forget()
 
@@ -125,6 +120,8 @@ class RemoteSession(Session):
                 await self._call("rollback")
         except DeadError:
             pass  # and the session with it: rolled back it is
+        except psycopg.Error as error:
+            raise self._error(error) from error
         finally:
             self._forget()
 

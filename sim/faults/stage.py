@@ -5,9 +5,10 @@ What happens when is the runner's business, what is done the performer's.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
+
+import psycopg
 
 from twopc.sim.faults.able import IN_PROCESS
 from twopc.sim.faults.postgres import Performer
@@ -18,8 +19,10 @@ from twopc.sim.faults.words import agent_wait, plans_of
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_prepared import Prepared
 from twopc.sim.scenario.postgres_stage import PostgresStage
-from twopc.sim.scenario.stage import AwayError, Delivery, StageSession
+from twopc.sim.scenario.stage import AwayError, Delivery
 from twopc.sim.scenario.words import Case
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.servers import refused
 from twopc.sim.sessions.waits import Wait, Waits
 
 
@@ -40,7 +43,7 @@ class FaultyStage(PostgresStage):
         """Before anybody connects."""
         await self._performer.open()
 
-    async def open(self, session: str, node: str) -> StageSession:
+    async def open(self, session: str, node: str) -> ClientSession:
         said = self._scenario.sessions.get(session)  # a load's clients stand in no file
         if (said is not None and said.plain) or node == self._topology.publisher:
             return await super().open(session, node)
@@ -68,8 +71,12 @@ class FaultyStage(PostgresStage):
         await performer.heal()
         process = await performer.living()
         if process is not None and not process.is_stopped:
-            with contextlib.suppress(DeadError):  # struck at a point of recovery
+            try:
                 await process.call("", RECOVER)
+            except DeadError:
+                pass  # struck at a point of recovery
+            except psycopg.Error as error:
+                raise refused(error, node="", gid="") from error
 
     async def close(self) -> None:
         """Nothing is broken afterwards that others would stumble over."""

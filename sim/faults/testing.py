@@ -14,65 +14,13 @@ from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.faults.words import COORDINATOR, Place, Plan, deed_of, heal_of, point_name
 from twopc.sim.scenario.faults_meaning import DEEDS, is_deed, points
+from twopc.sim.sessions.servers import Refusal
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
 #: Not for tests: their server is that of other tests.
 _OF_SERVERS = {"kill", "restart", "stop", "fill"}
 _KNOWN = {"id", "at", "do", "nth", "session", "heal"}
-
-
-class RemoteCursor:
-    """What came of one statement."""
-
-    def __init__(self, session: RemoteSession) -> None:
-        self._session = session
-        self._rows: list[dict[str, Any]] | None = None
-        self.rowcount = -1
-        self.statusmessage: str | None = None
-
-    @property
-    def description(self) -> bool:
-        """It has returned rows, perhaps none."""
-        return self._rows is not None
-
-    async def execute(self, query: Any, params: Any = None) -> None:
-        """As psycopg's."""
-        text = query if isinstance(query, str) else query.as_string(None)
-        self._rows, self.rowcount, self.statusmessage = await self._session.raw(text, params)
-
-    async def fetchall(self) -> list[dict[str, Any]]:
-        """Every row."""
-        return self._rows or []
-
-
-class RemoteTransaction:
-    """A transaction in the coordinator's own process, as those of `twopc.drivers.transaction`."""
-
-    def __init__(self, session: RemoteSession) -> None:
-        self._session = session
-
-    @property
-    def gid(self) -> str:
-        """The global transaction's id."""
-        return self._session.gid
-
-    @property
-    def pid(self) -> int:
-        """The process that serves it at the Subscriber; 0 if it is not open."""
-        return self._session.pid
-
-    def cursor(self, **_: Any) -> RemoteCursor:
-        """For one statement; its rows are dictionaries."""
-        return RemoteCursor(self._session)
-
-    async def commit(self) -> None:
-        """Commit at both sites or at neither."""
-        await self._session.commit()
-
-    async def rollback(self) -> None:
-        """Roll back at both sites."""
-        await self._session.rollback()
 
 
 class TestFaults:
@@ -141,17 +89,21 @@ class TestFaults:
             return able.WHY_NOT.get(verb, "it is not performed there")
         return ""
 
-    async def begin(self, session: str, node: str, isolation: str) -> RemoteTransaction:
-        """Begin a transaction in the coordinator's process; one that has died is started again first."""
+    async def session(self, name: str, node: str, refusal: Refusal) -> RemoteSession:
+        """A session in the coordinator's process; one that has died is started again first."""
         performer = self._performer
         if await performer.living() is None:
             await performer.heal()
         made = RemoteSession(
-            self._topology, node, self._observer, name=session, living=performer.living
+            self._topology,
+            node,
+            self._observer,
+            name=name,
+            refusal=refusal,
+            living=performer.living,
         )
-        performer.sessions[session] = made
-        await made.begin(isolation)
-        return RemoteTransaction(made)
+        performer.sessions[name] = made
+        return made
 
     def note(self, write: Callable[..., None]) -> None:
         """Have the history say what has happened."""

@@ -223,7 +223,7 @@ class Node(Protocol):
 
 
 class ModelSession(Protocol):
-    """A client of the model: the shape of `twopc.sim.scenario.stage.StageSession`, as steps."""
+    """A client of the model: the shape of `twopc.sim.sessions.interface.ClientSession`, as steps."""
 
     node: str
     gid: str

@@ -9,7 +9,7 @@ def compare(op: str, left: Any, right: Any) -> list[str] | None:
     """The lines for ``left == right`` where one of them came from a table; None: not our business."""
     import sys
 
-    results = sys.modules.get("twopc.sim.testing.results")
+    results = sys.modules.get("twopc.sim.sessions.results")
     if op != "==" or results is None:
         return None  # nobody has asked a topology for rows
     if not isinstance(left, results.Rows) and not isinstance(right, results.Rows):

@@ -20,11 +20,11 @@ from twopc.errors import (
     RejectedError,
     TransactionError,
 )
-from twopc.sim.report.history import ROWS_MAX, plain
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Step
-from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, StageSession, SyncError
 from twopc.sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS
+from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ClientSession, SyncError
+from twopc.sim.sessions.results import Result, returned
 from twopc.sim.sessions.waits import Wait
 
 #: What an order's `{rollback: session}` and `{sync: node}` play.
@@ -74,7 +74,7 @@ class Lane:
         name: str,
         node: str,
         level: str,
-        session: StageSession,
+        session: ClientSession,
         ends: asyncio.Queue[Ended],
         *,
         plain: bool = False,
@@ -189,11 +189,11 @@ class Lane:
 
     async def _play_plainly(self, step: Step) -> tuple[str, dict[str, Any]]:
         """Send it and look what has become of the session's transaction."""
-        before, result = self.open, Result(rows=None, rowcount=-1, tag="")
+        before, result = self.open, Result()
         try:
             if step.action == "begin":
                 await self.session.begin(self._level, step.role or "")
-                result = Result(rows=None, rowcount=-1, tag="BEGIN")
+                result = Result(tag="BEGIN")
             elif step.action is not None or step.script is not None:
                 result = await self.session.script(step.script or step.action or "")
             if step.statements:
@@ -206,7 +206,7 @@ class Lane:
                 self._finished("rolled back")
             raise
         self.open = self.session.is_open
-        fields = _returned(result)
+        fields = returned(result)
         if not self.open:
             self._finished(_OUTCOMES.get(result.tag, "committed"))
             if self.outcome == "committed":
@@ -261,7 +261,7 @@ class Lane:
         alone = not self.open
         if alone:
             await self._begin(step.role or "")
-        result = Result(rows=None, rowcount=-1, tag="")
+        result = Result()
         try:
             await self._work_as(step.role or "")
             for text in step.statements:
@@ -271,7 +271,7 @@ class Lane:
                 await self._rollback()
             raise
         self.refused = ""
-        fields: dict[str, Any] = {"gid": self.session.gid, **_returned(result)}
+        fields: dict[str, Any] = {"gid": self.session.gid, **returned(result)}
         if alone:
             await self._commit()
             fields["data"] = {"committed": True}
@@ -291,7 +291,7 @@ class Lane:
                 raise _NotSavedError(f"nothing to save as '{name}': no row came back")
             if column not in result.rows[0]:
                 raise _NotSavedError(
-                    f"nothing to save as '{name}': the columns are {', '.join(result.rows[0])}"
+                    f"nothing to save as '{name}': the columns are {', '.join(result.columns)}"
                 )
             self._saved[name] = result.rows[0][column]
 
@@ -322,12 +322,3 @@ class Lane:
         if isinstance(error, DeadlockError) and error.cycle:
             fields["data"] = {"cycle": list(error.cycle)}
         return fields
-
-
-def _returned(result: Result) -> dict[str, Any]:
-    fields: dict[str, Any] = {"rowcount": result.rowcount, "tag": result.tag}
-    if result.rows is not None:
-        fields["rows"] = tuple(
-            {name: plain(value) for name, value in row.items()} for row in result.rows[:ROWS_MAX]
-        )
-    return fields

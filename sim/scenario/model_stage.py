@@ -24,18 +24,12 @@ from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedE
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import Unwritten, built, path_of, told
-from twopc.sim.scenario.model_sessions import (
-    AgentsSession,
-    CoordinatedSession,
-    Place,
-    PlainSession,
-)
 from twopc.sim.scenario.model_setup import SETTINGS, spec_of
-from twopc.sim.scenario.stage import AGENTS, AwayError, Delivery, SetUpError, StageSession
+from twopc.sim.scenario.stage import AGENTS, AwayError, Delivery, SetUpError
 from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.model import CoordinatedSession, Place, PlainVirtualSession, VirtualSession
 from twopc.sim.sessions.waits import Waits, clients_of, read_waits
-
-_AnySession = CoordinatedSession | PlainSession | AgentsSession
 
 
 class ModelTheatre:
@@ -123,7 +117,7 @@ class ModelStage:
         self._model = model
         self._scenario = scenario
         self._recorder = recorder
-        self._sessions: dict[str, _AnySession] = {}
+        self._sessions: dict[str, VirtualSession] = {}
         self._place = Place(model=model, blame=self._blame)
 
     def watch(self, observe: Callable[[str, Any], None] | None) -> None:
@@ -161,13 +155,13 @@ class ModelStage:
             told["drawn"] = dict(self._recorder.drawn)
         return told
 
-    async def open(self, session: str, node: str) -> StageSession:
+    async def open(self, session: str, node: str) -> ClientSession:
         """A session of the application's role."""
-        opened: _AnySession
+        opened: VirtualSession
         said = self._scenario.sessions.get(session)  # a load's clients stand in no file
         if said is not None and said.plain:
             role = "app" if self._scenario.topology.subscribers else "postgres"
-            opened = PlainSession(self._place, session, node, role=role)
+            opened = PlainVirtualSession(self._place, session, node, role=role)
         else:
             opened = CoordinatedSession(
                 self._place,
@@ -179,9 +173,9 @@ class ModelStage:
         self._sessions[session] = opened
         return opened
 
-    def agents(self) -> StageSession:
+    def agents(self) -> ClientSession:
         """A session that syncs for an order."""
-        opened = AgentsSession(self._place, "", "")
+        opened = VirtualSession(self._place, "", "")
         self._sessions[AGENTS] = opened
         return opened
 

@@ -27,19 +27,15 @@ from twopc.sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
-from twopc.sim.scenario.postgres_any_client import AnyClientSession
 from twopc.sim.scenario.postgres_looking import Looking
-from twopc.sim.scenario.postgres_plain import PlainSession
 from twopc.sim.scenario.postgres_prepared import Prepared, Preparing
-from twopc.sim.scenario.postgres_sessions import (
-    AgentsSession,
-    PublisherSession,
-    Session,
-    SubscriberSession,
-)
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
-from twopc.sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession
+from twopc.sim.scenario.stage import AGENTS, Delivery, SetUpError
 from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
+from twopc.sim.sessions.any_client import AnyClientSession
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.plain import PlainPostgresSession
+from twopc.sim.sessions.servers import PostgresSession, PublisherSession, SubscriberSession
 from twopc.sim.sessions.waits import Observer, Waits, clients_of
 from twopc.sim.topology import Topology
 from twopc.sim.topology.nodes import AnyServer, fresh_name
@@ -52,7 +48,7 @@ MARKERS_KEPT_S = 24 * 3600.0
 
 
 _count = itertools.count(1)
-AnySession = TypeVar("AnySession", bound=Session)
+AnySession = TypeVar("AnySession", bound=PostgresSession)
 
 
 class PostgresTheatre:
@@ -263,7 +259,7 @@ class PostgresStage(Looking):
         super().__init__(prepared.topology, prepared.scenario)
         self._observer = prepared.observer
         self._off = prepared.off
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, PostgresSession] = {}
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -277,20 +273,20 @@ class PostgresStage(Looking):
         """Let somebody see what the coordinator's machines do and are told."""
         self._topology.watch(observe)
 
-    async def open(self, session: str, node: str) -> StageSession:
+    async def open(self, session: str, node: str) -> ClientSession:
         """A session of the application's role."""
         place = (self._topology, node, self._observer)
         opened: PublisherSession | SubscriberSession
         said = self._scenario.sessions.get(session)  # a load's clients stand in no file
         if said is not None and said.plain:
             nobody_publishes = not self._topology.subscribers
-            opened = PlainSession(*place, as_administrator=nobody_publishes)
+            opened = PlainPostgresSession(*place, as_administrator=nobody_publishes)
         elif node == self._topology.publisher:
             opened = PublisherSession(*place)
         elif said is not None and said.any_client:
             opened = AnyClientSession(*place)
         else:
-            opened = SubscriberSession(*place, said.also if said is not None else ())
+            opened = SubscriberSession(*place, also=said.also if said is not None else ())
         return self._seated(session, opened)
 
     def _seated(self, name: str, session: AnySession) -> AnySession:
@@ -303,9 +299,9 @@ class PostgresStage(Looking):
         await subscribe(self._topology, self._scenario, subscriber)
         await switch_off_at(self._topology, subscriber, self._off)
 
-    def agents(self) -> StageSession:
+    def agents(self) -> ClientSession:
         """A session that syncs for an order."""
-        opened = AgentsSession(self._topology, "", self._observer)
+        opened = PostgresSession(self._topology, "", self._observer)
         self._sessions[AGENTS] = opened
         return opened
 

@@ -13,23 +13,11 @@ from typing import Any, Protocol, Self
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.words import Capabilities, Case
-from twopc.sim.sessions.waits import Observed, Waits
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.waits import Waits
 
-#: There is no subscription, or there is one already (object_not_in_prerequisite_state).
-NOT_SUBSCRIBED = "55000"
 #: The session in which an order's own syncs are played.
 AGENTS = "agents"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What one statement returned."""
-
-    rows: tuple[Mapping[str, Any], ...] | None
-    """None if it is a statement that returns none."""
-    rowcount: int
-    """-1 if the server does not say."""
-    tag: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +44,6 @@ class Delivery:
     """The error for which it was left out."""
 
 
-class SyncError(Exception):
-    """An agent could not deliver a transaction: it is left, and all that come after it."""
-
-    def __init__(self, message: str, *, node: str, sqlstate: str = "", number: int = 0) -> None:
-        super().__init__(message)
-        self.node = node
-        self.sqlstate = sqlstate
-        self.number = number
-
-
 class AwayError(Exception):
     """A node cannot be looked at: a fault has taken its server away."""
 
@@ -79,73 +57,6 @@ class SetUpError(ScenarioError):
         """Where it stands in the file."""
 
 
-class StageSession(Observed, Protocol):
-    """One client, connected to one node. Refusals are raised as `twopc.errors.TransactionError`."""
-
-    at: str
-    """Where its next statement goes, if its transactions are at several Subscribers."""
-
-    @property
-    def notices(self) -> int:
-        """So many notices and notifications have arrived."""
-        ...
-
-    @property
-    def is_open(self) -> bool:
-        """A transaction is open. A plain session's script may have begun or ended it."""
-        ...
-
-    async def begin(self, level: str, role: str = "") -> None:
-        """Begin a transaction of an isolation level, in a role other than the application's own."""
-        ...
-
-    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
-        """One statement; ``:name`` stands for a parameter."""
-        ...
-
-    async def script(self, text: str) -> Result:
-        """Several statements as they stand, transaction control among them: plain sessions only.
-
-        The result is the last statement's.
-        """
-        ...
-
-    async def commit(self) -> None:
-        """Commit everywhere or nowhere."""
-        ...
-
-    async def rollback(self) -> None:
-        """Roll back everywhere."""
-        ...
-
-    async def sync(self, subscribers: Sequence[str]) -> None:
-        """Have these Subscribers (none: those of this session's node) get all that is committed.
-
-        Raises SyncError.
-        """
-        ...
-
-    async def reinitialise(self) -> None:
-        """Copy everything to this session's Subscriber anew. Raises RejectedError."""
-        ...
-
-    async def subscribe(self) -> None:
-        """Have this session's Subscriber join: a copy, and all that comes after it. Raises RejectedError."""
-        ...
-
-    async def unsubscribe(self) -> None:
-        """Have this session's Subscriber leave; its rows stay. Raises RejectedError."""
-        ...
-
-    async def cancel(self) -> None:
-        """Ask the server to cancel what this session is running; called while it runs."""
-        ...
-
-    async def close(self) -> None:
-        """Leave; an open transaction is rolled back."""
-        ...
-
-
 class Stage(Protocol):
     """A topology with the scenario's tables published, subscribed and filled."""
 
@@ -154,11 +65,11 @@ class Stage(Protocol):
         """What it is made of: server versions and settings, for the history."""
         ...
 
-    async def open(self, session: str, node: str) -> StageSession:
+    async def open(self, session: str, node: str) -> ClientSession:
         """Connect a session."""
         ...
 
-    def agents(self) -> StageSession:
+    def agents(self) -> ClientSession:
         """A session of nobody's, to sync for an order."""
         ...
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from twopc.errors import ConflictError as Conflict
     from twopc.errors import InDoubtError as InDoubt
     from twopc.sim.pytest_plugin.factory import topology
+    from twopc.sim.sessions.results import Result, Rows
     from twopc.sim.testing.asynchronous import AsyncTestTopology
     from twopc.sim.testing.blocking import TestNode, TestTopology
     from twopc.sim.testing.machine import TopologyMachine
     from twopc.sim.testing.orders import OrderRun, Orders
-    from twopc.sim.testing.results import Result, Rows
     from twopc.sim.testing.servers import Server
     from twopc.sim.testing.session import Started, TestSession, Watched
 
@@ -46,8 +46,8 @@ _PLACES = {
     "InDoubt": ("twopc.errors", "InDoubtError"),
     "OrderRun": ("twopc.sim.testing.orders", "OrderRun"),
     "Orders": ("twopc.sim.testing.orders", "Orders"),
-    "Result": ("twopc.sim.testing.results", "Result"),
-    "Rows": ("twopc.sim.testing.results", "Rows"),
+    "Result": ("twopc.sim.sessions.results", "Result"),
+    "Rows": ("twopc.sim.sessions.results", "Rows"),
     "Server": ("twopc.sim.testing.servers", "Server"),
     "Started": ("twopc.sim.testing.session", "Started"),
     "TestNode": ("twopc.sim.testing.blocking", "TestNode"),

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, TypeVar
 
 from twopc.errors import ConflictError, InDoubtError, RejectedError
 from twopc.sim.report.history import Record
+from twopc.sim.sessions.results import Result, Rows
 from twopc.sim.testing.blocking import TestTopology
 from twopc.sim.testing.live import LiveSession, LiveStatement
-from twopc.sim.testing.results import Result, Rows
 from twopc.sim.testing.session import name_of
 
 T = TypeVar("T")

@@ -18,11 +18,11 @@ from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.server import Server
 from twopc.sim.checkers.atomic import atomic
 from twopc.sim.report.history import Record
+from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer
 from twopc.sim.testing import loading
 from twopc.sim.testing.live import LiveSession
 from twopc.sim.testing.recording import Recorder
-from twopc.sim.testing.results import Rows
 from twopc.sim.testing.surroundings import Surroundings
 from twopc.sim.topology import Topology
 

@@ -14,10 +14,10 @@ import psycopg
 from twopc.errors import ConflictError, InDoubtError, RejectedError, TwopcError
 from twopc.sim.report.history import Record
 from twopc.sim.report.story import story
+from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.bed import Bed
 from twopc.sim.testing.bench import Bench
-from twopc.sim.testing.results import Rows
 from twopc.sim.testing.session import TestSession, Watched
 
 if TYPE_CHECKING:

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, sql
-from psycopg.rows import dict_row
+from psycopg import sql
 
-from twopc.drivers.transaction import Transaction
 from twopc.errors import (
     InDoubtError,
     LocalProtocolError,
-    RejectedError,
     conflict_facts,
-    from_sqlstate,
 )
+from twopc.sim.sessions.results import Result, returned
+from twopc.sim.sessions.servers import PostgresSession, PublisherSession, SubscriberSession, refused
 from twopc.sim.sessions.waits import ObservedClient, Wait
-from twopc.sim.testing.recording import failed, returned
-from twopc.sim.testing.results import Result, Rows
+from twopc.sim.testing.recording import failed
 from twopc.sim.testing.surroundings import NotEndedError, Surroundings
-
-if TYPE_CHECKING:
-    from twopc.sim.faults.testing import RemoteTransaction
 
 Work = Callable[[], Awaitable[Any]]
 
@@ -104,10 +98,11 @@ class LiveSession:
         self.node = node
         self.name = name
         self.isolation = isolation or LEVELS[0]
-        self.gid = ""
         self._is_publisher = node == surroundings.topology.publisher
-        self._connection: AsyncConnection[Any] | None = None
-        self._transaction: Transaction | RemoteTransaction | None = None
+        kind = PublisherSession if self._is_publisher else SubscriberSession
+        self._session: PostgresSession = kind(
+            surroundings.topology, node, surroundings.observer, name=name, refusal=_refused
+        )
         self._open = False
         self._steps = 0
         self._outcome = ""
@@ -121,11 +116,15 @@ class LiveSession:
     @property
     def client(self) -> ObservedClient:
         """How it is found among the servers' sessions."""
-        pid = self._transaction.pid if self._transaction is not None else 0
-        if self._connection is not None:
-            pid = self._connection.info.backend_pid
         over = not self._open and self._outcome != "in doubt"
-        return ObservedClient(name=self.name, node=self.node, pid=pid, gid=self.gid, is_over=over)
+        return ObservedClient(
+            name=self.name, node=self.node, pid=self._session.pid, gid=self.gid, is_over=over
+        )
+
+    @property
+    def gid(self) -> str:
+        """Its last global transaction; empty at the Publisher."""
+        return self._session.gid
 
     @property
     def is_open(self) -> bool:
@@ -162,7 +161,7 @@ class LiveSession:
         self._closing = True
         self._inbox.put_nowait(None)
         if self._running is not None:
-            await self._cancel()
+            await self._session.cancel()
         await asyncio.wait({self._worker}, timeout=self.surroundings.timeout_s)
         if not self._worker.done():
             self._worker.cancel()
@@ -171,10 +170,7 @@ class LiveSession:
     async def close(self) -> None:
         """Stop, roll back what is open, and leave."""
         await self.stop()
-        if self._transaction is not None:
-            await self._transaction.rollback()
-        if self._connection is not None:
-            await self._connection.close()
+        await self._session.close()
 
     # -- one after the other -----------------------------------------------------------------------
 
@@ -247,125 +243,48 @@ class LiveSession:
     async def _begin(self) -> Result:
         if self._open:
             raise LocalProtocolError(f"session {self.name} has a transaction open already")
-        if self._is_publisher:
-            connection = await self._connect()
-            await connection.execute(
-                sql.SQL("begin isolation level {}").format(sql.SQL(self.isolation))
-            )
-        elif self.surroundings.faults is not None:
-            self._transaction = await self.surroundings.faults.begin(
-                self.name, self.node, self.isolation
-            )
-            self.gid = self._transaction.gid
-        else:
-            coordinator = await self.surroundings.topology.coordinator()
-            self._transaction = await coordinator.transaction(
-                self.node,
-                isolation=self.isolation,
-                shipping=self.surroundings.topology.shipping,
-                commit=self.surroundings.topology.commit,
-            ).begin()
-            self.gid = self._transaction.gid
-        self._open = True
-        return Result(rows=Rows(()), rowcount=-1, tag="BEGIN")
+        self._session = await self._chosen()
+        await self._session.begin(self.isolation)
+        self._open, self._outcome = True, ""
+        return Result(tag="BEGIN")
 
-    async def _connect(self) -> AsyncConnection[Any]:
-        if self._connection is None or self._connection.closed:
-            topology = self.surroundings.topology
-            self._connection = await AsyncConnection.connect(
-                topology.node(self.node).app_dsn,
-                autocommit=True,
-                application_name=f"twopc/{self.name} {topology.name}"[:63],
-                options=f"-c lock_timeout={topology.wiring.lock_timeout_ms}",
-            )
-        return self._connection
+    async def _chosen(self) -> PostgresSession:
+        """Through whom it works: faults strike transactions that have begun after they were named only."""
+        surroundings, session = self.surroundings, self._session
+        if self._is_publisher:
+            return session
+        if surroundings.faults is not None:
+            return await surroundings.faults.session(self.name, self.node, _refused)
+        return session
 
     async def _execute(self, query: Any, params: Any) -> Result:
         if not self._open:
             await self._begin()
-        if self._transaction is not None:
-            cursor: Any = self._transaction.cursor(row_factory=dict_row)
-            await cursor.execute(query, params)
-        else:
-            assert self._connection is not None
-            cursor = self._connection.cursor(row_factory=dict_row)
-            try:
-                await cursor.execute(query, params)
-            except psycopg.Error as error:
-                raise self._translated(error) from error
-        rows = await cursor.fetchall() if cursor.description else ()
-        return Result(rows=Rows(rows), rowcount=cursor.rowcount, tag=cursor.statusmessage or "")
-
-    def _translated(self, error: psycopg.Error) -> Exception:
-        """As a Subscriber's transaction reports it: refusals are ours, everything else is psycopg's."""
-        told = error.diag.message_detail
-        if error.sqlstate not in _TRANSLATED and conflict_facts(told) is None:
-            return error
-        return from_sqlstate(
-            error.sqlstate or "",
-            error.diag.message_primary or str(error),
-            detail=told or "",
-            hint=error.diag.message_hint or "",
-            node=self.node,
-        )
+        return await self._session.send(query, params)
 
     async def _commit(self) -> Result:
-        await self._end("commit")
-        return Result(rows=Rows(()), rowcount=-1, tag="COMMIT")
+        if self._open:
+            self._open, self._outcome = False, "rolled back"
+            try:
+                await self._session.commit()
+            except InDoubtError:
+                self._outcome = "in doubt"
+                raise
+            self._outcome = "committed"
+        return Result(tag="COMMIT")
 
     async def _rollback(self) -> Result:
-        await self._end("rollback")
-        return Result(rows=Rows(()), rowcount=-1, tag="ROLLBACK")
+        if self._open:
+            self._open, self._outcome = False, "rolled back"
+            await self._session.rollback()
+        return Result(tag="ROLLBACK")
 
-    async def _end(self, how: str) -> None:
-        if not self._open:
-            return
-        self._open, self._outcome = False, "rolled back"
-        transaction, self._transaction = self._transaction, None
-        try:
-            if transaction is not None:
-                await (transaction.commit() if how == "commit" else transaction.rollback())
-            elif self._connection is not None:
-                cursor = await self._at_publisher(how)
-                if how == "commit" and cursor.statusmessage != "COMMIT":
-                    raise RejectedError(
-                        "the transaction was rolled back: a statement of it had failed",
-                        node=self.node,
-                    )
-        except InDoubtError:
-            self._outcome = "in doubt"
-            raise
-        except psycopg.Error as error:
-            raise self._translated(error) from error
-        if how == "commit":
-            self._outcome = "committed"
 
-    async def _at_publisher(self, how: str) -> AsyncCursor[Any]:
-        """COMMIT or ROLLBACK of a plain transaction.
-
-        Raises:
-            InDoubtError: the connection was lost at COMMIT: nobody has said how it ended.
-        """
-        connection = self._connection
-        assert connection is not None
-        was_lost = connection.closed
-        try:
-            return await connection.execute(how.encode())
-        except psycopg.OperationalError as error:
-            if how != "commit" or was_lost or not connection.closed:
-                raise
-            raise InDoubtError(
-                f"the connection to {self.node} is lost: {str(error).strip()}; whether it is committed, its "
-                "rows tell",
-                node=self.node,
-            ) from error
-
-    async def _cancel(self) -> None:
-        client = self.client
-        if client.pid:
-            await self.surroundings.topology.execute(
-                self.node, "select pg_cancel_backend(%s)", (client.pid,)
-            )
+def _refused(error: psycopg.Error, *, node: str, gid: str) -> Exception:
+    """As a Subscriber's transaction reports it: refusals are ours, everything else is psycopg's."""
+    if error.sqlstate not in _TRANSLATED and conflict_facts(error.diag.message_detail) is None:
+        return error
+    return refused(error, node=node, gid=gid)
 
 
 def _told(text: str, result: Any) -> dict[str, Any]:

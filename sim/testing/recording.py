@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc.errors import ConflictError, DeadlockError, InDoubtError, TransactionError
-from twopc.sim.report.history import ROWS_MAX, SCHEMA, Record, plain
-from twopc.sim.testing.results import Result
+from twopc.sim.report.history import SCHEMA, Record
 
 
 class Recorder:
@@ -66,16 +65,6 @@ class Recorder:
             Record(seq=1, t_us=0, kind="order", order=self._test, data=order),
             *self._records,
         ]
-
-
-def returned(result: Result) -> dict[str, Any]:
-    """The fields of a step that went well."""
-    fields: dict[str, Any] = {"rowcount": result.rowcount, "tag": result.tag}
-    if result.rows or result.tag.startswith("SELECT"):
-        fields["rows"] = tuple(
-            {name: plain(value) for name, value in row.items()} for row in result.rows[:ROWS_MAX]
-        )
-    return fields
 
 
 def failed(error: BaseException, gid: str) -> tuple[str, dict[str, Any]]:

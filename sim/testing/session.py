@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.live import LiveSession, LiveStatement
-from twopc.sim.testing.results import Result
 
 if TYPE_CHECKING:
     from threading import Thread

@@ -12,7 +12,8 @@ import psycopg
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import DeliveryError
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.stage import Stage, SyncError
+from twopc.sim.scenario.stage import Stage
+from twopc.sim.sessions.interface import SyncError
 from twopc.sim.workload.words import Client
 
 

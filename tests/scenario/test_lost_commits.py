@@ -14,9 +14,9 @@ from tests.fix_topology import MakeTopology
 from twopc.errors import InDoubtError, RejectedError
 from twopc.sim.faults.wires import Fate, Wire
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.postgres_any_client import AnyClientSession
-from twopc.sim.scenario.postgres_plain import PlainSession
-from twopc.sim.scenario.postgres_sessions import PublisherSession
+from twopc.sim.sessions.any_client import AnyClientSession
+from twopc.sim.sessions.plain import PlainPostgresSession
+from twopc.sim.sessions.servers import PublisherSession
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
@@ -112,7 +112,7 @@ async def test_at_the_publisher(ends: Ends) -> None:
 
 async def test_plain_everywhere(ends: Ends) -> None:
     """Also in a script, and in a statement that is a transaction by itself; not in a transaction's midst."""
-    clerk = ends.open(PlainSession, "pub", as_administrator=False)
+    clerk = ends.open(PlainPostgresSession, "pub", as_administrator=False)
     wire = ends.wires["pub"]
     wire.watch(b"balance - 5", lose)
     with pytest.raises(InDoubtError):

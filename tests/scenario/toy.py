@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
 from twopc.errors import from_sqlstate
-from twopc.sim.scenario.stage import Result
 from twopc.sim.scenario.words import Capabilities
+from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import Wait, Waits
 
 TOOK_S = 60.0
@@ -68,7 +68,7 @@ class ToySession:
                     self._stage.waiting.pop(self._name)
                     raise from_sqlstate("57014", "cancelled")
             self._stage.waiting.pop(self._name, None)
-        return Result(rows=None, rowcount=1, tag="UPDATE 1")
+        return Result(rowcount=1, tag="UPDATE 1")
 
     async def script(self, text):
         return await self.execute(text, {})

@@ -1,6 +1,6 @@
-"""A scenario's sessions on real servers: coordinated at a Subscriber, plain at the Publisher.
+"""Sessions on real servers: coordinated at a Subscriber, plain at the Publisher.
 
-See `twopc.sim.scenario.stage.StageSession` for what each method does.
+See `twopc.sim.sessions.interface.ClientSession` for what each method does.
 """
 
 from __future__ import annotations
@@ -11,32 +11,51 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from twopc.drivers import PostgresCoordinator
+from twopc.drivers.transaction import Transaction
 from twopc.errors import (
     ConfigurationError,
     DeliveryError,
     InDoubtError,
     LocalProtocolError,
     RejectedError,
+    ScenarioError,
     SubscriptionError,
     TransactionError,
     from_sqlstate,
 )
 from twopc.sim.scenario import sqltext
-from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, SetUpError, SyncError
+from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ONLY_PLAIN, ONLY_SYNCS, SyncError
+from twopc.sim.sessions.results import Result, Rows
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
-_ONLY_PLAIN = "only a plain session takes a script"
-_ONLY_SYNCS = "the agents' session only syncs: it has no transactions"
+#: What a server's error becomes, for the node where it was and the global transaction that it was in.
+Refusal = Callable[..., Exception]
 
 
-class Session:
-    """What both kinds of session have in common."""
+class PostgresSession:
+    """What all kinds of session have in common; as it stands it is nobody's, who only syncs.
 
-    def __init__(self, topology: Topology, node: str, observer: Observer) -> None:
+    Args:
+        name: by which its application is known at the servers; empty: by none.
+        refusal: makes an exception of a server's error; without it, one of `twopc.errors`.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        node: str,
+        observer: Observer,
+        *,
+        name: str = "",
+        refusal: Refusal | None = None,
+    ) -> None:
         self._topology = topology
         self.node = node
         self._observer = observer
+        self._name = name
+        self._refusal = refusal or refused
         self.at = ""
         self.pid = 0
         self.gid = ""
@@ -105,12 +124,38 @@ class Session:
     def _noticed(self, _: object) -> None:
         self._count += 1
 
-    async def script(self, text: str) -> Result:
-        raise LocalProtocolError(_ONLY_PLAIN)
+    async def begin(self, level: str, role: str = "") -> None:
+        raise LocalProtocolError(ONLY_SYNCS)
 
-    def _error(self, error: psycopg.Error) -> TransactionError:
-        """A server's refusal, as one of our exceptions."""
-        return refusal(error, node=self.node, gid=self.gid)
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        used = {name: params[name] for name in sqltext.parameters(text)}
+        return await self.send(sqltext.placeholders(text) if used else text, used or None)
+
+    async def send(self, query: Any, params: Any = None) -> Result:
+        """One statement, and its parameters, as the client library takes them."""
+        try:
+            return await self._send(query, params)
+        except psycopg.Error as error:
+            raise self._error(error) from error
+
+    async def _send(self, query: Any, params: Any) -> Result:
+        raise LocalProtocolError(ONLY_SYNCS)
+
+    async def script(self, text: str) -> Result:
+        raise LocalProtocolError(ONLY_PLAIN)
+
+    async def commit(self) -> None:
+        raise LocalProtocolError(ONLY_SYNCS)
+
+    async def rollback(self) -> None:
+        """Nothing is open."""
+
+    async def close(self) -> None:
+        """Leave; what is open is rolled back."""
+
+    def _error(self, error: psycopg.Error) -> Exception:
+        """A server's refusal, as its application is told."""
+        return self._refusal(error, node=self.node, gid=self.gid)
 
     async def reinitialise(self) -> None:
         await self._change(self._topology.reinitialise(self.node))
@@ -135,7 +180,7 @@ class Session:
         except psycopg.Error as error:
             self._observer.is_disturbed = True
             raise self._error(error) from error
-        except (SetUpError, ConfigurationError) as error:
+        except (ScenarioError, ConfigurationError) as error:
             self._observer.is_disturbed = True
             state = _state_of(error)
             raise RejectedError(str(error), node=self.node, sqlstate=state) from error
@@ -150,7 +195,7 @@ def _state_of(error: BaseException | None) -> str:
     return (error.sqlstate or "08006") if error is not None else NOT_SUBSCRIBED
 
 
-class PublisherSession(Session):
+class PublisherSession(PostgresSession):
     """Plain transactions at the Publisher."""
 
     _connection: psycopg.AsyncConnection[Any] | None = None
@@ -176,10 +221,14 @@ class PublisherSession(Session):
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
         if self._connection is None or self._connection.closed:
+            name = f"twopc/{self._name} {self._topology.name}"[:63] if self._name else None
             timeout_ms = self._topology.wiring.lock_timeout_ms
             try:
                 self._connection = await psycopg.AsyncConnection.connect(
-                    self.dsn, autocommit=True, options=f"-c lock_timeout={timeout_ms}"
+                    self.dsn,
+                    autocommit=True,
+                    options=f"-c lock_timeout={timeout_ms}",
+                    application_name=name,
                 )
             except psycopg.Error as error:
                 raise self._error(error) from error
@@ -188,12 +237,12 @@ class PublisherSession(Session):
             self._connection.add_notify_handler(self._noticed)
         return self._connection
 
-    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
-        connection = await self._connect()
-        try:
-            return await executed(connection, text, params)
-        except psycopg.Error as error:
-            raise self._error(error) from error
+    async def _send(self, query: Any, params: Any) -> Result:
+        connection = (
+            self._connection if self._open else None
+        )  # never another one: it has no transaction
+        connection = connection or await self._connect()
+        return await result_of(await connection.execute(query, params))
 
     async def commit(self) -> None:
         connection, self._open = self._connection, False
@@ -239,39 +288,18 @@ class PublisherSession(Session):
             await self._connection.close()
 
 
-class AgentsSession(Session):
-    """Nobody's: it syncs, and has no transactions."""
-
-    async def begin(self, level: str, role: str = "") -> None:
-        raise LocalProtocolError(_ONLY_SYNCS)
-
-    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
-        raise LocalProtocolError(_ONLY_SYNCS)
-
-    async def commit(self) -> None:
-        raise LocalProtocolError(_ONLY_SYNCS)
-
-    async def rollback(self) -> None:
-        """Nothing is ever open."""
-
-    async def close(self) -> None:
-        """Nothing is ever open."""
-
-
-class SubscriberSession(Session):
+class SubscriberSession(PostgresSession):
     """Coordinated transactions of a Subscriber, and of further ones with it.
 
     Args:
         also: the further ones.
+        place, options: see `PostgresSession`.
     """
 
-    _context: Any = None
-    _transaction: Any = None
+    _transaction: Transaction | None = None
 
-    def __init__(
-        self, topology: Topology, node: str, observer: Observer, also: Sequence[str] = ()
-    ) -> None:
-        super().__init__(topology, node, observer)
+    def __init__(self, *place: Any, also: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*place, **options)
         self._also = also
 
     @property
@@ -281,54 +309,65 @@ class SubscriberSession(Session):
         return {part.subscriber: part.pid for part in self._transaction.parts}
 
     async def begin(self, level: str, role: str = "") -> None:
-        self._context = self._topology.transaction(
-            self.node,
-            *self._also,
+        topology = self._topology
+        made = transaction_at(
+            await topology.coordinator(),
+            (self.node, *self._also),
             isolation=level,
+            shipping=topology.shipping,
+            commit=topology.commit,
             role=role or None,
-            several_subscriptions=bool(self._also),
         )
         try:
-            self._transaction = await self._context.__aenter__()
+            self._transaction = await made.begin()
         except psycopg.Error as error:
             raise self._error(error) from error
-        here = self._transaction.at(self.node)
-        self.pid, self.gid = here.pid, self._transaction.gid
+        self.pid, self.gid = made.at(self.node).pid, made.gid
         self._open, self._committed = True, False
 
-    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+    async def _send(self, query: Any, params: Any) -> Result:
+        if self._transaction is None:
+            raise LocalProtocolError(f"no transaction is open at {self.node}")
         here = self._transaction.at(self.at or self.node)
-        try:
-            return await executed(here, text, params)
-        except psycopg.Error as error:
-            raise self._error(error) from error
+        return await result_of(await here.execute(query, params))
 
     async def commit(self) -> None:
+        transaction = self._transaction
+        if transaction is None:
+            raise LocalProtocolError(f"no transaction is open at {self.node}")
+        self._open = False
         try:
-            await self._transaction.commit()
+            await transaction.commit()
             self._committed = True
         finally:
-            await self._leave()
+            self._leave()
 
     async def rollback(self) -> None:
-        if self._transaction is None:
+        transaction = self._transaction
+        if transaction is None:
             return
         try:
-            await self._transaction.rollback()
+            await transaction.rollback()
         finally:
-            await self._leave()
+            self._leave()
 
-    async def _leave(self) -> None:
-        context, self._context, self._transaction, self.pid = self._context, None, None, 0
-        self._open = False
-        if context is not None:
-            await context.__aexit__(None, None, None)
+    def _leave(self) -> None:
+        self._transaction, self.pid, self._open = None, 0, False
 
     async def close(self) -> None:
         await self.rollback()
 
 
-def refusal(error: psycopg.Error, *, node: str, gid: str) -> TransactionError:
+def transaction_at(
+    coordinator: PostgresCoordinator, subscribers: Sequence[str], **options: Any
+) -> Transaction:
+    """A transaction of one Subscriber, or of several."""
+    if len(subscribers) > 1:
+        return coordinator.several(subscribers, **options)
+    return coordinator.transaction(subscribers[0], **options)
+
+
+def refused(error: psycopg.Error, *, node: str, gid: str) -> TransactionError:
     """What the refusal of a server means for the transaction that it was in."""
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
         raise error  # the client library was used wrongly: a fault of ours
@@ -342,21 +381,15 @@ def refusal(error: psycopg.Error, *, node: str, gid: str) -> TransactionError:
     )
 
 
-async def executed(connection: Any, text: str, params: Mapping[str, Any]) -> Result:
-    """The result of one statement of a scenario."""
-    used = {name: params[name] for name in sqltext.parameters(text)}
-    query = sqltext.placeholders(text) if used else text
-    return await result_of(await connection.execute(query, used or None))
-
-
 async def result_of(cursor: Any) -> Result:
     """What the statement, or the last one of several, has returned."""
-    names = [column.name for column in cursor.description or ()]
-    rows = await cursor.fetchall() if cursor.description else None
+    names = tuple(column.name for column in cursor.description or ())
+    rows = await cursor.fetchall() if cursor.description else ()
     return Result(
-        rows=None if rows is None else tuple(dict(zip(names, row, strict=True)) for row in rows),
+        rows=Rows(dict(zip(names, row, strict=True)) for row in rows),
         rowcount=cursor.rowcount,
         tag=cursor.statusmessage or "",
+        columns=names,
     )
 
 

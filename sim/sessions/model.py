@@ -1,6 +1,6 @@
-"""A scenario's sessions in a model: coordinated at a Subscriber, plain at the Publisher, or plain everywhere.
+"""Sessions in a model: coordinated at a Subscriber, plain at the Publisher, or plain everywhere.
 
-See `twopc.sim.scenario.stage.StageSession` for what each method does.
+See `twopc.sim.sessions.interface.ClientSession` for what each method does.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import simpy
 
 from twopc.errors import (
     ConfigurationError,
@@ -35,11 +37,10 @@ from twopc.sim.model.words import (
     UnsupportedError,
 )
 from twopc.sim.scenario import sqltext
-from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, SyncError
+from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ONLY_PLAIN, ONLY_SYNCS, SyncError
+from twopc.sim.sessions.results import Result, Rows
 
 T = TypeVar("T")
-_ONLY_PLAIN = "only a plain session takes a script"
-_ONLY_SYNCS = "the agents' session only syncs: it has no transactions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,8 @@ class Place:
     """Says where in the file it stands what the model does not know."""
 
 
-class _Session:
-    """What all kinds of session have in common."""
+class VirtualSession:
+    """What all kinds of session have in common; as it stands it is nobody's, who only syncs."""
 
     notices = 0
     """The model sends none."""
@@ -60,7 +61,7 @@ class _Session:
     def __init__(self, place: Place, name: str, node: str) -> None:
         self._model = place.model
         self._blame = place.blame
-        self._name = name
+        self.name = name
         self.node = node
         self.at = ""
         self.pid = 0
@@ -68,6 +69,10 @@ class _Session:
         self._committed = False
         self.synced: tuple[str, ...] = ()
         """The Subscribers whose agents work for it now."""
+        self.asks = ""
+        """What it is doing: ``commit`` or anything else; empty: nothing."""
+        self.work: simpy.Process | None = None
+        """What does that in the model."""
         self.changing = 0
         """The process that changes its node's subscription for it now."""
 
@@ -93,9 +98,10 @@ class _Session:
         """Node and process of the agents at work for this session."""
         return [each for name in self.synced for each in self._model.agent(name).sessions]
 
-    async def _do(self, work: Steps[T], text: str = "") -> T:
+    async def _do(self, work: Steps[T], text: str = "", *, asks: str = "execute") -> T:
         """Some work of the model; what it reports comes as our own exceptions."""
-        process = self._model.kernel.spawn(work, f"session:{self._name}")
+        process = self._model.kernel.spawn(work, f"session:{self.name}")
+        self.work, self.asks = process, asks
         try:
             return await bridge(process)  # type: ignore[no-any-return] # what the work returns
         except asyncio.CancelledError:  # it is given up: nobody is told what comes of it
@@ -116,6 +122,8 @@ class _Session:
             ) from error
         except LostError as error:
             raise from_sqlstate("08006", str(error), node=self.node, gid=self.gid) from error
+        finally:
+            self.work, self.asks = None, ""
 
     async def sync(self, subscribers: Sequence[str]) -> None:
         every = self._model.subscribers
@@ -123,7 +131,7 @@ class _Session:
         self.synced = tuple(subscribers or own or every)
         try:
             await performed(
-                self._model.kernel, self._model.sync(self.synced), f"sync:{self._name or 'order'}"
+                self._model.kernel, self._model.sync(self.synced), f"sync:{self.name or 'order'}"
             )
         except UnsupportedError as error:
             raise self._blame(error, "") from error
@@ -156,14 +164,29 @@ class _Session:
         finally:
             self.changing = 0
 
+    async def begin(self, level: str, role: str = "") -> None:
+        raise LocalProtocolError(ONLY_SYNCS)
+
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        raise LocalProtocolError(ONLY_SYNCS)
+
     async def script(self, text: str) -> Result:
-        raise LocalProtocolError(_ONLY_PLAIN)
+        raise LocalProtocolError(ONLY_PLAIN)
+
+    async def commit(self) -> None:
+        raise LocalProtocolError(ONLY_SYNCS)
+
+    async def rollback(self) -> None:
+        """Nothing is open."""
 
     async def cancel(self) -> None:
         """Cancel the running statement."""
 
+    async def close(self) -> None:
+        """Leave; what is open is rolled back."""
 
-class CoordinatedSession(_Session):
+
+class CoordinatedSession(VirtualSession):
     """Transactions as the model's own clients have them: coordinated at a Subscriber, plain at the Publisher."""
 
     def __init__(
@@ -177,6 +200,8 @@ class CoordinatedSession(_Session):
     ) -> None:
         super().__init__(place, name, node)
         self._client = place.model.session(name, node, also, any_client=any_client)
+        self.begun: Mapping[str, int] = {}
+        """Its process at each node when its last transaction had begun."""
 
     @property
     def gid(self) -> str:
@@ -192,28 +217,29 @@ class CoordinatedSession(_Session):
     async def begin(self, level: str, role: str = "") -> None:
         await self._do(self._client.begin(level, role))
         self.pid = self._client.pid
+        self.begun = dict(self.pids)
         self._open, self._committed = True, False
 
-    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
-        client, given = self._client, used(sql, params)
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        client, given = self._client, used(text, params)
         work = (
-            client.execute(sql, given, at=self.at)
+            client.execute(text, given, at=self.at)
             if isinstance(client, SubscriberClient)
-            else client.execute(sql, given)
+            else client.execute(text, given)
         )
-        return result_of(await self._do(work, sql))
+        return result_of(await self._do(work, text))
 
     async def commit(self) -> None:
-        await self._end(self._client.commit())
+        await self._end(self._client.commit(), asks="commit")
         self._committed = True
 
     async def rollback(self) -> None:
         if self._open:
             await self._end(self._client.rollback())
 
-    async def _end(self, work: Steps[None]) -> None:
+    async def _end(self, work: Steps[None], *, asks: str = "rollback") -> None:
         try:
-            await self._do(work)
+            await self._do(work, asks=asks)
         finally:
             self._open, self.pid = False, 0
 
@@ -224,7 +250,7 @@ class CoordinatedSession(_Session):
         await self._do(self._client.close())
 
 
-class PlainSession(_Session):
+class PlainVirtualSession(VirtualSession):
     """One connection to one node, with no coordinator and no care.
 
     Args:
@@ -254,8 +280,8 @@ class PlainSession(_Session):
     async def begin(self, level: str, role: str = "") -> None:
         await self._run(f"begin isolation level {level}", {})
 
-    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
-        return result_of(await self._run(sql, used(sql, params)))
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        return result_of(await self._run(text, used(text, params)))
 
     async def script(self, text: str) -> Result:
         """As a server takes one message of several statements: those outside of a block are one together."""
@@ -304,8 +330,8 @@ class PlainSession(_Session):
         if session is None:
             node, network = self._model.nodes[self.node], self._model.network
             self._wire = yield from network.connect(
-                f"client:{self._name}", self.node, f"session:{self._name}",
-                lambda: node.connect(self._role, self._name),
+                f"client:{self.name}", self.node, f"session:{self.name}",
+                lambda: node.connect(self._role, self.name),
             )  # fmt: skip
             session = self._session
             assert session is not None
@@ -335,25 +361,6 @@ class PlainSession(_Session):
             self._wire.close()
 
 
-class AgentsSession(_Session):
-    """Nobody's: it syncs, and has no transactions."""
-
-    async def begin(self, level: str, role: str = "") -> None:
-        raise LocalProtocolError(_ONLY_SYNCS)
-
-    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
-        raise LocalProtocolError(_ONLY_SYNCS)
-
-    async def commit(self) -> None:
-        raise LocalProtocolError(_ONLY_SYNCS)
-
-    async def rollback(self) -> None:
-        """Nothing is ever open."""
-
-    async def close(self) -> None:
-        """Nothing is ever open."""
-
-
 def used(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that a statement has."""
     return {name: params[name] for name in sqltext.parameters(text)}
@@ -361,7 +368,6 @@ def used(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def result_of(found: StatementResult) -> Result:
     """What a statement has returned, as a scenario sees it."""
-    rows = None
-    if found.rows is not None:
-        rows = tuple(dict(zip(found.names, row, strict=True)) for row in found.rows)
-    return Result(rows=rows, rowcount=found.rowcount, tag=found.tag)
+    rows = Rows(dict(zip(found.names, row, strict=True)) for row in found.rows or ())
+    columns = tuple(found.names) if found.rows is not None else ()
+    return Result(rows=rows, rowcount=found.rowcount, tag=found.tag, columns=columns)

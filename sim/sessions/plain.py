@@ -6,19 +6,17 @@ whether a transaction is open.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import psycopg
 from psycopg import pq
 
-from twopc.errors import TransactionError
-from twopc.sim.scenario.postgres_sessions import PublisherSession, executed, result_of
 from twopc.sim.scenario.sqltext import may_commit
-from twopc.sim.scenario.stage import Result
+from twopc.sim.sessions.results import Result
+from twopc.sim.sessions.servers import PublisherSession, result_of
 
 
-class PlainSession(PublisherSession):
+class PlainPostgresSession(PublisherSession):
     """One connection to one node, whichever it is.
 
     Args:
@@ -50,16 +48,16 @@ class PlainSession(PublisherSession):
                 self._count += 1
         return self._count
 
-    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
-        commits = may_commit(text, is_open=self.is_open)
+    async def send(self, query: Any, params: Any = None) -> Result:
+        commits = may_commit(query, is_open=self.is_open)
         connection = await self._connect()
         try:
-            return await executed(connection, text, params)
+            return await result_of(await connection.execute(query, params))
         except psycopg.Error as error:
             raise self._failed(error, commits) from error
 
     async def script(self, text: str) -> Result:
-        """See `twopc.sim.scenario.stage.StageSession.script`."""
+        """See `twopc.sim.sessions.interface.ClientSession.script`."""
         commits = may_commit(text, is_open=self.is_open)
         connection = await self._connect()
         try:
@@ -70,7 +68,7 @@ class PlainSession(PublisherSession):
             raise self._failed(error, commits) from error
         return await result_of(cursor)
 
-    def _failed(self, error: psycopg.Error, commits: bool) -> TransactionError:
+    def _failed(self, error: psycopg.Error, commits: bool) -> Exception:
         """What a failure means for what was sent, which may have been committed with it."""
         lost = self._connection is not None and self._connection.closed
         return self._in_doubt(error) if lost and commits else self._error(error)

@@ -9,9 +9,9 @@ import psycopg
 from psycopg import pq, sql
 
 from twopc.drivers.lean import report_of
-from twopc.errors import TransactionError, conflict_facts
+from twopc.errors import conflict_facts
 from twopc.names import branch_gid
-from twopc.sim.scenario.postgres_sessions import PublisherSession, refusal
+from twopc.sim.sessions.servers import PublisherSession
 from twopc.waits import link_name
 
 _GID = "select current_setting('msrepl.gid', true)"
@@ -69,8 +69,10 @@ class AnyClientSession(PublisherSession):
             ):
                 pass
 
-    def _error(self, error: psycopg.Error) -> TransactionError:
+    def _error(self, error: psycopg.Error) -> Exception:
         over = (
             report_of(error).remote or conflict_facts(error.diag.message_detail or "") is not None
         )
-        return refusal(error, node=self._topology.publisher if over else self.node, gid=self.gid)
+        return self._refusal(
+            error, node=self._topology.publisher if over else self.node, gid=self.gid
+        )

@@ -6,16 +6,16 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
-T = TypeVar("T")
+from twopc.sim.report.history import ROWS_MAX, plain
 
 
 class Rows(list[dict[str, Any]]):
     """A table's rows at a node, by key, without their versions; a list of mappings."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]], *, where: str = "") -> None:
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = (), *, where: str = "") -> None:
         super().__init__(dict(row) for row in rows)
         self.where = where
         """The table and its node, for messages."""
@@ -29,12 +29,14 @@ class Rows(list[dict[str, Any]]):
 class Result:
     """What one statement returned."""
 
-    rows: Rows
+    rows: Rows = field(default_factory=Rows)
     """Empty for a statement that returns none."""
-    rowcount: int
+    rowcount: int = -1
     """-1 if the server does not say."""
     tag: str = ""
     """The server's command tag."""
+    columns: tuple[str, ...] = ()
+    """None for a statement that returns no rows."""
 
     def one(self) -> dict[str, Any]:
         """The only row.
@@ -50,6 +52,16 @@ class Result:
     def scalar(self) -> Any:
         """The first column of the only row."""
         return next(iter(self.one().values()))
+
+
+def returned(result: Result) -> dict[str, Any]:
+    """The fields of the record of a step that went well."""
+    fields: dict[str, Any] = {"rowcount": result.rowcount, "tag": result.tag}
+    if result.columns:
+        fields["rows"] = tuple(
+            {name: plain(value) for name, value in row.items()} for row in result.rows[:ROWS_MAX]
+        )
+    return fields
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,0 +1,91 @@
+"""What can be asked of a session, wherever it is: on servers, in a coordinator's process of its own, or in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from twopc.sim.sessions.results import Result
+from twopc.sim.sessions.waits import Observed
+
+#: There is no subscription, or there is one already (object_not_in_prerequisite_state).
+NOT_SUBSCRIBED = "55000"
+ONLY_PLAIN = "only a plain session takes a script"
+ONLY_SYNCS = "the agents' session only syncs: it has no transactions"
+
+
+class SyncError(Exception):
+    """An agent could not deliver a transaction: it is left, and all that come after it."""
+
+    def __init__(self, message: str, *, node: str, sqlstate: str = "", number: int = 0) -> None:
+        super().__init__(message)
+        self.node = node
+        self.sqlstate = sqlstate
+        self.number = number
+
+
+class ClientSession(Observed, Protocol):
+    """One client, connected to one node. Refusals are raised as `twopc.errors.TransactionError`."""
+
+    at: str
+    """Where its next statement goes, if its transactions are at several Subscribers."""
+
+    @property
+    def notices(self) -> int:
+        """So many notices and notifications have arrived."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """A transaction is open. A plain session's script may have begun or ended it."""
+        ...
+
+    async def begin(self, level: str, role: str = "") -> None:
+        """Begin a transaction of an isolation level, in a role other than the application's own."""
+        ...
+
+    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
+        """One statement; ``:name`` stands for a parameter."""
+        ...
+
+    async def script(self, text: str) -> Result:
+        """Several statements as they stand, transaction control among them: plain sessions only.
+
+        The result is the last statement's.
+        """
+        ...
+
+    async def commit(self) -> None:
+        """Commit everywhere or nowhere."""
+        ...
+
+    async def rollback(self) -> None:
+        """Roll back everywhere."""
+        ...
+
+    async def sync(self, subscribers: Sequence[str]) -> None:
+        """Have these Subscribers (none: those of this session's node) get all that is committed.
+
+        Raises SyncError.
+        """
+        ...
+
+    async def reinitialise(self) -> None:
+        """Copy everything to this session's Subscriber anew. Raises RejectedError."""
+        ...
+
+    async def subscribe(self) -> None:
+        """Have this session's Subscriber join: a copy, and all that comes after it. Raises RejectedError."""
+        ...
+
+    async def unsubscribe(self) -> None:
+        """Have this session's Subscriber leave; its rows stay. Raises RejectedError."""
+        ...
+
+    async def cancel(self) -> None:
+        """Ask the server to cancel what this session is running; called while it runs."""
+        ...
+
+    async def close(self) -> None:
+        """Leave; an open transaction is rolled back."""
+        ...
