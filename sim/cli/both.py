@@ -75,7 +75,7 @@ def _compare(path: str, one: Sequence[Record], other: Sequence[Record], out: Con
                 for order in group.orders:
                     if order.name == name:
                         terminal.remark(out, f"on {where}:")
-                        draw(timeline(order.records), out)
+                        draw(timeline(order.fold), out)
     return len(of_order)
 
 

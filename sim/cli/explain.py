@@ -79,7 +79,7 @@ def _lines(records: Sequence[Record]) -> list[str]:
     lines: list[str] = []
     for group in groups(records):
         for order in group.drawn:
-            told = [f"  {sentence}" for sentence in story(order.records)]
+            told = [f"  {sentence}" for sentence in story(order.fold)]
             lines += [*([""] if lines else []), order.name, *told]
     return lines
 

@@ -126,11 +126,11 @@ class Show:
                 document.excerpt(mark, failure.message if beside else ""),
                 "" if beside else failure.message,
             )
-            terminal.failure_story(self._console, *because_of(order.records, told))
+            terminal.failure_story(self._console, *because_of(order.fold, told))
         if not several:
             terminal.remark(self._console, order.about)
         if self._loaded.scenario.workload is None:
-            draw(timeline(order.records), self._console)
+            draw(timeline(order.fold), self._console)
         else:
             from twopc.sim.report import load  # loads the histograms: most runs have no load
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from twopc.errors import ScenarioError
 from twopc.sim.cli.items import item_text
 from twopc.sim.report import terminal
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.panel import panel
 from twopc.sim.report.timeline import draw, timeline
 from twopc.sim.scenario.accept import with_order
@@ -73,7 +74,7 @@ class Stepping:
         elif word in ("f", "fork"):
             await self._fork(rest)
         elif word in ("p", "picture"):
-            draw(timeline(self._walk.order), self._out)
+            draw(timeline(Fold(self._walk.order)), self._out)
         elif word in ("w", "who"):
             self._who()
         elif word in ("s", "save"):
@@ -101,7 +102,7 @@ class Stepping:
 
     def _tell(self, seen: int) -> None:
         """What has happened since: the timeline's new entries."""
-        entries = [each for each in timeline(self._walk.order).entries if each.text]
+        entries = [each for each in timeline(Fold(self._walk.order)).entries if each.text]
         first = self._walk.order[seen].seq if seen < len(self._walk.order) else None
         for entry in entries if first is not None else ():
             if first is not None and entry.seq >= first:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import psycopg
 
@@ -14,7 +13,7 @@ from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model_check import Unwritten
 from twopc.sim.scenario.model_stage import ModelStage
-from twopc.sim.scenario.stage import AwayError
+from twopc.sim.scenario.stage import AwayError, NodeContent
 from twopc.sim.scenario.words import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import CoordinatedSession
@@ -60,7 +59,7 @@ class FaultyModelStage(ModelStage):
             for node in sorted(self._performer.resting.intersection(session.synced))
         }
 
-    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+    async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
         if node in self._performer.down:
             raise AwayError(node)
-        return await super().rows(node, table, columns)
+        return await super().look(node, tables)

@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from twopc.drivers.recovery import Settled
 from twopc.errors import ConfigurationError
 from twopc.sim.faults import strikes
 from twopc.sim.faults.able import AGENTS, COORDINATOR, COPIES, GATED
@@ -43,6 +44,7 @@ class Performer(Deeds):
         step_ms: how long a step may take: an outcome is looked for during half of it.
         gives_up: the coordinator gives connections up that are silent; else it waits until that is mended.
         off: the protections that it is without.
+        settled: gets what recovery settles.
     """
 
     def __init__(
@@ -54,11 +56,13 @@ class Performer(Deeds):
         step_ms: int = 10_000,
         gives_up: bool = False,
         off: frozenset[str] = frozenset(),
+        settled: list[Settled] | None = None,
     ) -> None:
         super().__init__(topology, observer, Ways(topology, plans), self._another)
         self._step_ms = step_ms
         self._gives_up = gives_up
         self._off = off
+        self._settled = settled
         self._plans = {plan.id: plan for plan in plans}
         self.turn = asyncio.Lock()
         """Held while a fault happens or is mended: nobody looks at the nodes meanwhile."""
@@ -137,7 +141,7 @@ class Performer(Deeds):
             ),
             off=self._off,
         )
-        self.coordinator = RemoteProcess(serve, setup, self._halted)
+        self.coordinator = RemoteProcess(serve, setup, self._halted, self._settled)
         await self.coordinator.start()
 
     def _patience_s(self) -> float:

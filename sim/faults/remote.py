@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from twopc.drivers.recovery import Settled
 from twopc.errors import ServerError
 from twopc.sim.faults.serving import END, Begun, Call, Halted, Reply, Word
 
@@ -41,14 +42,20 @@ class RemoteProcess:
     Args:
         serve: what it does, with what: of `twopc.sim.faults.serving` or `twopc.sim.faults.agents`.
         on_halt: is called when it stands at a point.
+        settled: gets what its recovery settles.
     """
 
     def __init__(
-        self, serve: Callable[[Any, Connection, Connection], None], setup: Any, on_halt: OnHalt
+        self,
+        serve: Callable[[Any, Connection, Connection], None],
+        setup: Any,
+        on_halt: OnHalt,
+        settled: list[Settled] | None = None,
     ) -> None:
         self._serve = serve
         self._setup = setup
         self._on_halt = on_halt
+        self._settled = [] if settled is None else settled
         self._process: multiprocessing.context.ForkServerProcess | None = None
         self._calls: Connection
         self._halts: Connection
@@ -116,6 +123,9 @@ class RemoteProcess:
             return
         if isinstance(note, Begun):
             self.begun[note.session] = (note.pids, note.gid)
+            return
+        if isinstance(note, Settled):
+            self._settled.append(note)
             return
         assert isinstance(note, Reply)
         answer = self._waiting.pop(note.number, None)

@@ -22,6 +22,7 @@ import psycopg
 from twopc import errors, log
 from twopc.drivers import ParticipantAddress, Points, PostgresCoordinator
 from twopc.drivers.implementation import PRODUCT, Implementation
+from twopc.drivers.recovery import Settled
 from twopc.drivers.transaction import Transaction
 from twopc.sim.faults.words import Place
 from twopc.sim.sessions.results import Result
@@ -226,6 +227,7 @@ class _Coordinating(Serving):
             points=self._points,
             classes=_classes(setup),
         )
+        self._coordinator.keeper.recovery.observe = self._has_settled
 
     def _serving(self) -> AbstractAsyncContextManager[Any]:
         return self._coordinator
@@ -264,6 +266,9 @@ class _Coordinating(Serving):
 
     async def _recover(self, _: str) -> None:
         await self._coordinator.recover()
+
+    def _has_settled(self, settled: Settled) -> None:
+        self._calls.send(settled)
 
 
 def _classes(setup: Setup) -> Implementation:

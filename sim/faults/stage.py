@@ -5,7 +5,7 @@ What happens when is the runner's business, what is done the performer's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -19,7 +19,7 @@ from twopc.sim.faults.words import agent_wait, plans_of
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_prepared import Prepared
 from twopc.sim.scenario.postgres_stage import PostgresStage
-from twopc.sim.scenario.stage import AwayError, Delivery
+from twopc.sim.scenario.stage import AwayError, Delivery, NodeContent
 from twopc.sim.scenario.words import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.servers import refused
@@ -37,6 +37,7 @@ class FaultyStage(PostgresStage):
             plans_of(case),
             step_ms=prepared.scenario.topology.timeouts.step_ms,
             off=case.off & IN_PROCESS,
+            settled=self._settled,
         )
 
     async def begin(self) -> None:
@@ -112,11 +113,11 @@ class FaultyStage(PostgresStage):
         async with self._performer.turn:
             return await super().deliveries()
 
-    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+    async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
         async with self._performer.turn:
             if node in self._performer.down:
                 raise AwayError(node)
-            return await super().rows(node, table, columns)
+            return await super().look(node, tables)
 
     async def prepared(self, node: str) -> tuple[str, ...]:
         async with self._performer.turn:

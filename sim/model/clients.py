@@ -173,6 +173,12 @@ class PublisherClient:
         return self._session.pid if self._wire is not None else 0
 
     @property
+    def xid(self) -> str:
+        """Of its open transaction there; empty if it has none."""
+        tx = None if self._wire is None or self._is_lost else self._session.tx
+        return str(tx.top.xid) if tx is not None and tx.top.xid else ""
+
+    @property
     def _session(self) -> NodeSession:
         assert self._wire is not None
         assert isinstance(self._wire.served, NodeSession)

@@ -220,7 +220,7 @@ class CoordinatorProcess:
             for one in nodes
         }
         self._markers = MarkerRetention(sites, place.publisher, markers_kept_s, runtime)
-        self._recovery = place.wiring.recovery(
+        self.recovery = place.wiring.recovery(
             name,
             publisher=place.publisher,
             participants=sites,
@@ -350,13 +350,13 @@ class CoordinatorProcess:
         """One pass. psycopg.Error: the log cannot be reached."""
         yield from self.log.ensure()
         self.remembers("unsettled", True)
-        while self._recovery.is_busy:  # with one that was begun by itself
+        while self.recovery.is_busy:  # with one that was begun by itself
             yield self.place.kernel.delay(
                 _TURN_S, Label(actor=self.actor, cause=Cause.POLL, what="recovery's turn")
             )
         return (
             yield from steps(
-                self._recovery.run(
+                self.recovery.run(
                     own=self.log.own,
                     unsettled=self.unsettled,
                     active=self._open,

@@ -72,6 +72,7 @@ class Coordinator:
             in_doubt_after_s=spec.in_doubt_after_s, recovery_interval_s=spec.recovery_interval_s,
             observe=system.observe, markers_kept_s=spec.markers_kept_s,
         )  # fmt: skip
+        process.recovery.observe = system.settled.append
         process.spawn(process.keep_recovering(), "recovery")
         process.spawn(self._break_deadlocks(process), "deadlocks")
         return process

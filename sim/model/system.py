@@ -6,11 +6,13 @@ The one place where the parts meet. What each is made of can be replaced by wiri
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 from twopc.drivers.points import Points
+from twopc.drivers.recovery import Settled
 from twopc.drivers.virtual import steps
 from twopc.errors import ConfigurationError
 from twopc.proc_execution import ProcArticle
@@ -58,6 +60,7 @@ PARTS: Mapping[str, Callable[..., Any]] = {
 LOG = "distribution"
 #: What nodes' clocks show when a run begins: seconds since 1970.
 BEGAN_S = 1_767_225_600.0
+_SETTLED_KEPT = 1000
 
 
 class System:
@@ -71,6 +74,8 @@ class System:
         self.points = Points()
         self.reaching: Any = None
         """The session of a node that has come to a point last."""
+        self.settled: deque[Settled] = deque(maxlen=_SETTLED_KEPT)
+        """What recovery has settled last."""
         self.subscribers = tuple(one.name for one in spec.subscribers)
         self.network = Network(kernel, spec.timing)
         self.clocks: dict[str, Clock] = {}

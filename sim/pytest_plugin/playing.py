@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twopc.errors import ScenarioError
 from twopc.sim.report.causes import because_of
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History, Record
 from twopc.sim.report.terminal import console, failure, failure_story
 from twopc.sim.scenario.cases import groups
@@ -73,7 +74,7 @@ class Outcome:
                 where = f"{mark.path or document.path}:{mark.line}:{mark.column}"
                 failure(screen, where, document.excerpt(mark), each.message)
                 told = {"message": each.message, "kind": each.kind, "check": each.check}
-                failure_story(screen, *because_of(self.of_case.get(verdict.name, ()), told))
+                failure_story(screen, *because_of(Fold(self.of_case.get(verdict.name, ())), told))
         return out.getvalue().rstrip()
 
     def reproduce(self) -> str:

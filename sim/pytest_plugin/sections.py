@@ -57,12 +57,14 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
 
 def timeline(records: list[Record]) -> str:
     """A lane a session, time downwards."""
+    from twopc.sim.report.fold import Fold
     from twopc.sim.report.terminal import console
     from twopc.sim.report.timeline import draw
     from twopc.sim.report.timeline import timeline as drawn
 
     out = io.StringIO()
-    draw(drawn([each for each in records if each.kind != "header"]), console(out, width=_WIDTH))
+    of_order = Fold([each for each in records if each.kind != "header"])
+    draw(drawn(of_order), console(out, width=_WIDTH))
     return out.getvalue().rstrip()
 
 

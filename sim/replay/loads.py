@@ -166,11 +166,12 @@ async def repeated(
         )
     )
     await target.close()
-    await observe.settled(scenario, stage, scenario.topology.timeouts.settle_ms / 1000)
+    seen = History(None)
+    after = seen.of(case.name)
+    await observe.settled(scenario, stage, after, scenario.topology.timeouts.settle_ms / 1000)
     if subscribers:
         await bench.sync(subscribers)
-    seen = History(None)
-    await observe.final_states(scenario, stage, seen.of(case.name))
+    await observe.final_states(scenario, stage, after)
     return [
         *(found for each in done for found in _differs(each)),
         *of_states(final_states(records), seen.records),

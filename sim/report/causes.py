@@ -6,15 +6,15 @@ agents brought. Where nothing is known for sure, nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from twopc.sim.report.breaches import REASONS, behind, lost_update
-from twopc.sim.report.changes import Author, changed_text
+from twopc.sim.report.breaches import REASONS, Reasons, behind, lost_text, lost_update
+from twopc.sim.report.changes import changed_text
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import Record
-from twopc.sim.report.known import Known, Reasons
-from twopc.sim.report.played import took_effect_at
 from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
+from twopc.sim.report.transactions import Author
 from twopc.sim.report.words import result_text
 
 #: Rows that are told of one table.
@@ -22,81 +22,78 @@ _ROWS_TOLD = 2
 _NOTHING: Reasons = ("", "")
 
 
-def because_of(records: Sequence[Record], failure: Mapping[str, Any]) -> Reasons:
+def because_of(fold: Fold, failure: Mapping[str, Any]) -> Reasons:
     """What explains a failed check, and what stands against it; empty where nothing can be said.
 
     Args:
-        records: those of the order.
+        fold: the order.
         failure: as in its verdict: `check`, `message`, `expected`, `actual`.
     """
-    known = Known(records)
-    check = str(failure.get("check") or _guessed(failure, known))
+    check = str(failure.get("check") or _guessed(failure, fold))
     family, _, name = check.partition(".")
     because, however = _NOTHING
     if family in _NAMED:
-        because, however = _NAMED[family](known, name)
+        because, however = _NAMED[family](fold, name)
     elif check == "twin":
-        because, however = _twin(known, str(failure.get("message", "")))
+        because, however = _twin(fold, str(failure.get("message", "")))
     elif check in _PLAIN:
-        because, however = _PLAIN[check](known)
+        because, however = _PLAIN[check](fold)
     elif check == "twin":
-        because, however = _twin(known, str(failure.get("actual", "")))
+        because, however = _twin(fold, str(failure.get("actual", "")))
     said = str(failure.get("message", ""))
     return "" if because in said else because, "" if however in said else however
 
 
-def _guessed(failure: Mapping[str, Any], known: Known) -> str:
+def _guessed(failure: Mapping[str, Any], fold: Fold) -> str:
     """The check of a failure in a history that does not name it."""
     if failure.get("kind") == "liveness":
         return "stuck"
     words = str(failure.get("message", "")).replace(":", " ").split()
     first = words[0] if words else ""
-    if first in known.ended:
+    if first in fold.ended:
         return f"steps.{first}"
-    if first in known.outcomes:
+    if first in fold.outcomes:
         return f"sessions.{first}"
-    return f"tables.{first}" if known.changes.rows_of(first) else ""
+    return f"tables.{first}" if fold.changes.rows_of(first) else ""
 
 
 # -- steps and sessions ------------------------------------------------------------------------------
 
 
-def _step(known: Known, name: str) -> Reasons:
-    ended, wait = known.ended.get(name), known.waits.get(name)
+def _step(fold: Fold, name: str) -> Reasons:
+    ended, wait = fold.ended.get(name), fold.waits.get(name)
     if ended is None:
-        return _stuck(known)
+        return _stuck(fold)
     if ended.kind == "rejected":
-        return refused_because(ended, known.changes), _not_synced(known, ended)
+        return refused_because(ended, fold), _not_synced(fold, ended)
     if ended.kind == "skipped":
-        earlier = [each for each in known.refusals(ended.session) if each.seq < ended.seq]
-        why = refused_because(earlier[-1], known.changes) if earlier else ""
+        earlier = [each for each in fold.refusals(ended.session) if each.seq < ended.seq]
+        why = refused_because(earlier[-1], fold) if earlier else ""
         return ended.message, why
     if ended.kind in ("error", "in_doubt", "timed_out", "rolled_back"):
         waited = f"{name} {waited_for(wait.wait or {})}" if wait is not None else ""
         return ended.message, waited
     if ended.tag == "SYNC":
-        return _synced(known, ended)
-    author = known.last_of(ended.session)
-    for stale in known.stale(author) if author is not None and name in author.steps else ():
-        return known.said(stale)
+        return _synced(fold, ended)
+    author = fold.last_of(ended.session)
+    for stale in fold.stale(author) if author is not None and name in author.steps else ():
+        return lost_text(fold, stale)
     if wait is not None:
-        return f"{name} {waited_for(wait.wait or {})}", _then(known, ended)
+        return f"{name} {waited_for(wait.wait or {})}", _then(fold, ended)
     if ended.rows is not None:
-        return _read(known, ended)
-    return _accepted(known, ended)
+        return _read(fold, ended)
+    return _accepted(fold, ended)
 
 
-def _synced(known: Known, ended: Record) -> Reasons:
+def _synced(fold: Fold, ended: Record) -> Reasons:
     """What the agents brought in one sync, and what they passed over."""
-    begun = [
-        each.seq for each in known.records if each.kind == "invoke" and each.step == ended.step
-    ]
-    during = [each for each in known.records if min(begun, default=0) < each.seq < ended.seq]
+    begun = [each.seq for each in fold.records if each.kind == "invoke" and each.step == ended.step]
+    during = [each for each in fold.records if min(begun, default=0) < each.seq < ended.seq]
     brought = [each for each in during if each.kind == "deliver"]
     nodes = listed(list(dict.fromkeys(each.node for each in brought)) or ["anybody"])
     because = f"the agents brought {counted(len(brought), 'transaction')} to {nodes}"
     own = dict.fromkeys(
-        transaction_of(each.gid, str((each.data or {}).get("origin")), known.changes.authors)
+        transaction_of(each.gid, str((each.data or {}).get("origin")), fold.changes.authors)
         + f" came from {each.node} itself"
         for each in during
         if each.kind == "suppress"
@@ -104,22 +101,22 @@ def _synced(known: Known, ended: Record) -> Reasons:
     return because, f"{listed(list(own))}, and is not sent back" if own else ""
 
 
-def _then(known: Known, ended: Record) -> str:
+def _then(fold: Fold, ended: Record) -> str:
     """How it went on after a wait."""
-    holder = known.waits[ended.step].wait or {}
-    outcome = known.outcomes.get(str(holder.get("session")), "")
+    holder = fold.waits[ended.step].wait or {}
+    outcome = fold.outcomes.get(str(holder.get("session")), "")
     ends = f"{holder.get('session')} was {outcome}, and " if outcome == "rolled back" else ""
     return f"{ends}{ended.step} went on {result_text(ended)}".replace("→ ", "and read ")
 
 
-def _not_synced(known: Known, refused: Record) -> str:
+def _not_synced(fold: Fold, refused: Record) -> str:
     """A stale copy would have been refreshed by a sync."""
     kinds = ("version_mismatch", "delete_stale", "row_missing", "insert_exists")
     if (refused.conflict or {}).get("kind") not in kinds:
         return ""
     brought = [
         each
-        for each in known.records
+        for each in fold.records
         if each.kind == "deliver" and each.node == refused.node and each.seq < refused.seq
     ]
     if brought:
@@ -127,13 +124,13 @@ def _not_synced(known: Known, refused: Record) -> str:
     return f"nothing had been brought to {refused.node} by then: its copy was as at first"
 
 
-def _read(known: Known, ended: Record) -> Reasons:
+def _read(fold: Fold, ended: Record) -> Reasons:
     """A read shows what its node held."""
-    for row in known.changes.rows():
-        here = known.changes.held(ended.node, row[0].table, row[0].key, before=ended.seq)
+    for row in fold.changes.rows():
+        here = fold.changes.held(ended.node, row[0].table, row[0].key, before=ended.seq)
         there = [each for each in row if each.number and each.seq < ended.seq]
         if here is not None and there and here.version != there[-1].version:
-            maker = known.changes.step_of(there[-1])
+            maker = fold.step_of(there[-1])
             by = f", by {maker}" if maker else ""
             return (
                 f"{ended.node} held {here.label} of {here.name} when {ended.step} read it",
@@ -142,9 +139,9 @@ def _read(known: Known, ended: Record) -> Reasons:
     return f"that is what {ended.node} held when {ended.step} read it", ""
 
 
-def _accepted(known: Known, ended: Record) -> Reasons:
+def _accepted(fold: Fold, ended: Record) -> Reasons:
     """It was done at once and on a copy that was up to date."""
-    before = [each for each in known.changes.authors if each.seq < ended.seq]
+    before = [each for each in fold.changes.authors if each.seq < ended.seq]
     others = [each for each in before if each.session != ended.session]
     text = f"nobody held what {ended.step} needed, and nobody had changed it before"
     if not others:
@@ -152,25 +149,25 @@ def _accepted(known: Known, ended: Record) -> Reasons:
     last = others[-1]
     return (
         f"nobody held what {ended.step} needed when it was sent",
-        f"{last.session} had committed by then, at {listed(_nodes(known, last))}",
+        f"{last.session} had committed by then, at {listed(_nodes(fold, last))}",
     )
 
 
-def _nodes(known: Known, author: Author) -> list[str]:
-    return took_effect_at(known.records).get(author.gid) or [author.node]
+def _nodes(fold: Fold, author: Author) -> list[str]:
+    return [*fold.effects.get(author.gid, ())] or [author.node]
 
 
-def _session(known: Known, name: str) -> Reasons:
-    refused = known.refusals(name)
-    if known.outcomes.get(name) == "rolled back" and refused:
+def _session(fold: Fold, name: str) -> Reasons:
+    refused = fold.refusals(name)
+    if fold.outcomes.get(name) == "rolled back" and refused:
         last = refused[-1]
-        why = refused_because(last, known.changes)
-        return f"{last.step} was refused: {why}", _not_synced(known, last)
-    if known.outcomes.get(name) == "rolled back":
+        why = refused_because(last, fold)
+        return f"{last.step} was refused: {why}", _not_synced(fold, last)
+    if fold.outcomes.get(name) == "rolled back":
         return f"nothing of {name} was refused: it was rolled back on purpose", ""
-    author = known.last_of(name)
-    for stale in known.stale(author) if author is not None else ():
-        return known.said(stale)
+    author = fold.last_of(name)
+    for stale in fold.stale(author) if author is not None else ():
+        return lost_text(fold, stale)
     if author is not None:
         return f"every statement of {name} was accepted, and it committed", ""
     return _NOTHING
@@ -179,52 +176,50 @@ def _session(known: Known, name: str) -> Reasons:
 # -- tables and rows ---------------------------------------------------------------------------------
 
 
-def _table(known: Known, name: str) -> Reasons:
+def _table(fold: Fold, name: str) -> Reasons:
     """Who made what is there, and who was refused."""
-    lasts = [row[-1] for row in known.changes.rows_of(name) if row[-1].author is not None]
+    lasts = [row[-1] for row in fold.changes.rows_of(name) if row[-1].author is not None]
     made = [
         f"{each.name} is {each.label if each.row is not None else 'gone'} at the Publisher, as "
-        f"{known.changes.step_of(each)} left it ({changed_text(each)})"
+        f"{fold.step_of(each)} left it ({changed_text(each)})"
         for each in lasts[-_ROWS_TOLD:]
     ]
     because = "; ".join(made) or f"nobody has changed {name}"
-    refused = [each for each in known.refusals() if name in known.changes.sql_of.get(each.step, "")]
+    refused = [each for each in fold.refusals() if name in fold.sql_of.get(each.step, "")]
     if refused:
         last = refused[-1]
         return because, f"{_who(last)} {last.step} was refused, and changed nothing"
-    return because, behind(known, name)
+    return because, behind(fold, name)
 
 
-def _committed(known: Known) -> Reasons:
-    done = [name for name, outcome in known.outcomes.items() if outcome == "committed"]
-    left = [f"{name} was {how}" for name, how in known.outcomes.items() if how == "rolled back"]
+def _committed(fold: Fold) -> Reasons:
+    done = [name for name, outcome in fold.outcomes.items() if outcome == "committed"]
+    left = [f"{name} was {how}" for name, how in fold.outcomes.items() if how == "rolled back"]
     because = f"{listed(done)} committed" if done else "nobody committed"
-    lost = lost_update(known)[0]
-    refused = known.refusals()
+    lost = lost_update(fold)[0]
+    refused = fold.refusals()
     if not lost and refused:
-        why = refused_because(refused[-1], known.changes)
+        why = refused_because(refused[-1], fold)
         return because, f"{_who(refused[-1])} {refused[-1].step} was refused: {why}"
     return because, lost or listed(left or [""])
 
 
-def _rejected(known: Known, kind: str) -> Reasons:
+def _rejected(fold: Fold, kind: str) -> Reasons:
     of_kind = [
-        each
-        for each in known.refusals()
-        if (each.conflict or {}).get("kind", each.sqlstate) == kind
+        each for each in fold.refusals() if (each.conflict or {}).get("kind", each.sqlstate) == kind
     ]
-    others = [each for each in known.refusals() if each not in of_kind]
+    others = [each for each in fold.refusals() if each not in of_kind]
     if of_kind:
         steps = [f"{_who(each)} {each.step}" for each in of_kind]
         was = "was" if len(steps) == 1 else "were"
         because = f"{listed(steps)} {was} refused as {kind}"
-        return because, refused_because(of_kind[-1], known.changes)
+        return because, refused_because(of_kind[-1], fold)
     if others:
         last = others[-1]
         how = (last.conflict or {}).get("kind") or last.sqlstate
         because = f"{_who(last)} {last.step} was refused as {how}"
-        return because, refused_because(last, known.changes)
-    lost, however = lost_update(known)
+        return because, refused_because(last, fold)
+    lost, however = lost_update(fold)
     return (lost, however) if lost else ("nobody was refused anything", "")
 
 
@@ -232,32 +227,32 @@ def _who(record: Record) -> str:
     return f"{record.session}'s" if record.session else "the agents'"
 
 
-def _stuck(known: Known) -> Reasons:
-    if known.stuck is not None:
-        return known.stuck.message, ""
-    late = [each for each in known.records if each.kind == "timed_out"]
+def _stuck(fold: Fold) -> Reasons:
+    if fold.stuck is not None:
+        return fold.stuck.message, ""
+    late = [each for each in fold.records if each.kind == "timed_out"]
     return (late[-1].message, "") if late else _NOTHING
 
 
-def _twin(known: Known, message: str) -> Reasons:
+def _twin(fold: Fold, message: str) -> Reasons:
     """Of the check that failed though it must not, as the message names it; else of the one that must."""
-    must = str(known.twin.get("must_fail", ""))
+    must = str(fold.twin.get("must_fail", ""))
     named = [name for name in _PLAIN if name in message and name != must]
     for name in (*named, must, "no_lost_update"):
-        reasons = _PLAIN[name](known) if name in _PLAIN else _NOTHING
+        reasons = _PLAIN[name](fold) if name in _PLAIN else _NOTHING
         if any(reasons):
             return reasons
-    off = listed(sorted(known.twin.get("protections", ())) or ["a protection"])
+    off = listed(sorted(fold.twin.get("protections", ())) or ["a protection"])
     return f"{off} was switched off and nothing came of it", ""
 
 
-_NAMED: Mapping[str, Callable[[Known, str], Reasons]] = {
+_NAMED: Mapping[str, Callable[[Fold, str], Reasons]] = {
     "steps": _step,
     "sessions": _session,
     "tables": _table,
     "rejected": _rejected,
 }
-_PLAIN: Mapping[str, Callable[[Known], Reasons]] = {
+_PLAIN: Mapping[str, Callable[[Fold], Reasons]] = {
     **REASONS,
     "committed": _committed,
     "stuck": _stuck,

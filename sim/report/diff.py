@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from twopc.sim.report.behaviour import events
+from twopc.sim.report.fold import causal
 from twopc.sim.report.groups import Group
 from twopc.sim.report.history import Record, by_order
-from twopc.sim.report.played import causal
 
 #: Of what is alike, so much is shown before and behind a difference.
 _AROUND = 3

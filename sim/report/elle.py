@@ -2,7 +2,7 @@
 
 Elle (Kingsbury, Alvaro 2020) finds anomalies in what clients have seen, and knows nothing of how it came about. Each
 row is a key, each of its versions an element: the row's version column names it. What a transaction wrote is what has
-changed at the Publisher when it was over; what it had read of those rows is what its node had then. It knows no
+changed at the Publisher by it; what it had read of those rows is what its node had then. It knows no
 database and no scenario file.
 
 docs/elle.md says what is promised of such a history.
@@ -15,7 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.fold import Fold
+from twopc.sim.report.history import Record
+from twopc.sim.report.played import played
+from twopc.sim.report.transactions import Author
 
 #: Elle's names for them.
 Form = Literal["list-append", "rw-register"]
@@ -23,7 +26,7 @@ FORMS: Final[tuple[Form, ...]] = ("list-append", "rw-register")
 
 #: The column that names a row's version.
 VERSION: Final = "msrepl_tran_version"
-_FAILED: Final = frozenset({"rejected", "error", "timed_out"})
+_KINDS: Final = {"committed": "ok", "rolled back": "fail", "in doubt": "info"}
 #: Process of what was there at the beginning.
 _FIRST: Final = 0
 
@@ -45,69 +48,54 @@ class Operation:
 class Order:
     """One order's transactions."""
 
-    def __init__(self, name: str, records: Sequence[Record], publisher: str) -> None:
+    def __init__(self, name: str, fold: Fold) -> None:
         self._name = name
-        self._records = records
-        self._publisher = publisher
+        self._fold = fold
+        self._publisher = (*fold.nodes, "")[0]
         self._processes: dict[str, int] = {}
         self._next = _FIRST + 1
         self._open: dict[str, Operation] = {}
-        self._blocks: set[str] = set()
-        """Sessions that have said BEGIN; only asked for members."""
+        self._of: dict[Author, Operation] = {}
         self._copies: dict[str, dict[str, int]] = {}
         """By node, the version that each row had when it was looked at last."""
+        self._places: dict[str, tuple[str, str]] = {}
+        """By key, the table and the row."""
         self._numbers: dict[tuple[str, str], int] = {}
         self.versions: dict[str, list[int]] = {}
         """Of each key, in the order in which the Publisher had them."""
-        self._unclaimed: list[Operation] = []
-        """Those that are over, or may be, and whose writes nobody has looked for yet."""
         self.operations: list[Operation] = []
 
     def read(self) -> list[Operation]:
         """All of them, in the order of beginning."""
-        for record in self._records:
+        begun = {one.begun: one for one in self._fold.transactions}
+        over = {one.seq: one for one in self._fold.transactions}
+        for record in self._fold.records:
             if record.kind == "state":
                 self._look(record)
-            elif record.session and record.kind == "invoke":
-                self._begin(record)
+            elif record.seq in begun:
+                self._begin(begun[record.seq])
             elif record.session in self._open:
-                self._go_on(record)
-        for operation in self._open.values():
-            operation.over = self._records[-1].seq
+                if record.kind == "ok" and record.tag != "COMMIT":
+                    # a statement that has waited was done on what it found then
+                    seen = self._copies.get(record.node, {})
+                    self._open[record.session].reads.update(seen)
+                if record.seq in over:
+                    self._end(over[record.seq])
         return self.operations
 
     # -- transactions ------------------------------------------------------------------------------
 
-    def _begin(self, record: Record) -> None:
-        if record.session not in self._open and record.sql and record.sql != "sync":
-            operation = Operation(self._process(record.session), record.seq)
-            self._open[record.session] = operation
-            self.operations.append(operation)
+    def _begin(self, author: Author) -> None:
+        kind = _KINDS[author.outcome]
+        operation = Operation(self._process(author.session), author.begun, author.seq, kind)
+        self._open[author.session] = self._of[author] = operation
+        self.operations.append(operation)
 
-    def _go_on(self, record: Record) -> None:
-        session, kind = record.session, record.kind
-        committed = bool((record.data or {}).get("committed"))
-        if kind == "ok" and not (committed and session in self._blocks):
-            # a statement that has waited was done on what it found then
-            self._open[session].reads.update(self._copies.get(record.node, {}))
-        if kind == "ok" and record.tag in ("BEGIN", "START TRANSACTION"):
-            self._blocks.add(session)
-        elif kind == "ok" and committed:
-            self._end(record, "ok")
-        elif kind == "in_doubt":
-            self._end(record, "info")
-            del self._processes[session]  # who does not know how it ended goes on as somebody else
-        elif kind in _FAILED and session in self._blocks:
-            pass  # it is over when it is rolled back
-        elif kind in _FAILED or kind == "rolled_back" or record.tag == "ROLLBACK":
-            self._end(record, "fail")
-
-    def _end(self, record: Record, kind: str) -> None:
-        operation = self._open.pop(record.session)
-        operation.over, operation.kind = record.seq, kind
-        self._blocks.discard(record.session)
-        if kind != "fail":
-            self._unclaimed.append(operation)
+    def _end(self, author: Author) -> None:
+        self._open.pop(author.session, None)
+        if author.outcome == "in doubt":
+            # who does not know how it ended goes on as somebody else
+            self._processes.pop(author.session, None)
 
     def _process(self, session: str) -> int:
         found = self._processes.get(session)
@@ -124,7 +112,11 @@ class Order:
         key, table = data.get("key") or (), str(data.get("table", ""))
         rows = [row for row in record.rows or () if VERSION in row and key]
         prefix = f"{self._name}/{table}/"
-        now = {prefix + "/".join(str(row[one]) for one in key): str(row[VERSION]) for row in rows}
+        now = {}
+        for row in rows:
+            name = prefix + "/".join(str(row[one]) for one in key)
+            now[name] = str(row[VERSION])
+            self._places[name] = table, ", ".join(f"{one}={row[one]}" for one in key)
         before = self._copies.setdefault(record.node, {})
         gone = [one for one in before if one.startswith(prefix) and one not in now]
         is_all = not record.rows or len(record.rows) == (record.rowcount or 0)
@@ -141,6 +133,9 @@ class Order:
 
     def _written(self, record: Record, now: Mapping[str, str], gone: Sequence[str]) -> None:
         copy = self._copies[record.node]
+        makers = {
+            (each.table, each.key): each.author for each in self._fold.changes.seen_at(record.seq)
+        }
         wrote: dict[str, int] = {}
         for name, version in now.items():
             number = self._number(name, version)
@@ -151,19 +146,19 @@ class Order:
             wrote[name] = self._number(name, f"gone at {record.seq}")
         for name, number in wrote.items():
             self.versions.setdefault(name, []).append(number)
-        if wrote:
-            self._claim(record, wrote)
-        elif self._unclaimed and self._unclaimed[-1].kind == "ok":
-            self._unclaimed.pop()  # it was looked for, and there is nothing
+        for name, number in wrote.items():
+            self._writer(record, makers.get(self._places[name])).writes[name] = number
 
-    def _claim(self, record: Record, wrote: dict[str, int]) -> None:
-        """Whoever committed last has written it; else one that is in doubt; else it was there before."""
-        writer = self._unclaimed.pop() if self._unclaimed else None
-        if writer is None:
-            first = Operation(_FIRST, record.seq, record.seq, "ok")
-            self.operations.append(first)
-            writer = first
-        writer.writes.update(wrote)
+    def _writer(self, record: Record, author: Author | None) -> Operation:
+        """Who wrote what a look shows: its transaction; else nobody of the order's, as what was there before."""
+        found = self._of.get(author) if author is not None else None
+        if found is None:
+            last = self.operations[-1] if self.operations else None
+            if last is not None and (last.process, last.begun) == (_FIRST, record.seq):
+                return last
+            found = Operation(_FIRST, record.seq, record.seq, "ok")
+            self.operations.append(found)
+        return found
 
     def _number(self, name: str, version: str) -> int:
         """Versions of a row count up in the order in which they are met."""
@@ -184,12 +179,10 @@ def operations(records: Sequence[Record], form: Form = "list-append") -> Iterato
 
     Orders are apart: their rows are other keys, their sessions other processes.
     """
-    header = next((record.data or {} for record in records if record.kind == "header"), {})
-    publisher = str(header.get("publisher", "pub"))
     lines: list[tuple[int, int, int, dict[str, Any]]] = []
     first = 0
-    for name, of in by_order(records):
-        order = Order(name, of, publisher)
+    for each in played(records):
+        order = Order(each.name, each.fold)
         found = order.read()
         for place, one in enumerate(found):
             process = first + one.process

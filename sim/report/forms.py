@@ -129,14 +129,14 @@ def _show_order(order: Played, console: Console, *, about: str) -> None:
         file = failure.get("file") or order.header.get("file", "")
         where = f"{file}:{failure['line']}:{failure['column']}" if "line" in failure else file
         terminal.failure(console, where, failure.get("excerpt", ()), failure["message"])
-        terminal.failure_story(console, *because_of(order.records, failure))
+        terminal.failure_story(console, *because_of(order.fold, failure))
     terminal.remark(console, about)
     if _is_load(order):
         from twopc.sim.report import load  # loads the histograms: most runs have no load
 
         terminal.table(console, load.lines(load.of(order.records)))
     else:
-        draw(timeline(order.records), console)
+        draw(timeline(order.fold), console)
     if told["failures"] and told["repro"]:
         terminal.again(console, told["repro"])
 

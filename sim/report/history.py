@@ -47,6 +47,7 @@ KINDS = {
     "deliver": "an agent has applied a transaction at a node: `data` has origin, seqno, commands",
     "suppress": "an agent has passed over a transaction: it was that node's own",
     "skip": "an agent has left a transaction out because of an error that its Subscriber lists",
+    "settled": "recovery has finished a prepared branch: `data` has branch and outcome, `message` the reason",
     "outcome": "how a session's last transaction ended",
     "state": "a table's rows at a node at some moment; `part`: those that belong to `data.part`",
     "prepared": "the branches that are prepared at a node",
@@ -182,6 +183,8 @@ class OrderHistory:
         """The order's name; it goes into every record."""
         self.records: list[Record] = []
         """Those of this order alone."""
+        self.branches: dict[str, set[str]] = {}
+        """By node, the branches whose markers a look has shown already."""
         self._history = history
         self._clock = clock
         self._began_ns = history._elapsed_ns() if clock is not None else 0

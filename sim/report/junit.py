@@ -100,7 +100,7 @@ def _failures(file: str, order: Played) -> str:
         if "line" in failure:
             lines.append(f"{failure.get('file') or file}:{failure['line']}:{failure['column']}")
         lines += [*failure.get("excerpt", ()), failure["message"]]
-        reasons = zip(("because", "however"), because_of(order.records, failure), strict=True)
+        reasons = zip(("because", "however"), because_of(order.fold, failure), strict=True)
         lines += [f"  {word}  {reason}" for word, reason in reasons if reason]
     if told["repro"]:
         lines.append(f"again:  {told['repro']}")
@@ -116,7 +116,7 @@ def _timeline(order: Played, label: str) -> str:
 
         out.write("\n".join(load.lines(load.of(order.records))))
     else:
-        draw(timeline(order.records), console(out, width=100))
+        draw(timeline(order.fold), console(out, width=100))
     return out.getvalue()
 
 

@@ -75,7 +75,7 @@ def moments(order: Played, rows_max: int | None = None) -> list[Moment]:
     The last takes everything that was recorded after it, so that at the last moment all is over.
     """
     groups: list[list[Entry]] = []
-    for entry in timeline(order.records).entries:
+    for entry in timeline(order.fold).entries:
         if entry.t_us >= 0 or not groups:
             groups.append([])
         groups[-1].append(entry)

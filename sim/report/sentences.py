@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc import lexer
-from twopc.sim.report.changes import Author, Change, Changes, changed_text
+from twopc.sim.report.changes import Change, Changes, changed_text
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import Record
-from twopc.sim.report.words import because, nameless, row_text, rows_text
+from twopc.sim.report.transactions import Author
+from twopc.sim.report.words import because, is_of_dependencies, nameless, row_text, rows_text
 
 #: Changes of one transaction that are told one by one.
 _CHANGES_TOLD = 3
@@ -119,17 +121,19 @@ def one_change(change: Change) -> str:
     return f"{change.name} becomes {change.label} ({changed_text(change)})"
 
 
-def refused_because(record: Record, changes: Changes) -> str:
+def refused_because(record: Record, fold: Fold) -> str:
     """Why a statement was refused, with the row versions that met, and who made the newer one."""
     facts = record.conflict or {}
     if facts.get("kind") == "serialization_failure":
-        return _of_a_snapshot(record, changes)
-    theirs = found_change(facts, changes)
+        return _of_a_snapshot(record, fold)
+    theirs = found_change(facts, fold.changes)
     if theirs is None:
-        return because(record) + _parent_gone(record, changes)
-    maker = changes.step_of(theirs)
+        return because(record) + _parent_gone(record, fold)
+    maker = fold.step_of(theirs)
     if facts.get("kind") in ("version_mismatch", "delete_stale"):
-        ours = changes.version(theirs.table, theirs.key, str(facts.get("subscriber_version") or ""))
+        ours = fold.changes.version(
+            theirs.table, theirs.key, str(facts.get("subscriber_version") or "")
+        )
         came = ours.label if ours is not None else "an older version"
         which = f", which {maker} had made ({changed_text(theirs)})" if maker else ""
         return f"this copy of {theirs.name} was {came} and the Publisher had {theirs.label}{which}"
@@ -137,14 +141,14 @@ def refused_because(record: Record, changes: Changes) -> str:
     return because(record) + (f": {maker} had {how} it" if maker else "")
 
 
-def _parent_gone(record: Record, changes: Changes) -> str:
+def _parent_gone(record: Record, fold: Fold) -> str:
     """Who deleted the row that a foreign key asks for."""
     missing = _MISSING.search(record.message)
     if missing is None:
         return ""
-    for row in changes.rows_of(missing["table"]):
+    for row in fold.changes.rows_of(missing["table"]):
         last = row[-1]
-        maker = changes.step_of(last)
+        maker = fold.step_of(last)
         if last.row is None and maker and last.key.rpartition("=")[2] == missing["value"]:
             return f": {maker} had deleted {last.name}"
     return ""
@@ -165,24 +169,37 @@ def found_change(facts: Mapping[str, Any], changes: Changes) -> Change | None:
     return gone[-1] if facts.get("kind") == "row_missing" and gone else None
 
 
-def _of_a_snapshot(record: Record, changes: Changes) -> str:
-    """A serialization failure names no row: whoever it waited for has changed one, or the last before it."""
+def _of_a_snapshot(record: Record, fold: Fold) -> str:
+    """A serialization failure names no row. Who changed it is known if it was waited for, or if only one can have."""
     why = because(record)
-    holder = changes.waited_for.get(record.step)
-    before = [each for each in changes.authors if each.seq < record.seq]
-    likely = [each for each in changes.authors if each.session == holder] or before
-    rows = [row for author in likely[-1:] for row in changes.made_by(author)]
-    return f"{why}, by {likely[-1].session}'s commit: {made_text(rows)}" if rows else why
+    if is_of_dependencies(record.message):
+        return why
+    begun = next(
+        (
+            one.begun
+            for one in fold.transactions
+            if one.seq >= record.seq and one.session == record.session
+        ),
+        0,
+    )
+    changed = [one for one in fold.changes.authors if fold.changes.made_by(one)]
+    holder = fold.waited_for.get(record.step)
+    likely = [one for one in changed if one.session == holder][-1:] or [
+        one for one in changed if begun < one.seq < record.seq
+    ]
+    if len(likely) != 1:
+        return why
+    return f"{why}, by {likely[0].session}'s commit: {made_text(fold.changes.made_by(likely[0]))}"
 
 
 def transaction_of(gid: str, origin: str, authors: Sequence[Author]) -> str:
     """Whose transaction an agent brings: ``alice's transaction``."""
     for each in authors:
         if gid and each.gid == gid:
-            return f"{each.session}'s transaction"
-    at_origin = {each.session for each in authors if each.node == origin and not each.gid}
-    if len(at_origin) == 1:
-        return f"{at_origin.pop()}'s transaction"
+            return each.name
+    unmarked = {each.name for each in authors if each.node == origin and not each.gid}
+    if not gid and len(unmarked) == 1:
+        return unmarked.pop()
     return f"a transaction of {origin}"
 
 

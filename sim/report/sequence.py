@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from twopc.sim.report.fold import DELIVERIES, Step
 from twopc.sim.report.history import ENDS, Record
-from twopc.sim.report.played import Played, Step, echoes, steps, took_effect_at
-from twopc.sim.report.timeline import DELIVERIES
+from twopc.sim.report.played import Played
+from twopc.sim.report.timeline import RECOVERY
 from twopc.sim.report.words import (
     HAPPENINGS,
     WORDS,
@@ -26,6 +27,7 @@ from twopc.sim.report.words import (
     holder,
     notices,
     refusal,
+    settled_text,
     shorten,
     style_of,
 )
@@ -109,11 +111,15 @@ def _participants(order: Played) -> Iterator[tuple[str, str]]:
     for lane in dict.fromkeys(_agent_lanes(order).values()):
         if lane not in order.sessions:
             yield lane, lane.removeprefix(_NODE)
+    if order.fold.settlements:
+        yield RECOVERY, RECOVERY
 
 
 def _agent_lanes(order: Played) -> dict[str, str]:
     """Where deliveries to each Subscriber arrive: beside its first session, or in a lane of its own."""
     reached = [record.node for record in order.records if record.kind in DELIVERIES | {"paused"}]
+    for done in order.fold.settlements.values():
+        reached += [node for node in done.nodes if node != order.publisher]
     first = {node: name for name, node in reversed(order.sessions.items())}
     return {node: first.get(node, _lane(node)) for node in reached}
 
@@ -140,9 +146,9 @@ class _Telling:
         self._order = order
         self._publisher = _lane(order.publisher)
         self._agent_lanes = _agent_lanes(order)
-        self._nodes_of = took_effect_at(order.records)
-        self._echoes = echoes(order.records)
-        self._steps = {step.invoked.seq: step for step in steps(order.records)}
+        self._nodes_of = order.fold.effects
+        self._echoes = order.fold.echoes
+        self._steps = {step.invoked.seq: step for step in order.fold.steps}
         self._running: dict[str, Step] = {}
         self._held: set[str] = set()
         """Sessions whose step will go to the Publisher, but waits at its own node first."""
@@ -151,7 +157,9 @@ class _Telling:
 
     def items(self) -> Iterator[Item]:
         for record in self._order.records:
-            if not record.session:
+            if record.seq in self._order.fold.settlements:
+                yield from self._settled(record)
+            elif not record.session:
                 yield from self._delivered(record)
             elif record.kind == "invoke":
                 self._running[record.session] = self._steps[record.seq]
@@ -185,6 +193,21 @@ class _Telling:
                 style="bad" if record.kind == "skip" or echo else "",
                 lost=record.kind == "skip",
             )
+
+    def _settled(self, record: Record) -> Iterator[Item]:
+        """What recovery has done with a transaction, at each of its nodes."""
+        done = self._order.fold.settlements[record.seq]
+        style = "good" if done.outcome == "committed" else ""
+        for node in done.nodes:
+            target = self._publisher if node == self._order.publisher else self._agent_lanes[node]
+            yield Message(
+                t_us=self._at(record),
+                source=RECOVERY,
+                target=target,
+                text=settled_text(done),
+                style=style,
+            )
+        yield Note(t_us=self._at(record), over=RECOVERY, text=done.reason, style="faint")
 
     def _lane_of(self, node: str) -> str:
         """The lane beside which something about a node stands."""

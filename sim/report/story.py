@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from twopc.sim.report.breaches import lost_text
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.changes import Change
+from twopc.sim.report.fold import DELIVERIES, Fold, Settlement
 from twopc.sim.report.history import ENDS, Record
-from twopc.sim.report.known import Known
-from twopc.sim.report.played import causal, echoes, took_effect_at
 from twopc.sim.report.sentences import (
     did,
     listed,
@@ -23,7 +23,7 @@ from twopc.sim.report.sentences import (
     waits_for,
     wants,
 )
-from twopc.sim.report.words import happening, notices, rows_text, shorten
+from twopc.sim.report.words import happening, notices, rows_text, settled_text, shorten
 
 __all__ = ["because_of", "story"]
 
@@ -34,19 +34,18 @@ _SUBSCRIPTIONS = {
     "SUBSCRIBE": "has {} subscribe: it gets a copy, and everything that comes after it",
     "UNSUBSCRIBE": "has {} leave: its rows stay as they are",
 }
-_DELIVERIES = ("deliver", "suppress", "skip")
 _OUTCOMES = {"committed": "committed", "rolled back": "was rolled back", "in doubt": "is in doubt"}
 #: Characters of a server's message.
 _MESSAGE_MAX = 240
 
 
-def story(records: Sequence[Record]) -> list[str]:
+def story(fold: Fold) -> list[str]:
     """The sentences of one order, the first how everything stood before it; of a load, what it came to."""
-    if any(record.kind == "load" for record in reversed(records)):
+    if any(record.kind == "load" for record in reversed(fold.records)):
         from twopc.sim.report import load  # loads the histograms: most runs have no load
 
-        return load.sentences(load.of(records))
-    telling = _Telling(records)
+        return load.sentences(load.of(fold.records))
+    telling = _Telling(fold)
     return [_sentence(text) for text in telling.all()]
 
 
@@ -65,29 +64,27 @@ def _sentence(text: str) -> str:
 
 
 class _Telling:
-    def __init__(self, records: Sequence[Record]) -> None:
-        self._records = causal(records)
-        self._known = Known(self._records)
-        self._changes = self._known.changes
-        self._nodes_of = took_effect_at(records)
-        self._echoes = echoes(records)
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self._records = fold.causal
+        self._changes = fold.changes
         self._sql = {
             (record.session, record.step): record.sql
-            for record in records
+            for record in fold.records
             if record.kind == "invoke"
         }
         self._introduced: set[str] = set()
         self._waits_told: set[tuple[str, str]] = set()
-        self._order = next((record for record in records if record.kind == "order"), None)
+        self._order = fold.about
 
     def all(self) -> Iterator[str]:
         yield from self._opening()
         at = 0
         while at < len(self._records):
             record = self._records[at]
-            if record.kind in _DELIVERIES:
+            if record.kind in DELIVERIES:
                 several = [record]
-                while at + 1 < len(self._records) and self._records[at + 1].kind in _DELIVERIES:
+                while at + 1 < len(self._records) and self._records[at + 1].kind in DELIVERIES:
                     at += 1
                     several.append(self._records[at])
                 yield from self._delivered(several)
@@ -148,7 +145,9 @@ class _Telling:
     # -- what happens ------------------------------------------------------------------------------
 
     def _one(self, record: Record, at: int) -> Iterator[str]:
-        if not record.session or record.kind == "outcome":
+        if record.kind == "state":
+            yield from self._seen(record)
+        elif not record.session or record.kind == "outcome":
             yield from self._of_the_run(record)
         elif record.kind == "blocked":
             yield from self._blocked(record, self._records[at - 1])
@@ -179,12 +178,37 @@ class _Telling:
             yield f"The agent of {record.node} {'rests' if on else 'works again'}"
         elif record.kind == "fault":
             yield f"Now comes {happening(record).removeprefix('✗ ')}"
+        elif record.seq in self._fold.settlements:
+            yield self._settled(self._fold.settlements[record.seq])
         elif record.kind == "blocked":
             yield f"An agent {waits_for(record.wait or {})}"
         elif record.kind in ("error", "timed_out", "rejected") and record.step:
             node = self._agent_at(record)
             message = record.message.removeprefix(f"{node}: ")
             yield f"The agent of {node} stops: {_short(message)}"
+
+    def _settled(self, done: Settlement) -> str:
+        """What recovery has done with a transaction that nobody else would end."""
+        does = settled_text(done).removeprefix("✓ ")
+        return f"Recovery {does} at {listed(done.nodes)}: {done.reason}"
+
+    def _seen(self, record: Record) -> Iterator[str]:
+        """The changes that a look shows and that no commit tells: of those whose outcome their sessions do not know."""
+        made: dict[str, list[Change]] = {}
+        for change in self._changes.seen_at(record.seq):
+            author = change.author
+            if change.initial or (author is not None and author.is_told):
+                continue
+            if author is not None:
+                whose = f"{author.name} has committed at {record.node}"
+            elif change.perhaps:
+                names = " or ".join(one.name for one in change.perhaps)
+                whose = f"One of these has committed at {record.node}: {names}"
+            else:
+                whose = f"Somebody else has committed at {record.node}"
+            made.setdefault(whose, []).append(change)
+        for whose, changes in made.items():
+            yield f"{whose}: {made_text(changes)}"
 
     def _agent_at(self, record: Record) -> str:
         return str((record.data or {}).get("at") or record.node or "the Subscriber")
@@ -225,13 +249,13 @@ class _Telling:
             yield f"Note: {one_line(record.message)}"
         elif record.kind == "rejected":
             kind = str((record.conflict or {}).get("kind")).replace("_", " ")
-            why = refused_because(record, self._changes)
+            why = refused_because(record, self._fold)
             joint = ": it was " if why.startswith("cancelled") else ", because "
             yield f"{self._sent(record, sql)} is refused ({kind}){joint}{why}"
         elif record.kind == "error":
             yield f"{self._sent(record, sql)} fails{_code(record)}: {_short(record.message)}"
         elif record.kind == "rolled_back":
-            left = "" if record.gid in self._nodes_of else "; nothing of it is left anywhere"
+            left = "" if record.gid in self._fold.effects else "; nothing of it is left anywhere"
             yield f"{record.session}'s transaction is rolled back: it was {record.message}{left}"
         elif record.kind == "skipped":
             yield f"{self._step(record)} is not sent: {record.message}"
@@ -269,8 +293,8 @@ class _Telling:
     def _lost(self, record: Record) -> Iterator[str]:
         """What was overwritten unseen by a transaction that was let through."""
         for author in self._changes.authors:
-            for stale in self._known.stale(author)[:1] if author.seq == record.seq else ():
-                because, however = self._known.said(stale)
+            for stale in self._fold.stale(author)[:1] if author.seq == record.seq else ():
+                because, however = lost_text(self._fold, stale)
                 yield f"That is a lost update: {because}" + (f"; {however}" if however else "")
 
     def _done(self, record: Record, sql: str) -> str:
@@ -283,7 +307,7 @@ class _Telling:
 
     def _effect(self, record: Record) -> str:
         """Where a transaction takes effect, and what has become of the rows."""
-        nodes = listed(list(self._nodes_of.get(record.gid, ())) or [record.node])
+        nodes = listed(list(self._fold.effects.get(record.gid, ())) or [record.node])
         made = self._made(record)
         return f", at {nodes}" + (f": {made_text(made)}" if made else "")
 
@@ -306,7 +330,7 @@ class _Telling:
             what = f"{whose} ({_short(commands)})"
             if record.kind == "skip":
                 what += f", with what failed left out: {record.message}"
-            kind = "echo" if record.seq in self._echoes else record.kind
+            kind = "echo" if record.seq in self._fold.echoes else record.kind
             at = places.setdefault((kind, what, str(data.get("seqno", ""))), [])
             at.append(record.node)
         for (kind, what, _), nodes in places.items():

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from twopc.sim.report.fold import DELIVERIES, Fold
 from twopc.sim.report.history import ENDS, Record
-from twopc.sim.report.played import echoes, took_effect_at
 from twopc.sim.report.words import (
     HAPPENINGS,
     WORDS,
@@ -23,6 +23,7 @@ from twopc.sim.report.words import (
     notices,
     refusal,
     row_text,
+    settled_text,
     style_of,
 )
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 #: The lane of the agents, who are nobody's session, and what is shown in it.
 AGENTS = "agents"
-DELIVERIES = frozenset({"deliver", "suppress", "skip"})
+#: The lane of recovery, which is nobody's session either.
+RECOVERY = "recovery"
 #: Rows of a table that are shown after the last step.
 _ROWS_SHOWN = 4
 
@@ -62,16 +64,15 @@ class Timeline:
     """Table and nodes, and their rows."""
 
 
-def timeline(records: Sequence[Record]) -> Timeline:
-    """The timeline of one order's records."""
-    first = next((record for record in records if record.kind == "order"), None)
-    sessions = (first.data or {}).get("sessions", {}) if first is not None else {}
-    acting = {record.session for record in records if record.session}
-    lanes = tuple((name, node) for name, node in sessions.items() if name in acting)
-    if any(_is_of_agents(record) for record in records):
+def timeline(fold: Fold) -> Timeline:
+    """The timeline of one order."""
+    lanes = tuple(fold.sessions.items())
+    if any(_is_of_agents(record) for record in fold.records):
         lanes = (*lanes, (AGENTS, ""))
+    if fold.settlements:
+        lanes = (*lanes, (RECOVERY, ""))
     return Timeline(
-        lanes=lanes, entries=tuple(_Drawing(records).entries()), after=tuple(_after(records))
+        lanes=lanes, entries=tuple(_Drawing(fold).entries()), after=tuple(_after(fold.records))
     )
 
 
@@ -83,20 +84,21 @@ def _is_of_agents(record: Record) -> bool:
 
 
 class _Drawing:
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
         self._records = [
             record
-            for record in records
-            if (record.session and record.kind != "outcome") or _is_of_agents(record)
+            for record in fold.records
+            if (record.session and record.kind != "outcome")
+            or _is_of_agents(record)
+            or record.seq in fold.settlements
         ]
         self._start_us = self._records[0].t_us if self._records else 0
         self._names = {
             (record.session, record.step): record.sql if record.sql in WORDS else record.step
-            for record in records
+            for record in fold.records
             if record.kind == "invoke"
         }
-        self._nodes_of = took_effect_at(records)
-        self._echoes = echoes(records)
 
     def entries(self) -> Iterator[Entry]:
         skip = -1
@@ -104,7 +106,9 @@ class _Drawing:
             if at == skip:
                 continue
             following = self._records[at + 1] if at + 1 < len(self._records) else None
-            if not record.session:
+            if record.kind == "settled":
+                yield from self._settled(record)
+            elif not record.session:
                 yield from self._of_agents(record)
             elif record.kind == "invoke" and following is not None and _ends(following, record):
                 skip = at + 1
@@ -116,11 +120,19 @@ class _Drawing:
             else:
                 yield from self._other(record)
 
+    def _settled(self, record: Record) -> Iterator[Entry]:
+        """What recovery has done with a transaction."""
+        done = self._fold.settlements[record.seq]
+        where = " and ".join(done.nodes)
+        style = "good" if done.outcome == "committed" else ""
+        yield self._entry(record, f"{settled_text(done)} at {where}", style)
+        yield self._more(record, done.reason, "faint")
+
     def _of_agents(self, record: Record) -> Iterator[Entry]:
         """What an agent brought, passed over, left out, or stopped at."""
         data = record.data or {}
         commands = "; ".join(data.get("commands", ())) or "nothing for it"
-        if record.seq in self._echoes:
+        if record.seq in self._fold.echoes:
             yield self._entry(record, f"✗ → {record.node}: {commands}", "bad")
             yield self._more(record, "its own, sent back: an echo", "faint")
         elif record.kind == "deliver":
@@ -146,7 +158,7 @@ class _Drawing:
         elif ended.kind == "ok":
             yield self._entry(
                 invoked,
-                f"{call_text(invoked)} {done_text(ended, self._nodes_of)}".strip(),
+                f"{call_text(invoked)} {done_text(ended, self._fold.effects)}".strip(),
                 style_of(ended),
             )
         else:
@@ -157,7 +169,7 @@ class _Drawing:
     def _end(self, record: Record) -> Iterator[Entry]:
         """The end of a step that something else came in between."""
         name = self._names.get((record.session, record.step), record.step)
-        how = done_text(record, self._nodes_of) if record.kind == "ok" else refusal(record)
+        how = done_text(record, self._fold.effects) if record.kind == "ok" else refusal(record)
         yield self._entry(record, f"{name} {how}".strip(), style_of(record))
         if record.kind != "ok":
             yield from self._why(record)
@@ -189,14 +201,17 @@ class _Drawing:
         return Entry(
             t_us=record.t_us - self._start_us,
             seq=record.seq,
-            session=record.session or AGENTS,
+            session=_lane(record),
             text=text,
             style=style,
         )
 
     def _more(self, record: Record, text: str, style: str) -> Entry:
-        session = record.session or AGENTS
-        return Entry(t_us=-1, seq=record.seq, session=session, text=text, style=style)
+        return Entry(t_us=-1, seq=record.seq, session=_lane(record), text=text, style=style)
+
+
+def _lane(record: Record) -> str:
+    return record.session or (RECOVERY if record.kind == "settled" else AGENTS)
 
 
 def _ends(record: Record, invoked: Record) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.fold import Settlement
 from twopc.sim.report.history import Record
 
 _ROWS_SHOWN = 3
@@ -101,7 +102,7 @@ def because(record: Record) -> str:
         "update_exists": f"another row at the Publisher has the new key of {what}{now_text}",
         "multiple_unique": f"{what} clashes with several rows at the Publisher",
         "not_in_partition": f"{what} is outside this Subscriber's partition",
-        "serialization_failure": "a row had changed since this transaction's view of the data",
+        "serialization_failure": _unserializable(record.message),
         "publisher_unreachable": "the Publisher did not answer; nothing was left there",
         "lock_timeout": "the lock was not given in time",
         "fk_violation": record.message,
@@ -133,6 +134,12 @@ def happening_style(record: Record) -> str:
     return "bad" if happening(record).startswith("✗") else "note"
 
 
+def settled_text(done: Settlement) -> str:
+    """What recovery did with a transaction: ``✓ commits alice's transaction``."""
+    whose = done.author.name if done.author is not None else f"transaction {done.gid}"
+    return f"✓ commits {whose}" if done.outcome == "committed" else f"rolls back {whose}"
+
+
 def notices(record: Record) -> str:
     """``2 notices``, or what they said."""
     count = int((record.data or {}).get("count") or 1)
@@ -153,6 +160,17 @@ def holder(wait: Mapping[str, Any]) -> str:
 def nameless(wait: Mapping[str, Any]) -> str:
     """Whom somebody waits for who is no session and no branch: a process, or what its lock tells."""
     return f"process {wait['pid']}" if wait.get("pid") else str(wait.get("lock") or "something")
+
+
+def is_of_dependencies(message: str) -> bool:
+    """A serialization failure for what transactions read and wrote, and not for one row."""
+    return "read/write dependencies" in message
+
+
+def _unserializable(message: str) -> str:
+    if is_of_dependencies(message):
+        return "with what this transaction and others at the node have read and written, no serial order is left"
+    return "a row had changed since this transaction's view of the data"
 
 
 def _article(facts: Mapping[str, Any]) -> str:

@@ -243,6 +243,7 @@ class Lane:
             self._finished("rolled back")
             raise
         self._finished("committed")
+        gid = self.session.gid or gid  # any client's is known at its COMMIT
         return "ok", {"gid": gid, "tag": "COMMIT", "data": {"committed": True}}
 
     async def _rollback(self) -> tuple[str, dict[str, Any]]:
@@ -272,9 +273,14 @@ class Lane:
             raise
         self.refused = ""
         fields: dict[str, Any] = {"gid": self.session.gid, **returned(result)}
+        xid = await self.session.xid()
+        data: dict[str, Any] = {"xid": xid} if xid else {}
         if alone:
-            await self._commit()
-            fields["data"] = {"committed": True}
+            _, ended = await self._commit()
+            fields["gid"] = ended["gid"]
+            data["committed"] = True
+        if data:
+            fields["data"] = data
         self._save(step, result)
         return "ok", fields
 

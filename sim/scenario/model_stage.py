@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
 
+from twopc.drivers.recovery import Settled
 from twopc.errors import ConfigurationError, from_sqlstate
 from twopc.names import PREFIX
 from twopc.sim.faults.able import ON_MODEL
@@ -25,7 +26,7 @@ from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import Unwritten, built, path_of, told
 from twopc.sim.scenario.model_setup import SETTINGS, spec_of
-from twopc.sim.scenario.stage import AGENTS, AwayError, Delivery, SetUpError
+from twopc.sim.scenario.stage import AGENTS, AwayError, Delivery, NodeContent, SetUpError
 from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import CoordinatedSession, Place, PlainVirtualSession, VirtualSession
@@ -207,11 +208,16 @@ class ModelStage:
         """As the model knows it."""
         return node == self._model.spec.publisher or node in self._model.members.now
 
-    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """A table's rows by key."""
+    async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
+        """These tables' rows, with these columns."""
         if not self.subscribes(node) and not self._model.members.has_tables(node):
             raise AwayError(node)
-        return [*self._model.nodes[node].rows(table, columns)]
+        there = self._model.nodes[node]
+        return NodeContent(
+            rows={name: [*there.rows(name, columns)] for name, columns in tables.items()},
+            xids={name: [*map(str, there.xids(name))] for name in tables},
+            branches={each.gid: str(each.xid) for each in there.markers() if not each.fence},
+        )
 
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
@@ -305,3 +311,9 @@ class ModelStage:
         for each in self._model.coordinators().values():
             if each.alive:
                 await self._do(each.recover())
+
+    def settled(self) -> Sequence[Settled]:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        found = [*self._model.settled]
+        self._model.settled.clear()
+        return found

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from twopc.errors import TransactionError
-from twopc.names import VERSION_COLUMN
+from twopc.names import VERSION_COLUMN, BranchId
 from twopc.sim.checkers.many import digests_of, sums_of
 from twopc.sim.report.history import ROWS_MAX, OrderHistory
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.stage import AwayError, Stage
+from twopc.sim.scenario.stage import AwayError, NodeContent, Stage
 from twopc.sim.scenario.tables import Table
 from twopc.sim.scenario.words import Case
 from twopc.together import together
@@ -53,7 +53,20 @@ async def write_deliveries(stage: Stage, history: OrderHistory) -> None:
         )
 
 
-async def settled(scenario: Scenario, stage: Stage, settle_s: float) -> None:
+def write_settled(stage: Stage, history: OrderHistory) -> None:
+    """What recovery has finished since this was written last."""
+    for each in stage.settled():
+        branch = BranchId.parse(each.gid)
+        history.write(
+            "settled",
+            node=each.node,
+            gid=str(branch.global_id) if branch is not None else "",
+            message=each.reason,
+            data={"branch": each.gid, "outcome": str(each.outcome)},
+        )
+
+
+async def settled(scenario: Scenario, stage: Stage, history: OrderHistory, settle_s: float) -> None:
     """Wait until no branch is prepared any more, at most for `settle_s`."""
     time = asyncio.get_running_loop().time
     until = time() + settle_s
@@ -61,6 +74,7 @@ async def settled(scenario: Scenario, stage: Stage, settle_s: float) -> None:
         if time() >= until:
             return
         await stage.recover()
+        write_settled(stage, history)
         with contextlib.suppress(TimeoutError):  # nobody tells when a branch is finished
             await asyncio.wait_for(asyncio.Event().wait(), SETTLE_LOOK_S)
 
@@ -122,29 +136,26 @@ async def _states(
     scenario: Scenario, stage: Stage, history: OrderHistory, nodes: Sequence[str], moment: str
 ) -> None:
     """Every table at these nodes, which are asked at the same time."""
-    found = await together(*(_rows_if_there(scenario, stage, node) for node in nodes))
-    for node, tables in zip(nodes, found, strict=True):
-        for name, rows in tables.items():
-            more = {"versions": False} if scenario.only_reads(node) else {}
+    found = await together(*(_look(scenario, stage, node) for node in nodes))
+    for node, look in zip(nodes, found, strict=True):
+        seen = history.branches.setdefault(node, set())
+        branches = {gid: xid for gid, xid in look.branches.items() if gid not in seen}
+        seen.update(branches)
+        for name, rows in look.rows.items():
+            more: dict[str, Any] = {"branches": branches, "xids": look.xids[name][:ROWS_MAX]}
+            if scenario.only_reads(node):
+                more["versions"] = False
             if not stage.subscribes(node):
                 more["subscribed"] = False
             _write(history, node, name, scenario.tables[name], rows, moment=moment, **more)
 
 
-async def _rows_if_there(
-    scenario: Scenario, stage: Stage, node: str
-) -> dict[str, list[dict[str, Any]]]:
+async def _look(scenario: Scenario, stage: Stage, node: str) -> NodeContent:
+    tables = {name: _columns(scenario, node, name) for name in scenario.tables}
     try:
-        return await _rows_at(scenario, stage, node)
+        return await stage.look(node, tables)
     except AwayError:
-        return {}
-
-
-async def _rows_at(scenario: Scenario, stage: Stage, node: str) -> dict[str, list[dict[str, Any]]]:
-    return {
-        name: await stage.rows(node, name, _columns(scenario, node, name))
-        for name in scenario.tables
-    }
+        return NodeContent(rows={}, xids={})
 
 
 def _columns(scenario: Scenario, node: str, name: str) -> list[str]:
@@ -160,7 +171,7 @@ def _write(
     name: str,
     table: Table,
     rows: list[dict[str, Any]],
-    **data: str | bool,
+    **data: Any,
 ) -> None:
     told: dict[str, Any] = {"table": name, "key": list(table.key_columns), **data}
     if len(rows) > ROWS_MAX:

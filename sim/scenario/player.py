@@ -134,7 +134,7 @@ class Player(Watching):
         await self._wind_up()
         if self._infeasible_at is not None:
             return Learned(infeasible_at=self._infeasible_at, blocked=dict(self._blocked))
-        await settled(self._scenario, self._stage, self._settle_s)
+        await settled(self._scenario, self._stage, self._history, self._settle_s)
         if self._scenario.distributes:
             await self._last_sync()
         await final_states(self._scenario, self._stage, self._history)

@@ -5,7 +5,7 @@ It changes nothing. See `twopc.sim.scenario.stage.Stage` for what each method do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -15,8 +15,13 @@ from twopc.errors import from_sqlstate
 from twopc.names import PREFIX, SCHEMA
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.stage import AwayError
+from twopc.sim.scenario.stage import AwayError, NodeContent
 from twopc.sim.topology import Topology
+
+#: The branches that have committed at a node, with their transactions' ids as rows have them.
+_BRANCHES = sql.SQL(
+    "(select json_object_agg(gid, (xid::text::bigint % 4294967296)::text) from {} where not fence)"
+).format(sql.Identifier(SCHEMA, "branch_marker"))
 
 
 class Looking:
@@ -30,31 +35,41 @@ class Looking:
         """As this topology knows it."""
         return node == self._topology.publisher or node in self._topology.installer.subscribed
 
-    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """A table's rows by key."""
+    async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
+        """These tables' rows, with these columns; one statement, and thereby one moment."""
         if not self.subscribes(node):
             found = await self._topology.execute(
-                node, "select to_regclass(format('public.%%I', %s::text)) is null", (table,)
+                node,
+                "select bool_or(to_regclass(format('public.%%I', name)) is null) "
+                "from unnest(%s::text[]) as name",
+                ([*tables],),
             )
             if found[0][0]:
                 raise AwayError(node)
-        return await self._rows(node, table, columns, sql.SQL("true"))
-
-    async def _rows(
-        self, node: str, table: str, columns: Sequence[str], condition: sql.Composable
-    ) -> list[dict[str, Any]]:
-        key = self._scenario.tables[table].key_columns
-        query = sql.SQL("select {} from {} where {} order by {}").format(
-            sql.SQL(", ").join(
-                sql.SQL("{}::text").format(sql.Identifier(each)) for each in columns
-            ),
-            sql.Identifier("public", table),
-            condition,
-            # by the column, not by the text of that name that is asked for: 2 comes before 10
-            sql.SQL(", ").join(sql.Identifier("public", table, each) for each in key),
+        parts = [
+            sql.SQL("(select json_agg(array[xmin::text, {}] order by {}) from {})").format(
+                sql.SQL(", ").join(
+                    sql.SQL("{}::text").format(sql.Identifier(each)) for each in columns
+                ),
+                sql.SQL(", ").join(map(sql.Identifier, self._scenario.tables[name].key_columns)),
+                sql.Identifier("public", name),
+            )
+            for name, columns in tables.items()
+        ]
+        if self._has_markers(node):
+            parts.append(_BRANCHES)
+        query = sql.SQL("select {}").format(sql.SQL(", ").join(parts))
+        ((*contents,),) = await self._topology.execute(node, query.as_string(None))
+        branches = contents.pop() if self._has_markers(node) else None
+        by_table = {name: rows or () for name, rows in zip(tables, contents, strict=True)}
+        return NodeContent(
+            rows={
+                name: [dict(zip(tables[name], row[1:], strict=True)) for row in rows]
+                for name, rows in by_table.items()
+            },
+            xids={name: [row[0] for row in rows] for name, rows in by_table.items()},
+            branches=branches or {},
         )
-        rows = await self._topology.execute(node, query.as_string(None))
-        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
@@ -67,9 +82,19 @@ class Looking:
         conditions = [sql.SQL("(\n{}\n)").format(sql.SQL(text)) for text in filters if text]
         if not conditions:
             return None
-        return await self._rows(
-            self._topology.publisher, table, columns, sql.SQL(" and ").join(conditions)
+        publisher, condition = self._topology.publisher, sql.SQL(" and ").join(conditions)
+        key = self._scenario.tables[table].key_columns
+        query = sql.SQL("select {} from {} where {} order by {}").format(
+            sql.SQL(", ").join(
+                sql.SQL("{}::text").format(sql.Identifier(each)) for each in columns
+            ),
+            sql.Identifier("public", table),
+            condition,
+            # by the column, not by the text of that name that is asked for: 2 comes before 10
+            sql.SQL(", ").join(sql.Identifier("public", table, each) for each in key),
         )
+        rows = await self._topology.execute(publisher, query.as_string(None))
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     async def prepared(self, node: str) -> tuple[str, ...]:
         """Our gids in the node's database."""
@@ -83,7 +108,7 @@ class Looking:
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
         """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
-        if self._scenario.only_reads(node) or not self.subscribes(node):
+        if not self._has_markers(node):
             return []
         query = sql.SQL(
             "select gid, participants, fence, calls > 0 or pending is not null from {} order by gid"
@@ -93,6 +118,9 @@ class Looking:
             {"gid": gid, "participants": list(participants), "fence": fence, "sent": sent}
             for gid, participants, fence, sent in rows
         ]
+
+    def _has_markers(self, node: str) -> bool:
+        return not self._scenario.only_reads(node) and self.subscribes(node)
 
     async def query(self, node: str, text: str) -> list[dict[str, Any]]:
         """The rows of a query, in a transaction that may not write."""

@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 
 import psycopg
 
+from twopc.drivers.recovery import Settled
 from twopc.errors import ConfigurationError, ServerError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
@@ -260,6 +261,7 @@ class PostgresStage(Looking):
         self._observer = prepared.observer
         self._off = prepared.off
         self._sessions: dict[str, PostgresSession] = {}
+        self._settled: list[Settled] = []
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -287,6 +289,8 @@ class PostgresStage(Looking):
             opened = AnyClientSession(*place)
         else:
             opened = SubscriberSession(*place, also=said.also if said is not None else ())
+            coordinator = await self._topology.coordinator()
+            coordinator.keeper.recovery.observe = self._settled.append
         return self._seated(session, opened)
 
     def _seated(self, name: str, session: AnySession) -> AnySession:
@@ -346,3 +350,9 @@ class PostgresStage(Looking):
     async def recover(self) -> None:
         """One pass of the coordinator's recovery."""
         await self._topology.recover()
+
+    def settled(self) -> Sequence[Settled]:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        found = [*self._settled]
+        self._settled.clear()
+        return found

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.words import Capabilities, Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Waits
+
+if TYPE_CHECKING:
+    from twopc.drivers.recovery import Settled
 
 #: The session in which an order's own syncs are played.
 AGENTS = "agents"
@@ -46,6 +49,18 @@ class Delivery:
 
 class AwayError(Exception):
     """A node cannot be looked at: a fault has taken its server away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeContent:
+    """The committed rows of a node and who wrote them, all at one moment."""
+
+    rows: Mapping[str, list[dict[str, Any]]]
+    """By table, by key, every value as text."""
+    xids: Mapping[str, list[str]]
+    """By table, the transaction that wrote each row; on servers perhaps a subtransaction of it."""
+    branches: Mapping[str, str] = field(default_factory=dict)
+    """The branches that have committed here, by their markers, and their transactions' ids."""
 
 
 class SetUpError(ScenarioError):
@@ -85,8 +100,8 @@ class Stage(Protocol):
         """Look who waits, on every node."""
         ...
 
-    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """A table's rows by key, every value as text.
+    async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
+        """These tables' rows, with these columns.
 
         Raises AwayError while a fault has taken the node away, or if it has no such table.
         """
@@ -131,6 +146,10 @@ class Stage(Protocol):
 
     async def recover(self) -> None:
         """One pass of recovery."""
+        ...
+
+    def settled(self) -> Sequence[Settled]:
+        """The branches that recovery has finished since this was asked last."""
         ...
 
 

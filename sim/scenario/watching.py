@@ -14,7 +14,7 @@ from twopc.sim.scenario.judging.expected import Expected
 from twopc.sim.scenario.lane import Ended, Lane, Play
 from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.model import Session
-from twopc.sim.scenario.observe import state_after, write_deliveries
+from twopc.sim.scenario.observe import state_after, write_deliveries, write_settled
 from twopc.sim.scenario.stage import AGENTS, Stage
 from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.words import Case
@@ -163,6 +163,7 @@ class Watching:
         for fault, point in await self._stage.fired():
             self._struck += 1
             self._history.write("fault", message=point, data={"id": fault, "at": point})
+        write_settled(self._stage, self._history)
 
     async def _pause(self, subscriber: str, *, on: bool) -> None:
         """Have an agent rest: whoever syncs leaves it out."""

@@ -48,6 +48,10 @@ class ClientSession(Observed, Protocol):
         """One statement; ``:name`` stands for a parameter."""
         ...
 
+    async def xid(self) -> str:
+        """The id of its open transaction at its node, as far as it has one and no marker will tell it."""
+        ...
+
     async def script(self, text: str) -> Result:
         """Several statements as they stand, transaction control among them: plain sessions only.
 

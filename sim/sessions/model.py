@@ -170,6 +170,9 @@ class VirtualSession:
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
         raise LocalProtocolError(ONLY_SYNCS)
 
+    async def xid(self) -> str:
+        return ""
+
     async def script(self, text: str) -> Result:
         raise LocalProtocolError(ONLY_PLAIN)
 
@@ -213,6 +216,10 @@ class CoordinatedSession(VirtualSession):
         if self.changing or not isinstance(client, SubscriberClient):
             return super().pids
         return client.pids
+
+    async def xid(self) -> str:
+        client = self._client
+        return "" if isinstance(client, SubscriberClient) else client.xid
 
     async def begin(self, level: str, role: str = "") -> None:
         await self._do(self._client.begin(level, role))

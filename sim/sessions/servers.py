@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 
 from twopc.drivers import PostgresCoordinator
 from twopc.drivers.transaction import Transaction
@@ -30,6 +30,8 @@ from twopc.sim.sessions.results import Result, Rows
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
+#: As rows have it.
+_XID = b"select (pg_current_xact_id_if_assigned()::text::bigint % 4294967296)::text"
 #: What a server's error becomes, for the node where it was and the global transaction that it was in.
 Refusal = Callable[..., Exception]
 
@@ -79,6 +81,10 @@ class PostgresSession:
     def pids(self) -> Mapping[str, int]:
         """Its process at each node that it works at."""
         return {self.node: self.pid}
+
+    async def xid(self) -> str:
+        """See `twopc.sim.sessions.interface.ClientSession`: a coordinated transaction has markers."""
+        return ""
 
     async def syncing(self) -> list[tuple[str, int]]:
         """Node and process of the agents at work for this session."""
@@ -243,6 +249,17 @@ class PublisherSession(PostgresSession):
         )  # never another one: it has no transaction
         connection = connection or await self._connect()
         return await result_of(await connection.execute(query, params))
+
+    async def xid(self) -> str:
+        connection = self._connection
+        if connection is None or connection.info.transaction_status != pq.TransactionStatus.INTRANS:
+            return ""
+        try:
+            cursor = await connection.execute(_XID)
+            row = await cursor.fetchone()
+        except psycopg.Error:
+            return ""  # whatever comes next tells why
+        return row[0] or "" if row else ""
 
     async def commit(self) -> None:
         connection, self._open = self._connection, False

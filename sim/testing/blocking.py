@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import psycopg
 
 from twopc.errors import ConflictError, InDoubtError, RejectedError, TwopcError
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import Record
 from twopc.sim.report.story import story
 from twopc.sim.sessions.results import Rows
@@ -288,7 +289,7 @@ class TestTopology:
 
     def explain(self) -> str:
         """What happened so far, in sentences."""
-        return "\n".join(story(self.bed.records))
+        return "\n".join(story(Fold(self.bed.records)))
 
     # -- faults ------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ async def play(
         await stage.recover()  # what heals at the end heals now
         for fault, point in await stage.fired():
             history.write("fault", message=point, data={"id": fault, "at": point})
-    await settled(scenario, stage, timeouts.settle_ms / 1000)
+    await settled(scenario, stage, history, timeouts.settle_ms / 1000)
     if scenario.distributes:
         for subscriber in scenario.topology.subscribers:
             try:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twopc.sim.report.behaviour import stable
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.groups import groups
 from twopc.sim.report.history import Record
 from twopc.sim.report.story import story
@@ -57,7 +58,7 @@ def stories(records: Sequence[Record]) -> str:
     lines: list[str] = []
     for group in groups(records):
         for order in group.drawn:
-            told = [normal(sentence) for sentence in story(_of_one_length(order.records))]
+            told = [normal(sentence) for sentence in story(Fold(_of_one_length(order.records)))]
             lines += [order.name, *(f"  {each}" for each in told if not _PASSING.search(each)), ""]
     return "\n".join(lines)
 

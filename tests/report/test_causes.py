@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.report.recorded import ended, made, records, sent
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import Record, by_order
 from twopc.sim.report.story import because_of
 
@@ -66,24 +67,24 @@ LOST = (
     "check", ["no_lost_update", "sum", "steps.b_write", "sessions.bob", "versions_move_forward"]
 )
 def test_a_lost_update(check: str) -> None:
-    assert because_of(lost(), {"check": check}) == LOST
+    assert because_of(Fold(lost()), {"check": check}) == LOST
 
 
 def test_a_twin_names_what_is_switched_off() -> None:
     twin = {"protections": ["version_check"], "must_fail": "converged"}
-    because, however = because_of(lost(twin=twin), {"check": "no_lost_update"})
+    because, however = because_of(Fold(lost(twin=twin)), {"check": "no_lost_update"})
     assert because == f"{LOST[0]}, with version_check switched off"
     assert however == LOST[1]
     nothing = made()
     nothing[1] = dataclasses.replace(nothing[1], data={"twin": twin})
-    told = because_of(nothing, {"check": "twin"})
+    told = because_of(Fold(nothing), {"check": "twin"})
     assert told == ("version_check was switched off and nothing came of it", "")
 
 
 def test_not_converged() -> None:
     final = [state(node, "final", (1, 80, V3)) for node in ("pub", "sub2")]
     because, however = because_of(
-        lost(*final, state("sub1", "final", (1, 90, V2))), {"check": "converged"}
+        Fold(lost(*final, state("sub1", "final", (1, 90, V2)))), {"check": "converged"}
     )
     assert because == "sub1 holds v2 of account id=1, and the Publisher v3"
     assert however == LOST[1]
@@ -91,7 +92,7 @@ def test_not_converged() -> None:
 
 def test_an_agent_that_stopped() -> None:
     stopped = ended("error", session="", node="sub1", step="last sync", message="duplicate key")
-    because, _ = because_of(made(stopped), {"check": "converged"})
+    because, _ = because_of(Fold(made(stopped)), {"check": "converged"})
     assert because == "the agent of sub1 stopped: duplicate key"
 
 
@@ -103,11 +104,11 @@ def delivered(node: str, gid: str, seqno: str = "0/1") -> Record:
 
 def test_a_sync() -> None:
     (_, order), *_ = by_order(records("no_echo"))
-    assert because_of(order, {"check": "steps.a_sync"}) == (
+    assert because_of(Fold(order), {"check": "steps.a_sync"}) == (
         "the agents brought no transaction to anybody",
         "alice's transaction came from sub1 itself, and is not sent back",
     )
-    assert because_of(order, {"check": "steps.b_sync"}) == (
+    assert because_of(Fold(order), {"check": "steps.b_sync"}) == (
         "the agents brought 1 transaction to sub2",
         "",
     )
@@ -118,7 +119,7 @@ def test_a_twin_that_fails_otherwise() -> None:
     twin = {"protections": ["version_check"], "must_fail": "no_lost_update"}
     stopped = ended("error", session="", node="sub1", step="last sync", message="no row")
     message = "expected only 'no_lost_update' to fail: it did, and also converged (…)"
-    because, _ = because_of(lost(stopped, twin=twin), {"check": "twin", "message": message})
+    because, _ = because_of(Fold(lost(stopped, twin=twin)), {"check": "twin", "message": message})
     assert because == "the agent of sub1 stopped: no row"
 
 
@@ -131,12 +132,12 @@ def test_a_parent_that_somebody_deleted() -> None:
         sent("insert into line values (1)", step="s_line"),
         ended("rejected", step="s_line", message=message, conflict={"kind": "fk_violation"}),
     ]
-    because, _ = because_of(made(*gone), {"check": "steps.s_line"})
+    because, _ = because_of(Fold(made(*gone)), {"check": "steps.s_line"})
     assert because == f"{message}: office's o_write had deleted account id=1"
 
 
 def test_an_echo() -> None:
-    told = because_of(lost(delivered("sub1", f"{GID}1")), {"check": "echoed"})
+    told = because_of(Fold(lost(delivered("sub1", f"{GID}1"))), {"check": "echoed"})
     assert told == (
         "alice's transaction began at sub1 and was committed there",
         "the agent brought update account id=1 back to sub1",
@@ -145,14 +146,14 @@ def test_an_echo() -> None:
 
 def test_a_change_that_came_twice() -> None:
     twice = [delivered("sub2", f"{GID}1")] * 2
-    because, _ = because_of(lost(*twice), {"check": "each_change_applied_once"})
+    because, _ = because_of(Fold(lost(*twice)), {"check": "each_change_applied_once"})
     assert because == "the agent brought update account id=1 to sub2 twice"
 
 
 def test_half_a_transaction() -> None:
     marker = {"gid": f"{GID}1:sub1", "participants": ["pub", "sub1"], "fence": False}
     markers = Record(seq=0, t_us=0, kind="markers", node="sub1", data={"markers": [marker]})
-    assert because_of(lost(markers), {"check": "atomic"}) == (
+    assert because_of(Fold(lost(markers)), {"check": "atomic"}) == (
         "alice's transaction took effect at sub1",
         "its branch at the Publisher did not",
     )
@@ -161,7 +162,7 @@ def test_half_a_transaction() -> None:
 def test_a_branch_that_is_left() -> None:
     left = Record(seq=0, t_us=0, kind="prepared", node="pub", data={"gids": [f"{GID}1:pub"]})
     outcome = Record(seq=0, t_us=0, kind="outcome", session="alice", message="in doubt")
-    assert because_of(lost(left, outcome), {"check": "prepared_left"}) == (
+    assert because_of(Fold(lost(left, outcome)), {"check": "prepared_left"}) == (
         "the branch at pub, of alice's transaction, is still prepared",
         "alice was told that it is in doubt",
     )
@@ -169,7 +170,7 @@ def test_a_branch_that_is_left() -> None:
 
 def test_a_question_of_the_scenario() -> None:
     asked = Record(seq=0, t_us=0, kind="query", node="pub", rows=({"id": 7},), rowcount=1)
-    because, _ = because_of(made(asked), {"check": "sql"})
+    because, _ = because_of(Fold(made(asked)), {"check": "sql"})
     assert because == "the question returned {id: 7} at pub"
 
 
@@ -177,7 +178,7 @@ def test_a_stale_read() -> None:
     read = ended(
         session="carol", node="sub1", step="c_read", rows=({"balance": 90},), tag="SELECT 1"
     )
-    assert because_of(lost(read), {"check": "steps.c_read"}) == (
+    assert because_of(Fold(lost(read)), {"check": "steps.c_read"}) == (
         "sub1 held v2 of account id=1 when c_read read it",
         "the Publisher had v3 by then, by bob's b_write (balance 90 → 80)",
     )
@@ -202,35 +203,37 @@ def test_a_stale_read() -> None:
 )
 def test_a_recorded_run(check: str, because: str, however: str) -> None:
     (_, order), *_ = by_order(records("lost_update"))
-    assert because_of(order, {"check": check}) == (because, however)
+    assert because_of(Fold(order), {"check": check}) == (because, however)
 
 
 def test_counts() -> None:
     (_, order), *_ = by_order(records("lost_update"))
-    assert because_of(order, {"check": "committed"})[0] == "alice committed"
-    told, _ = because_of(order, {"check": "rejected.version_mismatch"})
+    assert because_of(Fold(order), {"check": "committed"})[0] == "alice committed"
+    told, _ = because_of(Fold(order), {"check": "rejected.version_mismatch"})
     assert told == "bob's b_write was refused as version_mismatch"
-    told, _ = because_of(order, {"check": "rejected.deadlock"})
+    told, _ = because_of(Fold(order), {"check": "rejected.deadlock"})
     assert told == "bob's b_write was refused as version_mismatch"
     quiet = made(sent("select 1"), ended(rows=(), rowcount=0))
-    assert because_of(quiet, {"check": "rejected.deadlock"})[0] == "nobody was refused anything"
-    assert because_of(quiet, {"check": "committed"})[0] == "nobody committed"
+    assert (
+        because_of(Fold(quiet), {"check": "rejected.deadlock"})[0] == "nobody was refused anything"
+    )
+    assert because_of(Fold(quiet), {"check": "committed"})[0] == "nobody committed"
 
 
 def test_older_histories_do_not_name_the_check() -> None:
     (_, order), *_ = by_order(records("failing"))
     (failure,) = order[-1].data["failures"]  # type: ignore[index] # a verdict
-    assert because_of(order, failure)[0].startswith("account id=1 is v2")
+    assert because_of(Fold(order), failure)[0].startswith("account id=1 is v2")
 
 
 def test_what_the_message_says_is_not_said_again() -> None:
     (_, order), *_ = by_order(records("stuck"))
     (failure,) = order[-1].data["failures"]  # type: ignore[index] # a verdict
-    assert because_of(order, {**failure, "message": ""})[0].startswith("c_one waits at pub")
-    assert because_of(order, failure) == ("", "")
+    assert because_of(Fold(order), {**failure, "message": ""})[0].startswith("c_one waits at pub")
+    assert because_of(Fold(order), failure) == ("", "")
 
 
 def test_nothing_is_made_up() -> None:
-    assert because_of(made(), {"check": "no_such_check"}) == ("", "")
-    assert because_of(made(), {}) == ("", "")
-    assert because_of([], {"check": "converged"}) == ("", "")
+    assert because_of(Fold(made()), {"check": "no_such_check"}) == ("", "")
+    assert because_of(Fold(made()), {}) == ("", "")
+    assert because_of(Fold([]), {"check": "converged"}) == ("", "")

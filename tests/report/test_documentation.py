@@ -13,6 +13,7 @@ from tests.report.recorded import first, records
 from twopc.errors import KINDS
 from twopc.sim.report.diagram import diagram, text
 from twopc.sim.report.diff import first_difference
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import by_order
 from twopc.sim.report.kinds import KINDS_TABLE, markdown
 from twopc.sim.report.mermaid import mermaid
@@ -32,9 +33,9 @@ def test_the_diagrams_are_those_of_the_program() -> None:
 
 def test_the_story_the_reason_and_the_difference_are_those_of_the_program() -> None:
     order, failing = first("lost_update"), first("failing")
-    assert ("text", "\n".join(story(order.records)) + "\n") in BLOCKS
+    assert ("text", "\n".join(story(Fold(order.records))) + "\n") in BLOCKS
     (failure,) = failing.verdict["failures"]
-    because, however = because_of(failing.records, failure)
+    because, however = because_of(Fold(failing.records), failure)
     told = f"{failure['message']}\n  because  {because}\n  however  {however}\n"
     assert ("text", told) in BLOCKS
     (_, one), (_, other) = by_order(records("lost_update"))

@@ -60,17 +60,23 @@ def _order(*records: dict[str, Any]) -> list[Record]:
     return history.records
 
 
-def _state(node: str, version: str) -> dict[str, Any]:
+def _state(node: str, version: str, by: str = "") -> dict[str, Any]:
+    """A look at a row; `by`: whose transaction has written it."""
     row = {"id": "1", "msrepl_tran_version": version}
-    data = {"table": "account", "key": ["id"], "moment": "committed"}
+    data: dict[str, Any] = {"table": "account", "key": ["id"], "moment": "committed"}
+    data |= {"xids": [by], "branches": {f"{_gid(by)}:{node}": by} if by else {}}
     return {"kind": "state", "node": node, "rows": (row,), "rowcount": 1, "data": data}
+
+
+def _gid(session: str) -> str:
+    return f"twopc:c:1:{len(session)}"
 
 
 def _step(session: str, kind: str, **more: Any) -> list[dict[str, Any]]:
     told = {"session": session, "node": "sub1", "step": "one"}
     return [
         told | {"kind": "invoke", "sql": "update account set balance = 1"},
-        told | {"kind": kind} | more,
+        told | {"kind": kind, "gid": _gid(session)} | more,
     ]
 
 
@@ -86,7 +92,13 @@ def test_a_lost_update_shows() -> None:
     committed = {"committed": True}
     alice, bob = (_step(name, "ok", data=committed) for name in ("alice", "bob"))
     records = _order(
-        *_BEGUN, alice[0], bob[0], alice[1], _state("pub", "b"), bob[1], _state("pub", "c")
+        *_BEGUN,
+        alice[0],
+        bob[0],
+        alice[1],
+        _state("pub", "b", "alice"),
+        bob[1],
+        _state("pub", "c", "bob"),
     )
     key = "one/account/1"
     assert _values(records, "ok")[-2:] == [
@@ -98,7 +110,10 @@ def test_a_lost_update_shows() -> None:
 
 def test_what_is_in_doubt_is_info() -> None:
     records = _order(
-        *_BEGUN, *_step("alice", "in_doubt"), _state("pub", "b"), *_step("alice", "rejected")
+        *_BEGUN,
+        *_step("alice", "in_doubt"),
+        _state("pub", "b", "alice"),
+        *_step("alice", "rejected", gid=""),
     )
     assert _values(records, "info") == [
         [["r", "one/account/1", None], ["append", "one/account/1", 2]]

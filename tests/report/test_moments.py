@@ -7,7 +7,7 @@ from twopc.sim.report.diagram import diagram, text
 from twopc.sim.report.history import Record
 from twopc.sim.report.html import page
 from twopc.sim.report.moments import Moment, NodeState, moments, states
-from twopc.sim.report.played import Played, played, steps
+from twopc.sim.report.played import Played, played
 
 
 def at(order: Played, text: str) -> int:
@@ -110,7 +110,7 @@ def test_what_is_in_doubt_stays_in_doubt() -> None:
 
 def test_a_step_that_was_given_up_ends_where_it_was_cancelled() -> None:
     order = first("stuck")
-    step = next(each for each in steps(order.records) if each.invoked.step == "c_one")
+    step = next(each for each in order.fold.steps if each.invoked.step == "c_one")
     assert step.ended is None
     assert [record.kind for record in order.records if record.seq == step.until] == ["info"]
     ((blocked, until),) = step.waits

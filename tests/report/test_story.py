@@ -10,6 +10,7 @@ from tests.fix_golden import Golden
 from tests.report.normal import normal, stories
 from tests.report.recorded import NAMES, ended, made, records, sent
 from twopc.sim.report.diagram import diagram, text
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import Record, by_order
 from twopc.sim.report.played import played
 from twopc.sim.report.story import story
@@ -31,8 +32,8 @@ def test_the_cause_is_told_before_what_it_caused() -> None:
     swapped = [
         dataclasses.replace(each, seq=at, t_us=0) for at, each in enumerate(moved, order[0].seq)
     ]
-    told = [each for each in story(swapped) if "refused (" in each or "commits" in each]
-    assert told == [each for each in story(order) if "refused (" in each or "commits" in each]
+    told = [each for each in story(Fold(swapped)) if "refused (" in each or "commits" in each]
+    assert told == [each for each in story(Fold(order)) if "refused (" in each or "commits" in each]
 
 
 def happened(kind: str, **fields: object) -> Record:
@@ -72,7 +73,7 @@ def happened(kind: str, **fields: object) -> Record:
     ],
 )  # fmt: skip
 def test_sentences(record: Record, told: str) -> None:
-    assert told in story(made(record))
+    assert told in story(Fold(made(record)))
 
 
 def test_a_twin_and_a_cell_say_so_first() -> None:
@@ -82,15 +83,15 @@ def test_a_twin_and_a_cell_say_so_first() -> None:
         order[1],
         data={**(order[1].data or {}), "twin": twin, "cell": {"isolation.pub": "serializable"}},
     )
-    assert story(order)[:2] == [
+    assert story(Fold(order))[:2] == [
         "Here version_check is switched off, and no_lost_update must fail.",
         "Played with isolation.pub = serializable.",
     ]
 
 
 def test_what_is_not_told() -> None:
-    assert story([]) == []
-    assert story(made(happened("info", message="stage"))) == []
+    assert story(Fold([])) == []
+    assert story(Fold(made(happened("info", message="stage")))) == []
 
 
 def test_normal() -> None:
@@ -114,9 +115,9 @@ def test_a_transaction_that_comes_back() -> None:
         happened("deliver", node="sub2", gid=gid, data=brought),
     )
     told = "To sub1 alice's transaction (update t id=1) comes back, though it came from there: an echo."
-    assert told in story(order)
-    assert "The agents bring alice's transaction (update t id=1) to sub2." in story(order)
-    assert "✗ → sub1: update t id=1" in [entry.text for entry in timeline(order).entries]
+    assert told in story(Fold(order))
+    assert "The agents bring alice's transaction (update t id=1) to sub2." in story(Fold(order))
+    assert "✗ → sub1: update t id=1" in [entry.text for entry in timeline(Fold(order)).entries]
     assert "brings back: update t id=1" in text(diagram(next(played(order)), 200))
 
 
@@ -125,7 +126,7 @@ def test_two_transactions_that_do_the_same() -> None:
         happened("deliver", node="sub1", data={"seqno": at, "origin": "pub", "commands": ["x"]})
         for at in ("0/1", "0/2")
     ]
-    assert story(made(*brought)) == ["The agents bring a transaction of pub (x) to sub1."] * 2
+    assert story(Fold(made(*brought))) == ["The agents bring a transaction of pub (x) to sub1."] * 2
 
 
 def test_a_long_message_is_cut_where_its_row_versions_digits_do_not_matter() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.report.recorded import NAMES, first, records
 from twopc.sim.report import terminal
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import Record, by_order
 from twopc.sim.report.timeline import Timeline, draw, timeline
 
@@ -28,7 +29,7 @@ def drawn(line: Timeline, *, columns: int, monkeypatch) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_golden(name, columns, golden, monkeypatch):
     text = "\n".join(
-        f"{order}\n{drawn(timeline(of), columns=columns, monkeypatch=monkeypatch)}"
+        f"{order}\n{drawn(timeline(Fold(of)), columns=columns, monkeypatch=monkeypatch)}"
         for order, of in by_order(records(name))
     )
     golden(f"report/timeline_{name}_{columns}.txt", text)
@@ -36,7 +37,7 @@ def test_golden(name, columns, golden, monkeypatch):
 
 
 def test_a_newcomer_sees_who_waits_and_who_is_refused():
-    alice_first = timeline(first("lost_update").records)
+    alice_first = timeline(first("lost_update").fold)
     lanes = {name: [] for name, _ in alice_first.lanes}
     for entry in alice_first.entries:
         lanes[entry.session].append((entry.style, entry.text))
@@ -52,7 +53,7 @@ def test_a_newcomer_sees_who_waits_and_who_is_refused():
 def test_a_history_that_was_cut_off_is_drawn_as_far_as_it_goes(monkeypatch):
     whole = first("failing").records
     for length in range(len(whole)):
-        drawn(timeline(whole[:length]), columns=80, monkeypatch=monkeypatch)
+        drawn(timeline(Fold(whole[:length])), columns=80, monkeypatch=monkeypatch)
 
 
 def step(kind, **fields):
@@ -90,7 +91,7 @@ def step(kind, **fields):
     ],
 )  # fmt: skip
 def test_every_end_has_its_words(records, texts):
-    assert [entry.text for entry in timeline(records).entries] == texts
+    assert [entry.text for entry in timeline(Fold(records)).entries] == texts
 
 
 def test_colours_on_a_terminal_only(monkeypatch):
@@ -100,7 +101,7 @@ def test_colours_on_a_terminal_only(monkeypatch):
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
-    line = timeline(step("error", sqlstate="23505"))
+    line = timeline(Fold(step("error", sqlstate="23505")))
     out = Terminal()
     draw(line, terminal.console(out))
     assert "\x1b[1;31m" in out.getvalue()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
 from twopc.errors import from_sqlstate
+from twopc.sim.scenario.stage import NodeContent
 from twopc.sim.scenario.words import Capabilities
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import Wait, Waits
@@ -56,6 +57,9 @@ class ToySession:
 
     async def begin(self, level, role=""):
         self.is_open = True
+
+    async def xid(self):
+        return ""
 
     async def execute(self, sql, params):
         await _passed(TOOK_S)
@@ -134,8 +138,8 @@ class ToyStage:
         }
         return Waits(waits=waits)
 
-    async def rows(self, node, table, columns):
-        return []
+    async def look(self, node, tables):
+        return NodeContent(rows={name: [] for name in tables}, xids={name: [] for name in tables})
 
     async def part(self, subscriber, table, columns):
         return None
@@ -164,6 +168,9 @@ class ToyStage:
 
     async def recover(self):
         self.happened.append(("recover",))
+
+    def settled(self):
+        return []
 
 
 class ToyTheatre:

@@ -11,6 +11,7 @@ import typer
 from tests.json_schema import problems
 from tests.report.test_schema import SCHEMA_FILE
 from twopc.sim.cli.step import step
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.forms import DOCUMENTS, first_diagram, show
 from twopc.sim.report.history import History, Record
 from twopc.sim.report.load import of
@@ -94,7 +95,7 @@ def test_lines_and_sentences(records, capsys):
     printed = capsys.readouterr().out
     assert "✗ commit.latency.p99 < 1ms" in printed
     assert "latency (ms)" in printed
-    assert story(records)[0].startswith("30 transactions were to begin")
+    assert story(Fold(records))[0].startswith("30 transactions were to begin")
 
 
 def test_pictures(records, tmp_path):

@@ -74,7 +74,7 @@ class Keeper:
             )
             for one in addresses
         ]
-        self._recovery = recovery(
+        self.recovery = recovery(
             coordinator,
             publisher=publisher,
             participants=self._participants,
@@ -128,7 +128,7 @@ class Keeper:
                 task.cancel()
             _, pending = await asyncio.wait(pending, timeout=_CANCEL_AGAIN_S)
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._recovery.close()
+        await self.recovery.close()
         for database in self._looking:
             await database.close()
 
@@ -148,7 +148,7 @@ class Keeper:
             psycopg.Error: the distribution database cannot be reached.
         """
         await self._log.ensure()  # no insert of an earlier session can still land
-        return await self._recovery.run(
+        return await self.recovery.run(
             own=self._log.own, unsettled=self._unsettled, active=self._keys
         )
 

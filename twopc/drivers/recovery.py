@@ -75,6 +75,8 @@ class Recovery:
 
     machine: ClassVar[type[Coordinator]] = Coordinator
     """What a machine of before its process died is rebuilt as."""
+    observe: Callable[[Settled], None] | None = None
+    """Is told of every branch that is settled, when it is."""
 
     def __init__(
         self,
@@ -275,7 +277,10 @@ class Recovery:
             _log.warning("branch not settled yet", gid=gid, node=node, reason=str(error))
             return None
         if was_prepared:
-            seen.settled.append(Settled(gid=gid, node=node, outcome=found, reason=reason))
+            settled = Settled(gid=gid, node=node, outcome=found, reason=reason)
+            seen.settled.append(settled)
+            if self.observe is not None:
+                self.observe(settled)
             _log.info("branch settled", gid=gid, node=node, outcome=str(found), reason=reason)
         await self._reach(f"recovery.after_finish({node})")
         return found

@@ -239,11 +239,16 @@ class Table:
 
     def committed(self) -> Iterator[Values]:
         """The rows as a new snapshot would see them."""
+        for version in self.newest():
+            yield version.values
+
+    def newest(self) -> Iterator[Version]:
+        """The same with who wrote them."""
         for row in self.all_rows:
             for version in reversed(row.versions):
                 if version.xmin.top.commit_no:
                     if version.xmax is None or not version.xmax.top.commit_no:
-                        yield version.values
+                        yield version
                     break
 
     def rows(self) -> list[Values]:

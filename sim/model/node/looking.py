@@ -32,6 +32,16 @@ def rows(node: ModelNode, table: str, columns: Sequence[str]) -> list[dict[str, 
     ]
 
 
+def xids(node: ModelNode, table: str) -> list[int]:
+    """The transactions that wrote what is committed, by the rows' key."""
+    there = node.table(table)
+    found = list(there.newest())
+    if there.primary is not None:
+        key = there.primary.key
+        found.sort(key=lambda version: key(version.values))
+    return [version.xmin.top.xid for version in found]
+
+
 def markers(node: ModelNode) -> list[MarkerRow]:
     """Rows of ``msrepl.branch_marker``."""
     found = []

@@ -295,6 +295,10 @@ class ModelNode:
         """What is committed, by key, every value as PostgreSQL's text."""
         return looking.rows(self, table, columns)
 
+    def xids(self, table: str) -> list[int]:
+        """The transactions that wrote the rows of `rows`."""
+        return looking.xids(self, table)
+
     def markers(self, *gids: str) -> list[MarkerRow]:
         """Rows of the branch markers, committed.
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twopc.sim.report.diagram import diagram, text
+from twopc.sim.report.fold import Fold, Step
 from twopc.sim.report.history import Record
 from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
 from twopc.sim.report.kinds import KINDS_TABLE
 from twopc.sim.report.mermaid import mermaid
-from twopc.sim.report.played import Played, Step, steps, took_effect_at
+from twopc.sim.report.played import Played
 from twopc.sim.report.story import story
 from twopc.sim.report.timeline import AGENTS
 from twopc.sim.report.words import (
@@ -32,7 +33,7 @@ def facts(order: Played) -> Markup:
     """Everything that is unfolded on demand."""
     return tag(
         "div",
-        _told(order.records),
+        _told(order.fold),
         _refusals(order.records),
         _steps(order),
         _folded("Sequence diagram", tag("pre", signs(text(diagram(order, _COLUMNS))), tabindex=0)),
@@ -45,9 +46,9 @@ def facts(order: Played) -> Markup:
 SENTENCES_MAX = 100
 
 
-def _told(records: Sequence[Record]) -> Content:
+def _told(fold: Fold) -> Content:
     """The story of the order."""
-    sentences = story(records)
+    sentences = story(fold)
     if not sentences:
         return None
     left = len(sentences) - SENTENCES_MAX
@@ -111,8 +112,8 @@ def _publisher_row(conflict: Mapping[str, Any]) -> str:
 def _steps(order: Played) -> Markup:
     """Each step with its times, and as a bar to scale."""
     heads = ("session", "step", "took", "waited", "for", "end", "when")
-    nodes_of = took_effect_at(order.records)
-    sent = steps(order.records)
+    nodes_of = order.fold.effects
+    sent = order.fold.steps
     at_us = {record.seq: record.t_us for record in order.records}
     scale = _Scale(at_us, sent)
     rows = [_step(step, nodes_of, scale) for step in sent[:STEPS_MAX]]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from twopc.sim.report.history import Record
 from twopc.sim.report.html.markup import Markup, join, signs, tag
 from twopc.sim.report.moments import Moment
-from twopc.sim.report.played import Played, steps
+from twopc.sim.report.played import Played
 from twopc.sim.report.timeline import AGENTS, Entry, timeline
 from twopc.sim.report.words import style_of
 
@@ -24,7 +24,7 @@ _NAMED = re.compile(r"(\w+): (.*)", re.DOTALL)
 
 def lanes(order: Played, moments: Sequence[Moment], number: int) -> Markup:
     """The grid of one order; `number` tells it from others on the page."""
-    names = dict(timeline(order.records).lanes)
+    names = dict(timeline(order.fold).lanes)
     columns = {name: at + 2 for at, name in enumerate(names)}
     heads = [
         tag(
@@ -100,7 +100,7 @@ def _boxes(order: Played, moments: Sequence[Moment], columns: dict[str, int]) ->
     for at, moment in enumerate(moments):
         if moment.entry.session == AGENTS and AGENTS in columns:
             yield _box(f"step {moment.entry.style}".strip(), columns[AGENTS], at, at)
-    for step in steps(order.records):
+    for step in order.fold.steps:
         column = columns.get(step.invoked.session)
         if column is None or not moments or step.invoked.seq > moments[-1].entry.seq:
             continue

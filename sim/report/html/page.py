@@ -186,7 +186,7 @@ def _course(order: Played, number: int) -> tuple[Markup, ...]:
     """What happened, step by step, with the nodes beside it."""
     shown = moments(order, ROWS_MAX)
     left = len(moments(order)) - len(shown)
-    many = len(timeline(order.records).lanes) >= _MANY
+    many = len(timeline(order.fold).lanes) >= _MANY
     stage = tag(
         "div",
         tag("div", lanes(order, shown, number), _left(left), class_="wide"),
@@ -226,7 +226,7 @@ def _failure(order: Played, failure: Any) -> Markup:
         where = tag("p", tag("code", f"{file}:{failure['line']}:{failure['column']}"))
     excerpt = failure.get("excerpt")
     told = word(failure["kind"])
-    reasons = zip(("because", "however"), because_of(order.records, failure), strict=True)
+    reasons = zip(("because", "however"), because_of(order.fold, failure), strict=True)
     why = [
         content for term, text in reasons if text for content in (tag("dt", term), tag("dd", text))
     ]

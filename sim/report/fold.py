@@ -1,0 +1,315 @@
+"""One order's records folded into what happened: steps, transactions, changes, waits, and what agents and recovery did.
+
+It is made once for each order, and every report words or draws it; none walks the records for facts of its own. What
+few reports need is found when it is asked for. A pure function of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from twopc.names import BranchId
+from twopc.sim.report.changes import Change, Changes
+from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.transactions import Author, transactions
+
+#: What an agent did with a transaction.
+DELIVERIES = frozenset({"deliver", "suppress", "skip"})
+_END_A_WAIT = ENDS | {"blocked", "unblocked", "info"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step from the moment it was sent."""
+
+    invoked: Record
+    ended: Record | None
+    """None if the history ends, or the order was given up, before it did."""
+    until: int
+    """The last record that belongs to it."""
+    waits: tuple[tuple[Record, int], ...]
+    """Each time it was blocked, and the `seq` of the record that says it no longer is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stale:
+    """A change of a row that had another version at the Publisher than at the Subscriber that changed it."""
+
+    made: Change
+    held: Change
+    """What the Subscriber had."""
+    lost: Change
+    """What the Publisher had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """Branches of one transaction that recovery finished alike, one after the other."""
+
+    first: Record
+    author: Author | None
+    """None: no session of the order has begun it."""
+    gid: str
+    outcome: str
+    reason: str
+    nodes: tuple[str, ...]
+
+
+class Fold:
+    """What the records of one order come to."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+
+    # -- the order -----------------------------------------------------------------------------------
+
+    @cached_property
+    def about(self) -> Record | None:
+        """The order's first record."""
+        return next((record for record in self.records if record.kind == "order"), None)
+
+    @property
+    def sessions(self) -> dict[str, str]:
+        """The sessions that act in this order, and their nodes, in the order of the file."""
+        said = (self.about.data or {}) if self.about is not None else {}
+        every = said.get("sessions", {})
+        acting = {record.session for record in self.records if record.session}
+        return {name: node for name, node in every.items() if name in acting}
+
+    @property
+    def twin(self) -> Mapping[str, Any]:
+        """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
+        return ((self.about.data if self.about else None) or {}).get("twin") or {}
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that were looked at, the Publisher first."""
+        return tuple(dict.fromkeys(each.node for each in self.records if each.kind == "state"))
+
+    # -- steps ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Every step that was sent, in the order of sending."""
+        return [
+            _step(record, islice(self.records, at + 1, None))
+            for at, record in enumerate(self.records)
+            if record.kind == "invoke"
+        ]
+
+    @cached_property
+    def ended(self) -> Mapping[str, Record]:
+        """By step, how it ended."""
+        return {each.step: each for each in self.records if each.kind in ENDS and each.step}
+
+    @cached_property
+    def waits(self) -> Mapping[str, Record]:
+        """By step, for whom it waited first."""
+        found: dict[str, Record] = {}
+        for record in self.records:
+            if record.kind == "blocked":
+                found.setdefault(record.step, record)
+        return found
+
+    @cached_property
+    def waited_for(self) -> Mapping[str, str]:
+        """By step, the session for which it waited last."""
+        return {
+            record.step: str((record.wait or {}).get("session"))
+            for record in self.records
+            if record.kind == "blocked"
+        }
+
+    @cached_property
+    def sql_of(self) -> Mapping[str, str]:
+        """By step, its SQL on one line."""
+        return {
+            each.step: " ".join(each.sql.split()) for each in self.records if each.kind == "invoke"
+        }
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, str]:
+        """By session, how its last transaction ended."""
+        return {each.session: each.message for each in self.records if each.kind == "outcome"}
+
+    @cached_property
+    def stuck(self) -> Record | None:
+        """Why nothing could go on; None if something could."""
+        return next((each for each in self.records if each.kind == "stuck"), None)
+
+    def refusals(self, session: str = "") -> list[Record]:
+        """The steps that were refused, of one session or of all."""
+        return [
+            record
+            for record in self.records
+            if record.kind in ("rejected", "error") and session in ("", record.session)
+        ]
+
+    @cached_property
+    def causal(self) -> list[Record]:
+        """The records with each step's end behind the commit or rollback that let it end.
+
+        Both become known within a millisecond, in whatever order; told is the cause first.
+        """
+        return causal(self.records)
+
+    # -- transactions and changes --------------------------------------------------------------------
+
+    @cached_property
+    def transactions(self) -> list[Author]:
+        """Those of every session, in the order in which they ended."""
+        return transactions(self.records)
+
+    @cached_property
+    def effects(self) -> Mapping[str, Sequence[str]]:
+        """The nodes at which each global transaction took effect, by the branch markers seen there."""
+        found: dict[str, dict[str, None]] = {}
+        for record in self.records:
+            data = record.data or {}
+            seen = [str(one["gid"]) for one in data.get("markers", ()) if not one.get("fence")]
+            for gid in (*data.get("branches", ()), *seen):
+                branch = BranchId.parse(gid)
+                if branch is not None:
+                    found.setdefault(str(branch.global_id), {})[record.node] = None
+        return {
+            gid: sorted(nodes, key=lambda node: (*self.nodes, node).index(node))
+            for gid, nodes in found.items()
+        }
+
+    @cached_property
+    def changes(self) -> Changes:
+        """The versions of every row, and who made each."""
+        return Changes(self.records, self.transactions, self.effects)
+
+    def step_of(self, change: Change) -> str:
+        """``alice's a_write``; empty if the history does not prove who made the change."""
+        author = change.author
+        if author is None:
+            return ""
+        step = author.wrote(change.table, change.key, self.sql_of)
+        return f"{author.session}'s {step}" if step and author.session else author.name
+
+    def last_of(self, session: str) -> Author | None:
+        """The last transaction of a session that took effect."""
+        of = [each for each in self.changes.authors if each.session == session]
+        return of[-1] if of else None
+
+    def stale(self, author: Author) -> list[Stale]:
+        """The rows that it changed on a copy that was out of date."""
+        changes, found = self.changes, []
+        for made in changes.made_by(author):
+            versions = changes.of(made.table, made.key)
+            earlier = [each for each in versions if each.number == made.number - 1]
+            copies = [
+                held
+                for node in author.nodes or (author.node,)
+                if (held := changes.held(node, made.table, made.key, before=author.seq))
+            ]
+            if earlier and copies and all(one.version != earlier[0].version for one in copies):
+                found.append(Stale(made=made, held=copies[0], lost=earlier[0]))
+        return found
+
+    # -- agents and recovery -------------------------------------------------------------------------
+
+    @cached_property
+    def echoes(self) -> frozenset[int]:
+        """The deliveries, by `seq`, of a transaction to the node where it was made.
+
+        By who made it, and not by what the agent says of its origin: that is what gets lost.
+        """
+        made_at = {
+            one.gid: {node for node in one.nodes if node}
+            for one in self.transactions
+            if one.gid and (one.outcome == "committed" or one.gid in self.effects)
+        }
+        return frozenset(
+            record.seq
+            for record in self.records
+            if record.kind == "deliver" and record.gid
+            # of one at several Subscribers each is brought what the others have changed
+            and (
+                made_at.get(record.gid) == {record.node}
+                or (record.gid in made_at and (record.data or {}).get("origin") == record.node)
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def settlements(self) -> Mapping[int, Settlement]:
+        """What recovery did, by the first record that tells of it."""
+        of_gid = {one.gid: one for one in self.transactions if one.gid}
+        found: dict[int, Settlement] = {}
+        before: tuple[str, str, str] | None = None
+        for record in self.records:
+            if record.kind != "settled":
+                before = None
+                continue
+            outcome = str((record.data or {}).get("outcome"))
+            what = (record.gid, outcome, record.message)
+            if what == before:
+                first, one = found.popitem()
+                nodes = (*one.nodes, record.node)
+                start = one.first
+            else:
+                first, nodes, start = record.seq, (record.node,), record
+            found[first] = Settlement(
+                first=start,
+                author=of_gid.get(record.gid),
+                gid=record.gid,
+                outcome=outcome,
+                reason=record.message,
+                nodes=tuple(dict.fromkeys(nodes)),
+            )
+            before = what
+        return found
+
+
+def _step(invoked: Record, following: Iterable[Record]) -> Step:
+    waits: list[tuple[Record, int]] = []
+    waiting: Record | None = None
+    ended: Record | None = None
+    until = invoked.seq
+    for record in following:
+        until = record.seq
+        if (record.session, record.step) != (invoked.session, invoked.step):
+            if record.kind in ("outcome", "verdict"):
+                break
+            continue
+        if waiting is not None and record.kind in _END_A_WAIT:
+            waits.append((waiting, record.seq))
+            waiting = None
+        if record.kind == "blocked":
+            waiting = record
+        elif record.kind in ENDS:
+            ended = record
+            break
+        elif record.kind == "info":  # it was cancelled when the order was given up
+            break
+    if waiting is not None:
+        waits.append((waiting, until))
+    return Step(invoked=invoked, ended=ended, waits=tuple(waits), until=until)
+
+
+def causal(records: Sequence[Record]) -> list[Record]:
+    """See `Fold.causal`."""
+    waited: dict[str, str] = {}
+    ending: dict[str, str] = {}
+    behind: dict[str, list[Record]] = {}
+    found: list[Record] = []
+    for record in records:
+        if record.kind == "blocked":
+            waited[record.step] = str((record.wait or {}).get("session"))
+        elif record.kind == "invoke" and record.sql in ("commit", "rollback"):
+            ending[record.session] = record.step
+        holder = waited.get(record.step, "")
+        if record.kind in ENDS and record.session and holder in ending:
+            behind.setdefault(holder, []).append(record)
+            continue
+        found.append(record)
+        if record.kind in ENDS and ending.get(record.session) == record.step:
+            del ending[record.session]
+            found += behind.pop(record.session, [])
+    return found + [each for late in behind.values() for each in late]
