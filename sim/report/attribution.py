@@ -123,7 +123,7 @@ class Attribution:
         return (
             one.sent < self._now
             and one not in self._claimed
-            and (one.outcome == "in doubt" or bool(one.gid))
+            and (one.outcome == "in doubt" or (bool(one.gid) and one.has_asked))
         )
 
     def _at(self, one: Author, node: str) -> bool:

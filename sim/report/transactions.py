@@ -33,6 +33,8 @@ class Author:
     """Likewise its last step."""
     seq: int
     """The record that says how it ended; the order's last record if none does."""
+    has_asked: bool = True
+    """Its branches may have been asked for their votes: otherwise nothing of it can be committed."""
     xid: str = ""
     """Of a transaction without markers, its id at its node, as far as it is known."""
     steps: tuple[str, ...] = ()
@@ -71,6 +73,7 @@ class _Open:
     is_block: bool = False
     """It was begun by BEGIN: an error does not end it."""
     steps: list[str] = field(default_factory=list)
+    has_asked: bool = True
     saved: dict[str, int] = field(default_factory=dict)
     nodes: dict[str, None] = field(default_factory=dict)
 
@@ -79,6 +82,7 @@ class _Open:
             session=self.session,
             node=self.node,
             gid=self.gid,
+            has_asked=self.has_asked,
             xid=self.xid,
             outcome=outcome,
             begun=self.begun,
@@ -141,9 +145,13 @@ def _outcome(record: Record, one: _Open, sql: str) -> str:
         if (record.data or {}).get("committed"):
             return "committed"
         is_over = record.tag == "ROLLBACK" and "to" not in sql.lower().split()
+        one.has_asked = not is_over
         return "rolled back" if is_over else ""
     one.gid = record.gid or one.gid
     if record.kind == "in_doubt":
         return "in doubt"
-    is_over = record.kind == "rolled_back" or (record.kind in _FAILED and not one.is_block)
+    if record.kind == "rolled_back":
+        one.has_asked = False
+        return "rolled back"
+    is_over = record.kind in _FAILED and (not one.is_block or sql == "commit")
     return "rolled back" if is_over else ""
