@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from twopc.names import BranchId
 from twopc.sim.report.history import Record
-from twopc.sim.report.transactions import Author
+from twopc.sim.report.transactions import Author, by_gid
 
 
 class Attribution:
@@ -32,7 +32,7 @@ class Attribution:
     ) -> None:
         self._authors = authors
         self._effects = effects
-        self._by_gid = {one.gid: one for one in authors if one.gid}
+        self._by_gid = by_gid(authors)
         self._claimed: set[Author] = set()
         """Those of which something was seen."""
         twin = next((r.data or {} for r in records if r.kind == "order"), {}).get("twin") or {}

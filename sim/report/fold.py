@@ -15,7 +15,7 @@ from typing import Any
 from twopc.names import BranchId
 from twopc.sim.report.changes import Change, Changes
 from twopc.sim.report.history import ENDS, Record
-from twopc.sim.report.transactions import Author, transactions
+from twopc.sim.report.transactions import Author, by_gid, transactions
 
 #: What an agent did with a transaction.
 DELIVERIES = frozenset({"deliver", "suppress", "skip"})
@@ -240,7 +240,7 @@ class Fold:
     @cached_property
     def settlements(self) -> Mapping[int, Settlement]:
         """What recovery did, by the first record that tells of it."""
-        of_gid = {one.gid: one for one in self.transactions if one.gid}
+        of_gid = by_gid(self.transactions)
         found: dict[int, Settlement] = {}
         before: tuple[str, str, str] | None = None
         for record in self.records:

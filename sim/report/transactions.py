@@ -6,7 +6,7 @@ A pure function of the records.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twopc.sim.report.history import ENDS, Record
@@ -135,6 +135,15 @@ def transactions(records: Sequence[Record]) -> list[Author]:
     for session, one in open_.items():
         was = "rolled back" if told.get(session) == "rolled back" else "in doubt"
         found.append(one.ended(last, was))
+    return found
+
+
+def by_gid(authors: Iterable[Author]) -> dict[str, Author]:
+    """The global transactions; a later one of the same name could not begin, and has told its session's last."""
+    found: dict[str, Author] = {}
+    for one in authors:
+        if one.gid:
+            found.setdefault(one.gid, one)
     return found
 
 
