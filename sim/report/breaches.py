@@ -83,7 +83,7 @@ def converged(fold: Fold) -> Reasons:
         return _NOTHING
     node = late.partition(" ")[0]
     brought = [each for each in fold.records if each.kind == "deliver" and each.node == node]
-    return late, f"the agents have brought {counted(len(brought), 'transaction')} to {node}"
+    return late, f"the agents have delivered {counted(len(brought), 'transaction')} to {node}"
 
 
 def _own(fold: Fold, node: str) -> str:

@@ -86,12 +86,12 @@ def _step(fold: Fold, name: str) -> Reasons:
 
 
 def _synced(fold: Fold, ended: Record) -> Reasons:
-    """What the agents brought in one sync, and what they passed over."""
+    """What the agents delivered in one sync, and what they passed over."""
     begun = [each.seq for each in fold.records if each.kind == "invoke" and each.step == ended.step]
     during = [each for each in fold.records if min(begun, default=0) < each.seq < ended.seq]
     brought = [each for each in during if each.kind == "deliver"]
-    nodes = listed(list(dict.fromkeys(each.node for each in brought)) or ["anybody"])
-    because = f"the agents brought {counted(len(brought), 'transaction')} to {nodes}"
+    nodes = listed(list(dict.fromkeys(each.node for each in brought)) or ["any Subscriber"])
+    because = f"the agents delivered {counted(len(brought), 'transaction')} to {nodes}"
     own = dict.fromkeys(
         transaction_of(each.gid, str((each.data or {}).get("origin")), fold.changes.authors)
         + f" came from {each.node} itself"
@@ -120,7 +120,7 @@ def _not_synced(fold: Fold, refused: Record) -> str:
         if each.kind == "deliver" and each.node == refused.node and each.seq < refused.seq
     ]
     if brought:
-        return f"what the agents brought to {refused.node} before was older than that"
+        return f"what the agents delivered to {refused.node} before was older than that"
     return f"nothing had been brought to {refused.node} by then: its copy was as at first"
 
 
@@ -143,12 +143,14 @@ def _accepted(fold: Fold, ended: Record) -> Reasons:
     """It was done at once and on a copy that was up to date."""
     before = [each for each in fold.changes.authors if each.seq < ended.seq]
     others = [each for each in before if each.session != ended.session]
-    text = f"nobody held what {ended.step} needed, and nobody had changed it before"
+    text = (
+        f"no other transaction held what {ended.step} needed, and none had changed its rows before"
+    )
     if not others:
         return text, ""
     last = others[-1]
     return (
-        f"nobody held what {ended.step} needed when it was sent",
+        f"no other transaction held what {ended.step} needed when it was sent",
         f"{last.session} had committed by then, at {listed(_nodes(fold, last))}",
     )
 
@@ -184,7 +186,7 @@ def _table(fold: Fold, name: str) -> Reasons:
         f"{fold.step_of(each)} left it ({changed_text(each)})"
         for each in lasts[-_ROWS_TOLD:]
     ]
-    because = "; ".join(made) or f"nobody has changed {name}"
+    because = "; ".join(made) or f"no transaction changed {name}"
     refused = [each for each in fold.refusals() if name in fold.sql_of.get(each.step, "")]
     if refused:
         last = refused[-1]
@@ -195,7 +197,7 @@ def _table(fold: Fold, name: str) -> Reasons:
 def _committed(fold: Fold) -> Reasons:
     done = [name for name, outcome in fold.outcomes.items() if outcome == "committed"]
     left = [f"{name} was {how}" for name, how in fold.outcomes.items() if how == "rolled back"]
-    because = f"{listed(done)} committed" if done else "nobody committed"
+    because = f"{listed(done)} committed" if done else "no session committed"
     lost = lost_update(fold)[0]
     refused = fold.refusals()
     if not lost and refused:
@@ -220,7 +222,7 @@ def _rejected(fold: Fold, kind: str) -> Reasons:
         because = f"{_who(last)} {last.step} was refused as {how}"
         return because, refused_because(last, fold)
     lost, however = lost_update(fold)
-    return (lost, however) if lost else ("nobody was refused anything", "")
+    return (lost, however) if lost else ("no step was refused", "")
 
 
 def _who(record: Record) -> str:

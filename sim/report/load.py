@@ -62,7 +62,7 @@ def lines(told: Mapping[str, Any]) -> list[str]:
             kinds = ", ".join(f"{kind or 'lost'} {number:,}" for kind, number in told[key].items())
             found.append(f"{word}: {kinds}")
     if counts["dropped"]:
-        found.append(f"dropped: {counts['dropped']:,} were to begin and nobody was free")
+        found.append(f"dropped: {counts['dropped']:,} were to begin when no client was free")
     found += table(told["latencies_ms"])
     for each in told.get("thresholds", ()):
         measured = each["measured"] or "nothing to measure"
@@ -77,14 +77,16 @@ def sentences(told: Mapping[str, Any]) -> list[str]:
         f"{counts['transactions']:,} transactions were to begin within {told['seconds']:.1f} seconds, and "
         f"{counts['committed']:,} of them committed.",
         f"Of {counts['attempts']:,} attempts {share(told, 'rejected')} were refused; {counts['retries']:,} "
-        "times somebody tried again.",
+        "times a client tried again.",
     ]
     if counts["dropped"]:
-        found.append(f"{counts['dropped']:,} did not begin, because nobody was free to begin them.")
+        found.append(
+            f"{counts['dropped']:,} did not begin, because no client was free to begin them."
+        )
     if counts["error"]:
         found.append(f"{counts['error']:,} failed, most because a node was gone.")
     if counts["in_doubt"]:
-        found.append(f"Of {counts['in_doubt']:,} nobody could tell at once how they had ended.")
+        found.append(f"Of {counts['in_doubt']:,} the outcome was not known at once.")
     if "commit" in latencies:
         commit = latencies["commit"]
         found.append(

@@ -16,7 +16,7 @@ from twopc.sim.report.played import Played
 from twopc.sim.report.timeline import Entry, timeline
 from twopc.sim.report.words import WORDS, nameless, refusal
 
-_TROUBLES = {"outage": "refuses everybody", "paused": "its agent rests"}
+_TROUBLES = {"outage": "accepts no connections", "paused": "its agent is paused"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class NodeState:
     prepared: tuple[str, ...] | None
     """The branches that are prepared; None while nobody has looked."""
     troubles: tuple[str, ...]
-    """What keeps it from working as it should: it refuses everybody, its agent rests."""
+    """What keeps it from working as it should: it accepts no connections, its agent is paused."""
     tables: tuple[Table, ...]
 
 

@@ -161,23 +161,23 @@ class _Telling:
             cycle = "; ".join((record.data or {}).get("cycle", ()))
             yield f"That is a deadlock across nodes: {cycle}. {self._step(record)} is cancelled"
         elif record.kind == "stuck":
-            yield f"Now nothing can go on: {record.message}"
+            yield f"No session can proceed: {record.message}"
         elif record.kind == "infeasible":
-            yield f"Here it ends: {record.message or 'the next step belongs to a blocked session'}"
+            yield f"The order ends here: {record.message or 'the next step belongs to a blocked session'}"
         elif record.kind == "notice":
-            yield f"{record.session} is told: {notices(record)}"
+            yield f"{record.session} receives: {notices(record)}"
         elif record.kind == "info" and record.message:
             yield f"{self._step(record) if record.step else record.session}: {record.message}"
 
     def _of_the_run(self, record: Record) -> Iterator[str]:
         on = (record.data or {}).get("on")
         if record.kind == "outage":
-            now = "refuses everybody from now on" if on else "can be reached again"
+            now = "accepts no connections from now on" if on else "accepts connections again"
             yield f"{record.node} {now}"
         elif record.kind == "paused":
-            yield f"The agent of {record.node} {'rests' if on else 'works again'}"
+            yield f"The agent of {record.node} is {'paused' if on else 'resumed'}"
         elif record.kind == "fault":
-            yield f"Now comes {happening(record).removeprefix('✗ ')}"
+            yield f"F{happening(record).removeprefix('✗ f')}"
         elif record.seq in self._fold.settlements:
             yield self._settled(self._fold.settlements[record.seq])
         elif record.kind == "blocked":
@@ -205,7 +205,7 @@ class _Telling:
                 names = " or ".join(one.name for one in change.perhaps)
                 whose = f"One of these has committed at {record.node}: {names}"
             else:
-                whose = f"Somebody else has committed at {record.node}"
+                whose = f"Another transaction has committed at {record.node}"
             made.setdefault(whose, []).append(change)
         for whose, changes in made.items():
             yield f"{whose}: {made_text(changes)}"
@@ -255,12 +255,12 @@ class _Telling:
         elif record.kind == "error":
             yield f"{self._sent(record, sql)} fails{_code(record)}: {_short(record.message)}"
         elif record.kind == "rolled_back":
-            left = "" if record.gid in self._fold.effects else "; nothing of it is left anywhere"
+            left = "" if record.gid in self._fold.effects else "; it has no effect at any node"
             yield f"{record.session}'s transaction is rolled back: it was {record.message}{left}"
         elif record.kind == "skipped":
             yield f"{self._step(record)} is not sent: {record.message}"
         elif record.kind == "in_doubt":
-            yield f"{self._step(record)} is in doubt: it may have happened and may not. {record.message}"
+            yield f"{self._step(record)} is in doubt: it may or may not have been committed. {record.message}"
         elif record.kind == "timed_out":
             yield f"{self._step(record)} is cancelled: {record.message}"
 
@@ -339,4 +339,4 @@ class _Telling:
             elif kind == "echo":
                 yield f"To {listed(nodes)} {what} comes back, though it came from there: an echo"
             else:
-                yield f"The agents bring {what} to {listed(nodes)}"
+                yield f"The agents deliver {what} to {listed(nodes)}"

@@ -123,10 +123,16 @@ def happening(record: Record) -> str:
     """What has happened to a node or an agent, with a sign if it is for the worse."""
     data = record.data or {}
     if record.kind == "outage":
-        return f"✗ {record.node} refuses everybody" if data.get("on") else f"{record.node} is back"
+        return (
+            f"✗ {record.node} accepts no connections"
+            if data.get("on")
+            else f"{record.node} accepts connections again"
+        )
     if record.kind == "paused":
-        return f"the agent of {record.node} {'rests' if data.get('on') else 'works again'}"
-    return f"✗ fault {data.get('id', '')} at {data.get('at') or record.message}".replace("  ", " ")
+        return f"the agent of {record.node} is {'paused' if data.get('on') else 'resumed'}"
+    return f"✗ fault {data.get('id', '')} strikes at {data.get('at') or record.message}".replace(
+        "  ", " "
+    )
 
 
 def happening_style(record: Record) -> str:

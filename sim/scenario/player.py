@@ -231,7 +231,7 @@ class Player(Watching):
         if not there:
             resting = f"{' and '.join(whom)} does not subscribe now"
         else:
-            resting = "" if working else f"the agent of {' and '.join(there)} rests"
+            resting = "" if working else f"the agent of {' and '.join(there)} is paused"
         return Play(name=name, step=step, subscribers=working or tuple(whom), instead=resting)
 
     async def _outage(self, node: str, *, on: bool) -> None:

@@ -33,7 +33,7 @@ SAMPLE = (
 
 
 #: What servers send besides, and the model does not.
-NOTICES = re.compile(r" is told: \d+ notices?\.$")
+NOTICES = re.compile(r" receives: \d+ notices?\.$")
 
 
 def name_of(path: Path) -> str:

@@ -146,15 +146,15 @@ def test_an_outage_and_an_agent_that_rests_are_seen_everywhere() -> None:
     )
     shown = moments(order)
     assert [moment.entry.text for moment in shown][1:] == [
-        "✗ pub refuses everybody",
-        "the agent of sub1 rests",
-        "pub is back",
+        "✗ pub accepts no connections",
+        "the agent of sub1 is paused",
+        "pub accepts connections again",
     ]
     found = states(order, shown)
     troubles = [state.troubles for state in found["pub"]]
-    assert troubles == [(), (), ("refuses everybody",), ("refuses everybody",), ()]
-    assert found["sub1"][-1].troubles == ("its agent rests",)
+    assert troubles == [(), (), ("accepts no connections",), ("accepts no connections",), ()]
+    assert found["sub1"][-1].troubles == ("its agent is paused",)
     drawn = text(diagram(order, 100))
-    assert "✗ pub refuses everybody" in drawn
-    assert "the agent of sub1 rests" in drawn
-    assert "refuses everybody" in page(made(happens("outage", "pub", True)))
+    assert "✗ pub accepts no connections" in drawn
+    assert "the agent of sub1 is paused" in drawn
+    assert "accepts no connections" in page(made(happens("outage", "pub", True)))

@@ -44,23 +44,23 @@ def happened(kind: str, **fields: object) -> Record:
 @pytest.mark.parametrize(
     ("record", "told"),
     [
-        (happened("outage", node="pub", data={"on": True}), "pub refuses everybody from now on."),
-        (happened("outage", node="pub", data={"on": False}), "pub can be reached again."),
-        (happened("paused", node="sub1", data={"on": True}), "The agent of sub1 rests."),
-        (happened("paused", node="sub1", data={"on": False}), "The agent of sub1 works again."),
-        (happened("notice", session="alice", data={"count": 2}), "alice is told: 2 notices."),
+        (happened("outage", node="pub", data={"on": True}), "pub accepts no connections from now on."),
+        (happened("outage", node="pub", data={"on": False}), "pub accepts connections again."),
+        (happened("paused", node="sub1", data={"on": True}), "The agent of sub1 is paused."),
+        (happened("paused", node="sub1", data={"on": False}), "The agent of sub1 is resumed."),
+        (happened("notice", session="alice", data={"count": 2}), "alice receives: 2 notices."),
         (
             happened("fault", message="agent.before_apply(sub1)", data={"id": "f", "at": "agent.x"}),
-            "Now comes fault f at agent.x.",
+            "Fault f strikes at agent.x.",
         ),
-        (happened("infeasible", session="alice", message="b_end is blocked"), "Here it ends: b_end is blocked."),
+        (happened("infeasible", session="alice", message="b_end is blocked"), "The order ends here: b_end is blocked."),
         (
             happened("queued", session="alice", step="a_end", message="s is not over"),
             "alice's a_end must be queued: s is not over.",
         ),
         (
             ended("in_doubt", message="No reply came"),
-            "alice's s is in doubt: it may have happened and may not. No reply came.",
+            "alice's s is in doubt: it may or may not have been committed. No reply came.",
         ),
         (
             happened("prepared", node="pub", data={"gids": ["twopc:c:1:1:pub"]}),
@@ -116,7 +116,7 @@ def test_a_transaction_that_comes_back() -> None:
     )
     told = "To sub1 alice's transaction (update t id=1) comes back, though it came from there: an echo."
     assert told in story(Fold(order))
-    assert "The agents bring alice's transaction (update t id=1) to sub2." in story(Fold(order))
+    assert "The agents deliver alice's transaction (update t id=1) to sub2." in story(Fold(order))
     assert "✗ → sub1: update t id=1" in [entry.text for entry in timeline(Fold(order)).entries]
     assert "brings back: update t id=1" in text(diagram(next(played(order)), 200))
 
@@ -126,7 +126,9 @@ def test_two_transactions_that_do_the_same() -> None:
         happened("deliver", node="sub1", data={"seqno": at, "origin": "pub", "commands": ["x"]})
         for at in ("0/1", "0/2")
     ]
-    assert story(Fold(made(*brought))) == ["The agents bring a transaction of pub (x) to sub1."] * 2
+    assert (
+        story(Fold(made(*brought))) == ["The agents deliver a transaction of pub (x) to sub1."] * 2
+    )
 
 
 def test_a_long_message_is_cut_where_its_row_versions_digits_do_not_matter() -> None:

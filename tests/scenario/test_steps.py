@@ -138,4 +138,4 @@ orders:
     assert played.failures == []
     told = [(r.node, r.data["on"]) for r in played.of("paused")]
     assert told == [("sub1", True), ("sub1", False)] * 2
-    assert [r.message for r in played.of("ok", "one_sync")] == ["the agent of sub1 rests"] * 2
+    assert [r.message for r in played.of("ok", "one_sync")] == ["the agent of sub1 is paused"] * 2
