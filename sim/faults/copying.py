@@ -6,9 +6,10 @@ Knows neither what is done nor when it is mended.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from twopc.sim.faults.deeds import Arrival
-from twopc.sim.faults.words import Plan
+from twopc.sim.faults.agenda import Agenda
+from twopc.sim.faults.words import Arrival, Plan
 from twopc.sim.topology import Topology
 
 
@@ -20,30 +21,25 @@ class Copying:
     """
 
     def __init__(
-        self, topology: Topology, happen: Callable[[Plan, Arrival], Awaitable[None]]
+        self,
+        topology: Topology,
+        agenda: Agenda[Any],
+        happen: Callable[[Plan, Arrival], Awaitable[None]],
     ) -> None:
         self._topology = topology
+        self._agenda = agenda
         self._happen = happen
-        self._armed: dict[str, list[Plan]] = {}
-        """By point."""
-        self._left: dict[str, int] = {}
 
-    def arm(self, plan: Plan) -> None:
-        """Have a fault happen at the arrival that it speaks of."""
-        self._armed.setdefault(plan.place.point, []).append(plan)
-        self._left[plan.id] = plan.place.nth
-        self._topology.copies.points.arm(plan.place.point, self._arrived)
+    def stand_at(self, point: str) -> None:
+        """Have whoever comes to a point stand there until what happens to him has happened."""
+        self._topology.copies.points.arm(point, self._arrived)
 
     async def _arrived(self, point: str) -> None:
-        plans = self._armed.pop(point, [])
-        for plan in plans:
-            self._left[plan.id] -= 1
-            if self._left[plan.id]:
-                self._armed.setdefault(point, []).append(plan)
-                self._topology.copies.points.arm(point, self._arrived)
-        for plan in plans:
-            if not self._left[plan.id]:
-                await self._happen(plan, await self._arrival(point))
+        _, struck = self._agenda.arrived(point, session=None, gid="")
+        if self._agenda.occasions.at(point):
+            self.stand_at(point)
+        for plan in struck:
+            await self._happen(plan, await self._arrival(point))
 
     async def _arrival(self, point: str) -> Arrival:
         """Who copies works by the administrator's connections."""

@@ -6,48 +6,39 @@ said by `twopc.sim.faults.postgres`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from psycopg.pq import TransactionStatus
 
 from twopc.sim.faults import strikes
+from twopc.sim.faults.agenda import Agenda
 from twopc.sim.faults.remote import RemoteProcess
 from twopc.sim.faults.serving import Word
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.faults.ways import REQUESTS, Ways
 from twopc.sim.faults.wires import Fate
-from twopc.sim.faults.words import Plan
+from twopc.sim.faults.words import Arrival, Plan
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
 Mend = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """A transaction has come to a fault's place."""
-
-    point: str
-    session: str = ""
-    gid: str = ""
-    pids: Mapping[str, int] = field(default_factory=dict)
-    """The process of its session at each of its Subscribers."""
-    text: str = ""
-    """The request whose answer arrives, if that is where it stands."""
-    at: str = ""
-    """The node where it stands, if it does at one."""
-
-
 class Deeds:
     """What can be done to a topology and to those who work on it."""
 
     def __init__(
-        self, topology: Topology, observer: Observer, ways: Ways, start_again: Mend
+        self,
+        topology: Topology,
+        observer: Observer,
+        agenda: Agenda[Mend],
+        ways: Ways,
+        start_again: Mend,
     ) -> None:
         self._topology = topology
         self._observer = observer
+        self._agenda = agenda
         self._ways = ways
         self._start_again = start_again
         """Starts another process of the coordinator."""
@@ -57,8 +48,6 @@ class Deeds:
         """By Subscriber; none where nothing happens to agents."""
         self.down: list[str] = []
         """The nodes whose servers are stopped."""
-        self._mends: dict[str, tuple[Plan, Mend]] = {}
-        """What is broken, and how it is mended."""
         self._doomed: dict[str, list[str]] = {}
         """By node, the processes that serve a coordinator that was killed."""
 
@@ -92,7 +81,7 @@ class Deeds:
         self._doomed = await strikes.processes_of(self._topology, down=self.down)
         await process.kill()
         await strikes.until_gone(self._topology, self._doomed)
-        self._mends[plan.id] = (plan, self._start_again)
+        self._agenda.breaks(plan, self._start_again)
         return None
 
     async def _crash_agent(self, subscriber: str, arrival: Arrival) -> Word | None:
@@ -114,7 +103,7 @@ class Deeds:
         async def go_on() -> None:
             process.go_on()
 
-        self._mends[plan.id] = (plan, go_on)
+        self._agenda.breaks(plan, go_on)
         return Word()
 
     async def _end_backends(self, plan: Plan, arrival: Arrival) -> Word:
@@ -152,7 +141,7 @@ class Deeds:
             self.down = [name for name in self.down if name not in there]
             await self._return_to(node.name)
 
-        self._mends[plan.id] = (plan, start)
+        self._agenda.breaks(plan, start)
         return Word()
 
     async def _delay(self, plan: Plan, arrival: Arrival) -> Word:
@@ -171,7 +160,7 @@ class Deeds:
 
     async def _fill(self, plan: Plan, arrival: Arrival) -> Word:
         node = self._topology.node(plan.deed.node)
-        self._mends[plan.id] = (plan, partial(strikes.free_slots, node))
+        self._agenda.breaks(plan, partial(strikes.free_slots, node))
         await strikes.fill_slots(node)
         return Word()
 
@@ -186,7 +175,7 @@ class Deeds:
 
         for wire in wires:
             wire.cut()
-        self._mends[plan.id] = (plan, mend)
+        self._agenda.breaks(plan, mend)
         return Word()
 
     async def _swallow(self, plan: Plan, arrival: Arrival) -> Word:
@@ -199,7 +188,7 @@ class Deeds:
         async def mend() -> None:
             wire.mend()
 
-        self._mends[plan.id] = (plan, mend)
+        self._agenda.breaks(plan, mend)
         return Word()
 
     async def _fail(self, plan: Plan, arrival: Arrival) -> Word:

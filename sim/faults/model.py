@@ -6,9 +6,8 @@ happened; it happens beside him, so that he can be killed as everybody else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,29 +17,20 @@ from twopc.drivers.virtual import Awaited, wait
 from twopc.names import branch_gid
 from twopc.protocol.effects import Outcome
 from twopc.sim.faults.able import ANSWERS, COPIES, GATED
-from twopc.sim.faults.ways import REQUESTS, ends, gid_in
-from twopc.sim.faults.words import COORDINATOR, Plan
+from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
+from twopc.sim.faults.ways import REQUESTS, ends, gid_in, ways_of_answers
+from twopc.sim.faults.words import COORDINATOR, Arrival, Plan
 from twopc.sim.model.network import Watch
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.system import LOG, System
 from twopc.sim.model.words import Cause, Label, LostError, SqlError, StatementResult, Steps
-from twopc.sim.sessions.model import CoordinatedSession
+from twopc.sim.sessions.model import CoordinatedSession, VirtualSession
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
 
 _LABEL = Label(actor="faults", cause=Cause.TIMER, what="a fault")
 _MARKERS = "msrepl.branch_marker"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """A transaction has come to a fault's place."""
-
-    point: str
-    session: CoordinatedSession | None
-    gid: str
-    text: str = ""
 
 
 Mend = Callable[[], Steps[None]]
@@ -52,90 +42,75 @@ class ModelPerformer:
     def __init__(self, model: System, plans: Sequence[Plan]) -> None:
         self._model = model
         self._kernel = model.kernel
-        self._plans = {plan.id: plan for plan in plans}
+        self._agenda: Agenda[Mend] = Agenda(plans)
         self.sessions: dict[str, CoordinatedSession] = {}
         self.down: list[str] = []
         """The nodes whose servers are stopped."""
         self.resting: set[str] = set()
         """The Subscribers whose agents are stopped."""
-        self._waiting: dict[str, int] = {}
-        """Armed, and not happened yet: how many arrivals are left."""
-        self._at: dict[str, list[str]] = {}
-        """By point, what is armed there."""
-        self._mends: dict[str, tuple[Plan, Mend]] = {}
         self._silent: dict[str, tuple[str, str]] = {}
         """By fault, between whom nothing is heard."""
         self._struck: list[NodeSession] = []
         """Those that were ended or cancelled last."""
-        self._fired: list[tuple[str, str]] = []
         self._under_way: list[simpy.Event] = []
+        self._is_paused = False
+        """The coordinator is stopped."""
         self._ends = False
 
     # -- arming ------------------------------------------------------------------------------------
 
     def arm(self, name: str) -> None:
         """Have a fault happen at the next arrival that counts."""
-        plan = self._plans[name]
-        self._waiting[name] = plan.place.nth
+        plan = self._agenda.arm(name)
         if plan.place.name in ANSWERS:
             self._await_answer(plan)
         else:
-            self._stand_at(plan.place.point, name)
+            self._stand_at(plan.place.point)
 
-    def _stand_at(self, point: str, name: str) -> None:
-        self._at.setdefault(point, []).append(name)
+    def _stand_at(self, point: str) -> None:
         self._model.points.arm(point, self._arrived)
 
     def fired(self) -> list[tuple[str, str]]:
         """Those that have happened since this was asked last: each one's id and point."""
-        fired, self._fired = self._fired, []
-        return fired
+        return self._agenda.fired()
 
     async def _arrived(self, point: str) -> None:
-        """Somebody has come to a point; everything that is armed there looks whether it is meant."""
-        names = self._at.pop(point, [])
-        session = self._who(point)
-        gid = session.gid if session is not None else ""
-        struck: list[Plan] = []
-        for name in names:
-            if name not in self._plans:  # what heals here
-                await Awaited(self._mend(name.removeprefix(_HEALS)))
-                continue
-            place = self._plans[name].place
-            self._waiting[name] -= place.fits(session=session.name if session else "", gid=gid)
-            if self._waiting[name]:
-                self._stand_at(point, name)
-            else:
-                struck.append(self._plans[name])
+        """Somebody has come to a point: what is armed there happens, what heals there is mended."""
+        name, session = self._who(point)
+        gid, pids = (session.gid, session.begun) if session is not None else ("", {})
+        healed, struck = self._agenda.arrived(point, session=name, gid=gid)
+        if self._agenda.occasions.at(point):
+            self._stand_at(point)
+        for each in healed:
+            await Awaited(self._mend(each))
         for plan in struck:
-            await Awaited(self._wait_for(plan, Arrival(point=point, session=session, gid=gid)))
+            arrival = Arrival(point=point, session=name, gid=gid, pids=pids)
+            await Awaited(self._wait_for(plan, arrival))
 
-    def _who(self, point: str) -> CoordinatedSession | None:
+    def _who(self, point: str) -> tuple[str, CoordinatedSession | None]:
         """Whose transaction has come to a point."""
         if point in GATED:
             there = self._model.reaching
-            for one in self.sessions.values():
-                here = one.begun.get(there.node.name) == there.pid
-                links = [link_name(node, pid) for node, pid in one.begun.items()]
-                if here or there.application_name in links:
-                    return one
-            return None
+            return session_of_process(
+                self.sessions, there.node.name, there.pid, there.application_name
+            )
         process = self._kernel.env.active_process
-        doing = (one for one in self.sessions.values() if process and one.work is process)
-        return next(doing, None)
+        doing = (
+            (name, one) for name, one in self.sessions.items() if process and one.work is process
+        )
+        return next(doing, ("", None))
 
     def _await_answer(self, plan: Plan) -> None:
         def answered(text: str) -> Steps[bool]:
-            if plan.id not in self._waiting:
+            if not self._agenda.is_armed(plan.id):
                 return False  # it has happened where another connection's answer arrived
             gid = gid_in(text)
-            session = next((one for one in self.sessions.values() if gid and one.gid == gid), None)
-            name = session.name if session is not None else ""
-            self._waiting[plan.id] -= plan.place.fits(session=name, gid=gid)
-            if self._waiting[plan.id]:
+            name, session = session_of_gid(self.sessions, gid)
+            if not self._agenda.occasions.comes(plan.id, session=name, gid=gid):
                 self._await_answer(plan)
                 return False
-            arrival = Arrival(point=plan.place.point, session=session, gid=gid, text=text)
+            pids = session.begun if session is not None else {}
+            arrival = Arrival(point=plan.place.point, session=name, gid=gid, pids=pids, text=text)
             yield from self._wait_for(plan, arrival)
             return plan.deed.verb == "lose"
 
@@ -147,14 +122,10 @@ class ModelPerformer:
             self._model.network.watch(Watch(here=here, there=there, words=words, answered=answered))
 
     def _of_answers(self, plan: Plan) -> list[tuple[str, str]]:
-        place, model = plan.place, self._model
+        model = self._model
         ours = f"coordinator:{model.spec.coordinator}"
-        if place.name == "coordinator.before_decision":
-            return [(ours, LOG)]
-        prepares = place.name in ("coordinator.before_prepare", "reply.prepare")
-        if prepares and place.node == model.spec.publisher:
-            return [(subscriber, place.node) for subscriber in model.subscribers]
-        return [(ours, place.node)]
+        ways = ways_of_answers(plan.place, model.spec.publisher, model.subscribers, log=LOG)
+        return [(ours if who == COORDINATOR else who, node) for who, node in ways]
 
     # -- happening ---------------------------------------------------------------------------------
 
@@ -175,14 +146,13 @@ class ModelPerformer:
             raise SqlError("57014", "canceling statement due to user request")
 
     def _happen(self, plan: Plan, arrival: Arrival, done: simpy.Event) -> Steps[None]:
-        self._waiting.pop(plan.id, None)
-        self._fired.append((plan.id, arrival.point))
+        self._agenda.strike(plan)
+        self._agenda.note(plan, arrival)
         with suppress(LostError):  # what it was to strike is not there
             yield from self._deeds(plan, arrival)
-        if plan.id in self._mends:
-            self._plan_healing(plan)
-            if self._ends and plan.heal.when == "end" and plan.deed.verb != "crash":
-                yield from self._mend(plan.id)
+        self._plan_healing(plan)
+        if self._ends and plan.heal.when == "end" and plan.deed.verb != "crash":
+            yield from self._mend(plan.id)
         self._under_way.remove(done)
         done.succeed()
 
@@ -193,23 +163,23 @@ class ModelPerformer:
                 self._model.agent(deed.node).crash()
             case "crash", _:
                 self._seat.crash()
-                self._mends[plan.id] = (plan, _at_once(self._seat.restart))
+                self._agenda.breaks(plan, _at_once(self._seat.restart))
             case "pause", "agent":
                 self._model.agent(deed.node).pause()
                 self.resting.add(deed.node)
-                self._mends[plan.id] = (plan, _at_once(partial(self._wake, deed.node)))
+                self._agenda.breaks(plan, _at_once(partial(self._wake, deed.node)))
             case "pause", _:
                 seat = self._seat.process
                 seat.pause()
-                self._silent[plan.id] = (COORDINATOR, "")
-                self._mends[plan.id] = (plan, _at_once(seat.go_on))
+                self._is_paused = True
+                self._agenda.breaks(plan, _at_once(partial(self._go_on, seat)))
             case (("kill" | "restart"), _):
                 self._model.crash_node(deed.node)
                 yield from self._model.restart_node(deed.node)
             case "stop", _:
                 self._model.crash_node(deed.node)
                 self.down.append(deed.node)
-                self._mends[plan.id] = (plan, partial(self._start, deed.node))
+                self._agenda.breaks(plan, partial(self._start, deed.node))
             case (("terminate" | "cancel"), _):
                 self._struck = self._backends(deed.node, arrival)
                 for one in self._struck:
@@ -239,12 +209,12 @@ class ModelPerformer:
                 before, node.prepared_max = node.prepared_max, max(1, taken)
                 if not taken:
                     yield from _prepare(node.connect("postgres", "by hand"))
-                self._mends[plan.id] = (plan, partial(self._make_room, deed.node, before))
+                self._agenda.breaks(plan, partial(self._make_room, deed.node, before))
             case "skew", _:
                 node = model.nodes[deed.node]
                 clock, shift_s = node.clock, deed.ms / 1000
                 node.clock = lambda: clock() + shift_s
-                self._mends[plan.id] = (plan, _at_once(lambda: setattr(node, "clock", clock)))
+                self._agenda.breaks(plan, _at_once(lambda: setattr(node, "clock", clock)))
             case "lose", _ if plan.place.name not in ANSWERS:
                 self._watch(plan, lambda _: _returned(True))
             case "repeat", _:
@@ -270,6 +240,10 @@ class ModelPerformer:
     def _seat(self) -> Any:
         return self._model.coordinators()[self._model.spec.coordinator]
 
+    def _go_on(self, coordinator: Any) -> None:
+        coordinator.go_on()
+        self._is_paused = False
+
     def _wake(self, subscriber: str) -> None:
         self._model.agent(subscriber).resume()
         self.resting.discard(subscriber)
@@ -288,17 +262,14 @@ class ModelPerformer:
 
     def _backends(self, node: str, arrival: Arrival) -> list[NodeSession]:
         """As `twopc.sim.faults.strikes.backends`."""
-        session = arrival.session
         here = self._model.nodes[node].sessions
         if arrival.point in COPIES:
             return [one for one in here.values() if one.application_name == "msrepl snapshot"]
-        if session is not None and node in session.begun:
-            return [here[session.begun[node]]] if session.begun[node] in here else []
+        if node in arrival.pids:
+            return [here[arrival.pids[node]]] if arrival.pids[node] in here else []
         if node != self._model.spec.publisher:
             return []
-        names = {"twopc finisher"}
-        if session is not None:
-            names |= {link_name(*place) for place in session.begun.items()}
+        names = {"twopc finisher", *(link_name(*place) for place in arrival.pids.items())}
         return [one for one in here.values() if one.application_name in names]
 
     def _cut(self, plan: Plan) -> None:
@@ -319,53 +290,46 @@ class ModelPerformer:
             return
             yield  # it is a generator
 
-        self._mends[plan.id] = (plan, mend)
+        self._agenda.breaks(plan, mend)
 
-    def waits(self) -> dict[str, Wait]:
-        """As `twopc.sim.faults.postgres.Performer.waits`."""
-        found = {}
-        for name, session in self.sessions.items():
-            for who, node in self._silent.values() if session.asks else ():
-                why = (
-                    "an answer that does not arrive"
-                    if node
-                    else "its coordinator, which is stopped"
-                )
-                of_all = node not in self._model.subscribers and session.asks == "commit"
-                if (
-                    not node
-                    or {who, node} & {session.node, *session.begun}
-                    or (who == COORDINATOR and of_all)
-                ):
-                    found[name] = Wait(session=name, on="", node=session.node, lock=why)
-        return found
+    def waits(self, sessions: Mapping[str, VirtualSession]) -> dict[str, Wait]:
+        """The sessions that wait for what a fault has stopped."""
+        return waits_of_faults(
+            self.sessions,
+            sessions,
+            subscribers=self._model.subscribers,
+            silent=self._silent.values(),
+            stopped=self.sessions if self._is_paused else (),
+            resting=self.resting,
+        )
 
     # -- healing -----------------------------------------------------------------------------------
 
     def _plan_healing(self, plan: Plan) -> None:
-        if plan.heal.when == "after":
-            self._kernel.spawn(self._mend_later(plan), f"{plan.id} heals")
-        elif plan.heal.when == "at":
-            self._stand_at(plan.heal.point, _HEALS + plan.id)
+        after_s = self._agenda.heals_after_s(plan)
+        if after_s is not None:
+            self._kernel.spawn(self._mend_later(plan, after_s), f"{plan.id} heals")
+        for occasion, place in self._agenda.heals_at(plan):
+            self._agenda.occasions.add(occasion, place)
+            self._stand_at(place.point)
 
-    def _mend_later(self, plan: Plan) -> Steps[None]:
-        yield self._kernel.delay(plan.heal.after_ms / 1000, _LABEL)
+    def _mend_later(self, plan: Plan, after_s: float) -> Steps[None]:
+        yield self._kernel.delay(after_s, _LABEL)
         yield from self._mend(plan.id)
 
     def _mend(self, name: str) -> Steps[None]:
-        found = self._mends.pop(name, None)
         self._silent.pop(name, None)
-        if found is not None:
-            yield from found[1]()
+        mend = self._agenda.mend(name)
+        if mend is not None:
+            yield from mend()
 
     def heal(self) -> Steps[None]:
         """Mend whatever is broken and does not stay so for good; what breaks from now on is mended at once."""
         self._ends = True
         for done in [*self._under_way]:  # whoever waited for it may have died of it
             yield from wait(done)
-        for name, (plan, _) in [*self._mends.items()]:
-            if plan.heal.when != "never":
-                yield from self._mend(name)
+        for plan in self._agenda.broken():
+            yield from self._mend(plan.id)
 
     def recover(self) -> Steps[None]:
         """One pass of recovery in the coordinator's process, which may die of it."""
@@ -383,8 +347,6 @@ class ModelPerformer:
                 process.leave(joined)
 
 
-#: The names under which a healing point is armed: a fault's id cannot be like this.
-_HEALS = "heals "
 _FILLER = "by_hand"
 
 

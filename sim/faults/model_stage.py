@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import psycopg
 
 from twopc.sim.faults.model import ModelPerformer
-from twopc.sim.faults.words import agent_wait, plans_of
+from twopc.sim.faults.words import plans_of
 from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model_check import Unwritten
@@ -17,7 +18,7 @@ from twopc.sim.scenario.stage import AwayError, NodeContent
 from twopc.sim.scenario.words import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import CoordinatedSession
-from twopc.sim.sessions.waits import Wait, Waits
+from twopc.sim.sessions.waits import Waits
 
 
 class FaultyModelStage(ModelStage):
@@ -48,16 +49,8 @@ class FaultyModelStage(ModelStage):
 
     async def waits(self) -> Waits:
         looked = await super().waits()
-        waits = {**self._performer.waits(), **self._resting(), **looked.waits}
-        return Waits(waits=waits, cyclic=looked.cyclic, cycles=looked.cycles)
-
-    def _resting(self) -> dict[str, Wait]:
-        """The sessions that wait for an agent that stands."""
-        return {
-            name: agent_wait(name, node)
-            for name, session in self._sessions.items()
-            for node in sorted(self._performer.resting.intersection(session.synced))
-        }
+        waits = {**self._performer.waits(self._sessions), **looked.waits}
+        return dataclasses.replace(looked, waits=waits)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
         if node in self._performer.down:

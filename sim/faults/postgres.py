@@ -16,22 +16,21 @@ from functools import partial
 from twopc.drivers.recovery import Settled
 from twopc.errors import ConfigurationError
 from twopc.sim.faults import strikes
-from twopc.sim.faults.able import AGENTS, COORDINATOR, COPIES, GATED
+from twopc.sim.faults.able import AGENTS, ANSWERS, COORDINATOR, COPIES, GATED
+from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
 from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
 from twopc.sim.faults.copying import Copying
-from twopc.sim.faults.deeds import Arrival, Deeds
+from twopc.sim.faults.deeds import Deeds, Mend
 from twopc.sim.faults.gates import Gate, Waiting
 from twopc.sim.faults.remote import RemoteProcess
 from twopc.sim.faults.serving import ARM, Halted, Setup, Word, serve
 from twopc.sim.faults.ways import REQUESTS, Ways, gid_in
 from twopc.sim.faults.wires import Fate
-from twopc.sim.faults.words import Place, Plan
+from twopc.sim.faults.words import Arrival, Plan
+from twopc.sim.sessions.servers import PostgresSession
 from twopc.sim.sessions.waits import Observer, Wait
 from twopc.sim.topology import Topology
-from twopc.waits import link_name
 
-#: The names under which a healing point is armed: a fault's id cannot be like this.
-_HEALS = "heals "
 #: Longer than anything lasts.
 _NEVER_S = 3600.0
 
@@ -58,27 +57,22 @@ class Performer(Deeds):
         off: frozenset[str] = frozenset(),
         settled: list[Settled] | None = None,
     ) -> None:
-        super().__init__(topology, observer, Ways(topology, plans), self._another)
+        agenda: Agenda[Mend] = Agenda(plans)
+        super().__init__(topology, observer, agenda, Ways(topology, plans), self._another)
         self._step_ms = step_ms
         self._gives_up = gives_up
         self._off = off
         self._settled = settled
-        self._plans = {plan.id: plan for plan in plans}
         self.turn = asyncio.Lock()
         """Held while a fault happens or is mended: nobody looks at the nodes meanwhile."""
-        self._fired: list[tuple[str, str]] = []
-        self._waiting: dict[str, Plan] = {}
-        """Armed, and not happened yet."""
         self._timers: list[asyncio.TimerHandle] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._gates: dict[str, Gate] = {}
         """By the faults that happen there."""
-        self._left: dict[str, int] = {}
-        """So many arrivals at a gate are left until its fault happens."""
         self._standing = 0
         """The process that stands at the gate where something has happened last."""
         self._starting = asyncio.Lock()
-        self._copying = Copying(topology, self._at_copy)
+        self._copying = Copying(topology, agenda, self._at_copy)
 
     async def add(self, plan: Plan) -> None:
         """Know one more fault.
@@ -91,7 +85,7 @@ class Performer(Deeds):
                 f"{plan.deed.verb} at {plan.place.point}: what is about connections is said before the first "
                 "transaction"
             )
-        self._plans[plan.id] = plan
+        self._agenda.plans[plan.id] = plan
         await self._ways.add(plan)
 
     async def open(self) -> None:
@@ -102,10 +96,10 @@ class Performer(Deeds):
         """
         await self._topology.stop_coordinator()
         await self._ways.open()
-        if any(_is_of_agents(plan) for plan in self._plans.values()):
+        if any(_is_of_agents(plan) for plan in self._agenda.plans.values()):
             await self._topology.stop_agents()  # those of this process
             self._topology.agents.make_driven = partial(RemoteAgent, living=self._living_agent)
-        for number, plan in enumerate(self._plans.values()):
+        for number, plan in enumerate(self._agenda.plans.values()):
             if plan.place.name in GATED:
                 gate = Gate(self._topology, number, plan.place.name, plan.deed.how)
                 await gate.build()
@@ -134,11 +128,7 @@ class Performer(Deeds):
             commit=topology.commit,
             in_doubt_after_s=self._step_ms / 2000,
             answer_timeout_s=self._patience_s(),
-            armed=tuple(
-                (name, plan.place)
-                for name, plan in self._waiting.items()
-                if plan.place.name in COORDINATOR
-            ),
+            armed=self._agenda.armed_at(COORDINATOR),
             off=self._off,
         )
         self.coordinator = RemoteProcess(serve, setup, self._halted, self._settled)
@@ -146,7 +136,7 @@ class Performer(Deeds):
 
     def _patience_s(self) -> float:
         """After how long without an answer a connection is given up: where silence ends by itself, never."""
-        for plan in self._plans.values():
+        for plan in self._agenda.plans.values():
             if plan.deed.verb in ("black", "one") and plan.heal.when == "never":
                 return (
                     self._topology.wiring.lock_timeout_ms / 1000 + 1
@@ -169,11 +159,7 @@ class Performer(Deeds):
             distribution_dsn=topology.node(topology.distribution).agent_dsn,
             subscriber_dsn=topology.node(subscriber).agent_dsn,
             profile=topology.agents.profiles.get(subscriber),
-            armed=tuple(
-                (name, plan.place)
-                for name, plan in self._waiting.items()
-                if plan.place.name in AGENTS
-            ),
+            armed=self._agenda.armed_at(AGENTS),
         )
         halted = partial(self._agent_halted, subscriber)
         process = self.agents[subscriber] = RemoteProcess(serve_agent, setup, halted)
@@ -181,32 +167,31 @@ class Performer(Deeds):
         return process
 
     async def _agent_halted(self, subscriber: str, note: Halted) -> Word | None:
-        if note.fault not in self._waiting:
+        if not self._agenda.is_armed(note.fault):
             return Word()  # it has happened to another Subscriber's agent
         return await self.happen(note.fault, Arrival(point=note.point, at=subscriber))
 
     async def _halted(self, note: Halted) -> Word | None:
-        begun = self.coordinator.begun if self.coordinator else {}
-        pids = begun[note.session][0] if note.session in begun else {}
-        arrival = Arrival(point=note.point, session=note.session, gid=note.gid, pids=pids)
-        if note.fault.startswith(_HEALS):
-            await self._mend(note.fault.removeprefix(_HEALS))
+        healed = self._agenda.healed_by(note.fault)
+        if healed:
+            await self._mend(healed)
             return Word()
+        session = self.sessions.get(note.session)
+        pids = session.begun if session is not None else {}
+        arrival = Arrival(point=note.point, session=note.session, gid=note.gid, pids=pids)
         return await self.happen(note.fault, arrival)
 
     # -- arming ------------------------------------------------------------------------------------
 
     async def arm(self, name: str) -> None:
         """Have a fault happen at the next arrival that counts."""
-        plan = self._plans[name]
-        self._waiting[name] = plan
-        if plan.place.name.startswith("reply."):
-            self._await_answers(plan, plan.place.nth)
+        plan = self._agenda.arm(name)
+        if plan.place.name in ANSWERS:
+            self._await_answers(plan)
         elif name in self._gates:
-            self._left[name] = plan.place.nth
             await self._gates[name].shut()
         elif plan.place.name in COPIES:
-            self._copying.arm(plan)
+            self._copying.stand_at(plan.place.point)
         elif plan.place.name in AGENTS:
             for agent in self.agents.values():
                 if agent.is_alive:
@@ -214,21 +199,19 @@ class Performer(Deeds):
         elif self.coordinator is not None and self.coordinator.is_alive:
             await self.coordinator.call("", ARM, name, plan.place)
 
-    def _await_answers(self, plan: Plan, left: int) -> None:
+    def _await_answers(self, plan: Plan) -> None:
         """Stand where an answer arrives: it is held back meanwhile."""
 
         async def answered(text: str) -> Fate:
-            nonlocal left
             gid = gid_in(text)
-            session, pids = self._of_gid(gid)
-            if plan.id not in self._waiting:
+            name, session = session_of_gid(self.sessions, gid)
+            if not self._agenda.is_armed(plan.id):
                 return "pass"
-            left -= plan.place.fits(session=session, gid=gid)
-            if left:
-                self._await_answers(plan, left)
+            if not self._agenda.occasions.comes(plan.id, session=name, gid=gid):
+                self._await_answers(plan)
                 return "pass"
-            point = plan.place.point
-            arrival = Arrival(point=point, session=session, gid=gid, pids=pids, text=text)
+            pids = session.begun if session is not None else {}
+            arrival = Arrival(point=plan.place.point, session=name, gid=gid, pids=pids, text=text)
             word = await self.happen(plan.id, arrival)
             if word is not None and word.delay_ms:
                 await _pass(word.delay_ms / 1000)
@@ -241,11 +224,10 @@ class Performer(Deeds):
         """Let happen what happens to those who wait at gates; False if nobody does."""
         is_anybody = False
         for name, gate in self._gates.items():
-            plan = self._waiting.get(name)
-            standing = await gate.waiting() if plan is not None else []
+            standing = await gate.waiting() if self._agenda.is_armed(name) else []
             is_anybody = is_anybody or bool(standing)
             for waiting in standing:
-                if plan is not None and await self._at_gate(plan, waiting):
+                if await self._at_gate(self._agenda.plans[name], waiting):
                     break  # the others go on with him
             else:
                 for node in dict.fromkeys(waiting.node for waiting in standing):
@@ -254,19 +236,9 @@ class Performer(Deeds):
 
     async def _at_gate(self, plan: Plan, waiting: Waiting) -> bool:
         """Whether it has happened to somebody who stands at a gate; it may not be his turn."""
-        session = next(
-            (
-                (name, each)
-                for name, each in self.sessions.items()
-                if each.pids.get(waiting.node) == waiting.pid
-                or waiting.name in [link_name(*place) for place in each.pids.items()]
-            ),
-            None,
-        )
-        name, gid = (session[0], session[1].gid) if session else ("", "")
-        pids = session[1].pids if session else {}
-        self._left[plan.id] -= plan.place.fits(session=name, gid=gid)
-        if self._left[plan.id]:
+        name, session = session_of_process(self.sessions, waiting.node, waiting.pid, waiting.name)
+        gid, pids = (session.gid, session.begun) if session is not None else ("", {})
+        if not self._agenda.occasions.comes(plan.id, session=name, gid=gid):
             return False
         self._standing = waiting.pid
         arrival = Arrival(point=plan.place.point, session=name, gid=gid, pids=pids, at=waiting.node)
@@ -278,42 +250,34 @@ class Performer(Deeds):
         if word is not None and word.delay_ms:
             await _pass(word.delay_ms / 1000)
 
-    def _of_gid(self, gid: str) -> tuple[str, Mapping[str, int]]:
-        """The session, and its process at each of its Subscribers, of a global transaction."""
-        begun = self.coordinator.begun if self.coordinator is not None else {}
-        return next(((name, pids) for name, (pids, its) in begun.items() if its == gid), ("", {}))
-
-    def waits(self) -> dict[str, Wait]:
-        """The sessions that wait for a coordinator that stands, or for an answer that does not arrive."""
-        found = {}
-        silent = self._ways.silent()
-        for name, session in self.sessions.items():
-            why = ""
-            if session.process is not None and session.process.is_stopped:
-                why = "its coordinator, which is stopped"
-            elif any(session.waits_on(*way) for way in silent):
-                why = "an answer that does not arrive"
-            if why:
-                found[name] = Wait(session=name, on="", node=session.node, lock=why)
-        return found
+    def waits(self, sessions: Mapping[str, PostgresSession]) -> dict[str, Wait]:
+        """The sessions that wait for what a fault has stopped."""
+        return waits_of_faults(
+            self.sessions,
+            sessions,
+            subscribers=self._topology.subscribers,
+            silent=self._ways.silent(),
+            stopped=[name for name, each in self.sessions.items() if each.is_stopped],
+            resting=[name for name, each in self.agents.items() if each.is_stopped],
+        )
 
     def fired(self) -> list[tuple[str, str]]:
         """Those that have happened since this was asked last: each one's id and point."""
-        fired, self._fired = self._fired, []
-        return fired
+        return self._agenda.fired()
 
     # -- happening ---------------------------------------------------------------------------------
 
     async def happen(self, name: str, arrival: Arrival) -> Word | None:
         """It happens now; returns how whoever stands there goes on, None if he does not."""
-        plan = self._waiting.pop(name)
+        plan = self._agenda.plans[name]
         of_agent = plan.deed.what == "agent"
+        self._agenda.strike(plan)
         async with self.turn:
             # Not before: what struck last may have been followed by a new process.
             struck = self.agents.get(plan.deed.node) if of_agent else self.coordinator
             self._observer.is_disturbed = True
             word = await self._deeds[plan.deed.verb](plan, arrival)
-            self._fired.append((plan.id, arrival.point))
+            self._agenda.note(plan, arrival)
             word = self._plan_healing(plan, word)
             if plan.id in self._gates:
                 await self._leave_gate(self._gates[plan.id], word, arrival)
@@ -335,17 +299,11 @@ class Performer(Deeds):
 
     def _plan_healing(self, plan: Plan, word: Word | None) -> Word | None:
         """Have mended in time what has been broken; where it heals is said with the word to go on."""
-        if plan.id not in self._mends:
-            return word  # nothing is left broken
-        if plan.heal.when == "after":
+        after_s, places = self._agenda.heals_after_s(plan), self._agenda.heals_at(plan)
+        if after_s is not None:
             later = partial(self._begin_mending, plan.id)
-            loop = asyncio.get_running_loop()
-            self._timers.append(loop.call_later(plan.heal.after_ms / 1000, later))
-        elif plan.heal.when == "at":
-            place = Place(point=plan.heal.point)
-            if word is not None:
-                return dataclasses.replace(word, arm=((_HEALS + plan.id, place),))
-        return word
+            self._timers.append(asyncio.get_running_loop().call_later(after_s, later))
+        return dataclasses.replace(word, arm=places) if word is not None and places else word
 
     def _begin_mending(self, name: str) -> None:
         task = asyncio.get_running_loop().create_task(self._mend(name))
@@ -353,10 +311,9 @@ class Performer(Deeds):
         task.add_done_callback(self._tasks.discard)
 
     async def _mend(self, name: str) -> None:
-        found = self._mends.pop(name, None)
-        if found is None:
+        mend, plan = self._agenda.mend(name), self._agenda.plans[name]
+        if mend is None:
             return
-        plan, mend = found
         try:
             if plan.deed.verb == "crash":  # of the coordinator
                 async with self.turn:
@@ -367,16 +324,14 @@ class Performer(Deeds):
             async with self.turn:
                 await mend()
         except BaseException:
-            self._mends.setdefault(name, found)  # it is broken still: closing mends it
+            self._agenda.breaks(plan, mend)  # it is broken still: closing mends it
             raise
 
     async def heal(self) -> None:
         """Mend whatever is broken and does not stay so for good, and what breaks of that."""
-        while broken := [
-            name for name, (plan, _) in self._mends.items() if plan.heal.when != "never"
-        ]:
-            for name in broken:
-                await self._mend(name)
+        while broken := self._agenda.broken():
+            for plan in broken:
+                await self._mend(plan.id)
 
     async def close(self) -> None:
         """Mend everything that others would stumble over, and end the coordinator's process."""
@@ -393,9 +348,9 @@ class Performer(Deeds):
         for process in (*self.agents.values(), self.coordinator):
             if process is not None:
                 await process.end()
-        for name in [*self._mends]:
-            if self._plans[name].deed.verb != "crash":
-                await self._mend(name)
+        for plan in self._agenda.broken(for_good=True):
+            if plan.deed.verb != "crash":
+                await self._mend(plan.id)
         for gate in self._gates.values():
             await gate.open()
         self._copying.close()

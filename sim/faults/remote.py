@@ -10,13 +10,13 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
 from twopc.drivers.recovery import Settled
 from twopc.errors import ServerError
-from twopc.sim.faults.serving import END, Begun, Call, Halted, Reply, Word
+from twopc.sim.faults.serving import END, Call, Halted, Reply, Word
 
 _context = multiprocessing.get_context("forkserver")
 _PRELOAD = [
@@ -62,8 +62,6 @@ class RemoteProcess:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._halting: set[asyncio.Task[None]] = set()
-        self.begun: dict[str, tuple[Mapping[str, int], str]] = {}
-        """By session: the server's process, and the gid, of its transaction that began last."""
         self.is_alive = False
         self.is_stopped = False
         """Stopped by SIGSTOP."""
@@ -120,9 +118,6 @@ class RemoteProcess:
             note = self._calls.recv()
         except (EOFError, ConnectionResetError):
             self._gone()
-            return
-        if isinstance(note, Begun):
-            self.begun[note.session] = (note.pids, note.gid)
             return
         if isinstance(note, Settled):
             self._settled.append(note)

@@ -24,6 +24,7 @@ from twopc.drivers import ParticipantAddress, Points, PostgresCoordinator
 from twopc.drivers.implementation import PRODUCT, Implementation
 from twopc.drivers.recovery import Settled
 from twopc.drivers.transaction import Transaction
+from twopc.sim.faults.agenda import Occasions
 from twopc.sim.faults.words import Place
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.servers import result_of, transaction_at
@@ -71,16 +72,6 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A session's transaction has begun."""
-
-    session: str
-    pids: Mapping[str, int]
-    """Its process at each Subscriber, that of its own node first."""
-    gid: str
-
-
-@dataclass(frozen=True, slots=True)
 class Halted:
     """It stands at a point until it gets a `Word`."""
 
@@ -110,30 +101,23 @@ RECOVER: Final = "recover"
 class _HaltingPoints(Points):
     """Points at which the process as a whole stands still, and says so."""
 
-    __slots__ = ("_halts", "_left", "_places")
+    __slots__ = ("_halts", "_occasions")
 
     def __init__(self, halts: Connection) -> None:
         super().__init__()
         self._halts = halts
-        self._places: dict[str, Place] = {}
-        self._left: dict[str, int] = {}
+        self._occasions = Occasions()
 
     def put(self, fault: str, place: Place) -> None:
         """Have a fault halt the process at its place."""
-        self._places[fault] = place
-        self._left[fault] = place.nth
+        self._occasions.add(fault, place)
         self.armed = True
 
     async def reach(self, name: str) -> None:
         session, gid = _AT_WORK.get()
-        for fault, place in [*self._places.items()]:
-            if place.point != name or not place.fits(session=session, gid=gid):
-                continue
-            self._left[fault] -= 1
-            if self._left[fault] > 0:
-                continue
-            del self._places[fault], self._left[fault]
-            self.armed = bool(self._places)
+        struck = self._occasions.arrived(name, session=session, gid=gid)
+        self.armed = bool(self._occasions)
+        for fault in struck:
             await self._halt(Halted(fault, name, session, gid))
 
     async def _halt(self, halted: Halted) -> None:
@@ -239,7 +223,10 @@ class _Coordinating(Serving):
 
     # -- what can be asked -------------------------------------------------------------------------
 
-    async def _begin(self, session: str, subscribers: Sequence[str], level: str, role: str) -> None:
+    async def _begin(
+        self, session: str, subscribers: Sequence[str], level: str, role: str
+    ) -> tuple[str, dict[str, int]]:
+        """Its gid, and its process at each Subscriber, that of its own node first."""
         transaction = transaction_at(
             self._coordinator,
             subscribers,
@@ -250,8 +237,7 @@ class _Coordinating(Serving):
         )
         await transaction.begin()
         self._open[session] = transaction
-        pids = {part.subscriber: part.pid for part in transaction.parts}
-        self._calls.send(Begun(session, pids, transaction.gid))
+        return transaction.gid, {part.subscriber: part.pid for part in transaction.parts}
 
     async def _send(self, session: str, at: str, query: Any, params: Any) -> Result:
         return await result_of(await self._open[session].at(at).execute(query, params))

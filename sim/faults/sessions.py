@@ -13,7 +13,6 @@ from psycopg import sql
 
 from twopc.errors import InDoubtError, RejectedError
 from twopc.sim.faults.remote import DeadError, RemoteProcess
-from twopc.sim.faults.words import COORDINATOR
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.servers import PostgresSession
 
@@ -36,17 +35,18 @@ class RemoteSession(PostgresSession):
         **options: Any,
     ) -> None:
         super().__init__(*place, name=name, **options)
-        self._also = also
-        self._pids: Mapping[str, int] = {}
+        self.nodes = (self.node, *also)
+        self.begun: Mapping[str, int] = {}
+        """Its process at each node when its last transaction had begun."""
         self._living = living
         self._process: RemoteProcess | None = None
         """The coordinator's process that the open transaction is in."""
-        self._asked = ""
+        self.asks = ""
         """What it has asked and is not answered yet."""
 
     @property
     def pids(self) -> Mapping[str, int]:
-        return self._pids or super().pids
+        return self.begun if self._open else super().pids
 
     @property
     def is_pending(self) -> bool:
@@ -54,19 +54,9 @@ class RemoteSession(PostgresSession):
         return self._process is not None and self._process.is_alive
 
     @property
-    def process(self) -> RemoteProcess | None:
-        """The process that its open transaction is in."""
-        return self._process
-
-    def waits_on(self, who: str, node: str) -> bool:
-        """Whether what it has asked may wait for messages that `who` and a node exchange."""
-        if {who, node} & {self.node, *self._also}:
-            return bool(self._asked)
-        return (
-            who == COORDINATOR
-            and node not in self._topology.subscribers
-            and self._asked == "commit"
-        )
+    def is_stopped(self) -> bool:
+        """The process that its transaction is in stands still."""
+        return self._process is not None and self._process.is_stopped
 
     async def begin(self, level: str, role: str = "") -> None:
         process = await self._living()
@@ -77,17 +67,14 @@ class RemoteSession(PostgresSession):
             )  # fmt: skip
         self._process = process
         try:
-            await process.call(self._name, "begin", (self.node, *self._also), level, role)
+            self.gid, self.begun = await self._call("begin", self.nodes, level, role)
         except DeadError:
             self._forget()
             raise self._lost() from None
-        except psycopg.Error as error:
-            raise self._error(error) from error
-        self._pids, self.gid = process.begun[self._name]
-        self.pid = self._pids[self.node]
+        self.pid = self.begun[self.node]
         self._open, self._committed = True, False
 
-    async def _send(self, query: Any, params: Any) -> Result:
+    async def send(self, query: Any, params: Any = None) -> Result:
         text = query.as_string(None) if isinstance(query, sql.Composable) else query
         try:
             result = await self._call("send", self.at or self.node, text, params)
@@ -109,8 +96,6 @@ class RemoteSession(PostgresSession):
                 "the coordinator has died while it was committing: nobody has told how it ended",
                 gid=self.gid, node=self.node,
             ) from None  # fmt: skip
-        except psycopg.Error as error:
-            raise self._error(error) from error
         finally:
             self._forget()
 
@@ -120,8 +105,6 @@ class RemoteSession(PostgresSession):
                 await self._call("rollback")
         except DeadError:
             pass  # and the session with it: rolled back it is
-        except psycopg.Error as error:
-            raise self._error(error) from error
         finally:
             self._forget()
 
@@ -131,14 +114,16 @@ class RemoteSession(PostgresSession):
     async def _call(self, verb: str, *arguments: Any) -> Any:
         if self._process is None:
             raise DeadError
-        self._asked = verb
+        self.asks = verb
         try:
             return await self._process.call(self._name, verb, *arguments)
+        except psycopg.Error as error:
+            raise self._error(error) from error
         finally:
-            self._asked = ""
+            self.asks = ""
 
     def _forget(self) -> None:
-        self._process, self.pid, self._pids, self._open = None, 0, {}, False
+        self._process, self.pid, self._open = None, 0, False
 
     def _lost(self) -> RejectedError:
         return RejectedError(

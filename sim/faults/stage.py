@@ -5,6 +5,7 @@ What happens when is the runner's business, what is done the performer's.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.remote import DeadError
 from twopc.sim.faults.serving import RECOVER
 from twopc.sim.faults.sessions import RemoteSession
-from twopc.sim.faults.words import agent_wait, plans_of
+from twopc.sim.faults.words import plans_of
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_prepared import Prepared
 from twopc.sim.scenario.postgres_stage import PostgresStage
@@ -23,7 +24,7 @@ from twopc.sim.scenario.stage import AwayError, Delivery, NodeContent
 from twopc.sim.scenario.words import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.servers import refused
-from twopc.sim.sessions.waits import Wait, Waits
+from twopc.sim.sessions.waits import Waits
 
 
 class FaultyStage(PostgresStage):
@@ -97,17 +98,8 @@ class FaultyStage(PostgresStage):
             return Waits(waits={})  # who has just stood there has not come to rest yet
         async with self._performer.turn:
             looked = await super().waits()
-        waits = {**self._performer.waits(), **self._resting(), **looked.waits}
-        return Waits(waits=waits, cyclic=looked.cyclic, cycles=looked.cycles)
-
-    def _resting(self) -> dict[str, Wait]:
-        """The sessions that wait for an agent that stands."""
-        stopped = {name for name, each in self._performer.agents.items() if each.is_stopped}
-        return {
-            name: agent_wait(name, node)
-            for name, session in self._sessions.items()
-            for node in sorted(stopped.intersection(session.synced))
-        }
+        waits = {**self._performer.waits(self._sessions), **looked.waits}
+        return dataclasses.replace(looked, waits=waits)
 
     async def deliveries(self) -> list[Delivery]:
         async with self._performer.turn:

@@ -122,12 +122,10 @@ class Ways:
 
     def of_answers(self, place: Place) -> list[Way]:
         """By which ways the answer comes that a point is about."""
-        if place.name == "coordinator.before_decision":
-            return [(COORDINATOR, self._topology.distribution)]
-        prepares = place.name in ("coordinator.before_prepare", "reply.prepare")
-        if prepares and place.node == self._topology.publisher:
-            return [(subscriber, place.node) for subscriber in self._topology.subscribers]
-        return [(COORDINATOR, place.node)]
+        topology = self._topology
+        return ways_of_answers(
+            place, topology.publisher, topology.subscribers, log=topology.distribution
+        )
 
     def silent(self) -> list[Way]:
         """The ways on which somebody waits for what does not come."""
@@ -136,6 +134,18 @@ class Ways:
     def wires(self, ways: Sequence[Way]) -> list[Wire]:
         """The wires of these ways."""
         return [self._wires[way] for way in ways]
+
+
+def ways_of_answers(
+    place: Place, publisher: str, subscribers: Sequence[str], *, log: str
+) -> list[Way]:
+    """By which ways the answer comes that a point is about: a Subscriber has the Publisher prepare."""
+    if place.name == "coordinator.before_decision":
+        return [(COORDINATOR, log)]
+    prepares = place.name in ("coordinator.before_prepare", "reply.prepare")
+    if prepares and place.node == publisher:
+        return [(subscriber, place.node) for subscriber in subscribers]
+    return [(COORDINATOR, place.node)]
 
 
 def ends(deed: Deed, publisher: str) -> Way:

@@ -6,15 +6,14 @@ The text itself was checked by `twopc.sim.scenario.faults_meaning`; no stage is 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import duration_ms
 from twopc.sim.scenario.words import Case
-from twopc.sim.sessions.waits import Wait
 
 COORDINATOR = "coordinator"
 #: First words of what concerns a whole server, and everybody on it.
@@ -69,9 +68,9 @@ class Place:
         """The point's node, or stream; empty if it has none."""
         return self.point[len(self.name) :].strip("()")
 
-    def fits(self, *, session: str, gid: str) -> bool:
-        """Whether an arrival counts."""
-        return self.session in ("", session) and self.gid in ("", gid)
+    def fits(self, *, session: str | None, gid: str) -> bool:
+        """Whether an arrival counts; one that no session can be told of always does (None)."""
+        return session is None or (self.session in ("", session) and self.gid in ("", gid))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +81,21 @@ class Plan:
     place: Place
     deed: Deed
     heal: Heal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A transaction has come to a fault's place."""
+
+    point: str
+    session: str = ""
+    gid: str = ""
+    pids: Mapping[str, int] = field(default_factory=dict)
+    """The process of its session at each of its Subscribers."""
+    text: str = ""
+    """The request whose answer arrives, if that is where it stands."""
+    at: str = ""
+    """The node where it stands, if it does at one."""
 
 
 def point_name(point: str) -> str:
@@ -109,12 +123,6 @@ def plans_of(case: Case) -> tuple[Plan, ...]:
     """The faults that a case arms, sooner or later, in the file's order."""
     armed = case.faults
     return tuple(plan_of(each, case.scenario) for each in case.scenario.faults if each.id in armed)
-
-
-def agent_wait(session: str, subscriber: str) -> Wait:
-    """Somebody syncs, and an agent is stopped."""
-    why = f"the agent of {subscriber}, which is stopped"
-    return Wait(session=session, on="", node=subscriber, lock=why)
 
 
 def needs_servers(scenario: Scenario) -> int | None:

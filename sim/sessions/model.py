@@ -203,6 +203,7 @@ class CoordinatedSession(VirtualSession):
     ) -> None:
         super().__init__(place, name, node)
         self._client = place.model.session(name, node, also, any_client=any_client)
+        self.nodes = (node, *also)
         self.begun: Mapping[str, int] = {}
         """Its process at each node when its last transaction had begun."""
 

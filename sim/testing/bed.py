@@ -224,12 +224,12 @@ class Bed:
     # -- faults ------------------------------------------------------------------------------------
 
     async def fault(self, said: Mapping[str, Any]) -> str:
-        """Have a fault happen; see `twopc.sim.faults.testing.TestFaults.add`."""
+        """Have a fault happen; see `twopc.sim.testing.faults.TestFaults.add`."""
         __tracebackhide__ = True
         surroundings = self.surroundings
         if surroundings.faults is None:
             await self._stop_coordinator()
-            from twopc.sim.faults.testing import TestFaults  # which few tests need
+            from twopc.sim.testing.faults import TestFaults  # which few tests need
 
             surroundings.faults = TestFaults(
                 self.topology, surroundings.observer, timeout_s=surroundings.timeout_s

@@ -14,7 +14,7 @@ from twopc.sim.testing.recording import Recorder
 from twopc.sim.topology import Topology
 
 if TYPE_CHECKING:
-    from twopc.sim.faults.testing import TestFaults
+    from twopc.sim.testing.faults import TestFaults
     from twopc.sim.testing.live import LiveSession
 
 
