@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import count
+from itertools import chain, count
 from typing import Any, cast
 
 import psycopg
@@ -109,14 +109,13 @@ class _Publisher(_Node):
         def look() -> dict[int, tuple[NodeSession, float]]:
             self._node.looked()
             since = self._node.kernel.now - idle_s
-            return {
-                int(one.application_name.removeprefix(self._links)): (one, one.idle_since)
-                for one in self._node.sessions.values()
-                if one.role == self._role
-                and one.application_name.startswith(self._links)
-                and _is_idle_in_transaction(one)
-                and one.idle_since < since
-            }
+            found = {}
+            for one in _sessions(self._node):
+                is_link = one.role == self._role and one.application_name.startswith(self._links)
+                if is_link and _is_idle_in_transaction(one) and one.idle_since < since:
+                    pid = int(one.application_name.removeprefix(self._links))
+                    found[pid] = (one, one.idle_since)
+            return found
 
         return await self._site.look("look for idle links", look)
 
@@ -238,6 +237,7 @@ class AnyClients:
 
     def begin(self, tx: OpenTx) -> str:
         """``msrepl.begin_any_client``: the transaction's name."""
+        self._tell(changed=True)
         gid = f"{self._prefix}{next(self._numbers)}"
         tx.set("msrepl.gid", gid, local=True)
         tx.set(_MARK, "yes", local=True)
@@ -249,12 +249,18 @@ class AnyClients:
 
     def ends(self, gid: str) -> None:
         """The Publisher's branch is about to be prepared, and its decision to be made."""
+        self._tell(changed=True)
         self._ending.add(branch_gid(gid, self.there.name))
         self._pause_s, self._sweeps_awake = _PACE_S, _SWEEPS_AWAKE
         if not self._sweep.triggered:
             self._kernel.cancel(self._timer)
             self._time_sweep(_SWEEP_S)
         self._wake(self._watching)
+
+    def _tell(self, *, changed: bool) -> None:
+        """What the resolver knows is looked at, or changed: whoever explores is told."""
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"what {self._actor} knows", changed)
 
     # -- when the resolver looks ---------------------------------------------------------------------
 
@@ -268,17 +274,19 @@ class AnyClients:
         while self._ending:
             yield self._pause(self._pause_s, "look", awake=self._pause_s < _DROWSY_S)
             done = yield from steps(self._resolver.finish_decided())
+            self._tell(changed=True)
             self._pause_s = _PACE_S if done else min(2 * self._pause_s, _PAUSE_MAX_S)
             committing = {
                 branch_gid(one.tx.setting("msrepl.gid") or "", self.there.name)
-                for one in self.here.sessions.values()
+                for one in _sessions(self.here)
                 if one.tx is not None and one.tx.ending
             }
-            self._ending &= committing | {*self.there.branches}
+            self._ending = {gid for gid in self._ending if gid in committing or self.is_left(gid)}
 
     def _sweeping(self) -> Steps[None]:
-        """Sweep from time to time, as long as anything of a client is there."""
-        return steps(self._resolver.keep_sweeping(self._left))
+        """Sweep from time to time, as long as anything of a client is there, as there is now."""
+        goes_on = chain((True,), iter(self._left, None))
+        return steps(self._resolver.keep_sweeping(goes_on.__next__))
 
     def _until_sweep(self, seconds: float) -> simpy.Event:
         self._sweep = self._kernel.event()
@@ -300,23 +308,52 @@ class AnyClients:
         return self._kernel.delay(seconds, Label(actor=self._actor, cause=cause, what=what))
 
     def _left(self) -> bool:
+        self.there.tell(
+            "branches", changed=True
+        )  # see `twopc.sim.model.node.prepared.Branch.changed`
         return (
             any(gid.startswith(self._prefix) for gid in self.there.branches)
-            or any(one.tx is not None and is_any(one.tx) for one in self.here.sessions.values())
-            or bool(self.left_links())
+            or any(one.tx is not None and is_any(one.tx) for one in _sessions(self.here))
+            or bool(self._left_links())
         )
 
-    def left_links(self) -> list[int]:
+    def is_left(self, gid: str) -> bool:
+        """A branch at the Publisher is prepared, or about to be."""
+        self.there.tell(f"branch {gid}", changed=False)
+        return gid in self.there.branches
+
+    def has_link(self, pid: int) -> bool:
+        """A session at the Subscriber has no transaction, and its link has one at the Publisher."""
+        here, there, name = self.here, self.there, link_name(self.here.name, pid)
+        there.tell(f"sessions {name}", changed=True)  # as above
+        links = [one for one in there.sessions.values() if one.application_name == name]
+        for node, one in ((here, here.sessions.get(pid)), *((there, link) for link in links)):
+            if one is not None:
+                node.tell(one.called, changed=True)
+        own = here.sessions.get(pid)
+        return own is not None and own.tx is None and any(one.tx is not None for one in links)
+
+    def _left_links(self) -> list[int]:
         """Processes at the Subscriber without a transaction whose links have one at the Publisher."""
-        open_ = {one.pid for one in self.here.sessions.values() if one.tx is not None}
-        names = {link_name(self.here.name, one.pid): one.pid for one in self.here.sessions.values()}
+        sessions = _sessions(self.here)
+        open_ = {one.pid for one in sessions if one.tx is not None}
+        names = {link_name(self.here.name, one.pid): one.pid for one in sessions}
         return [
             names[one.application_name]
-            for one in self.there.sessions.values()
+            for one in _sessions(self.there)
             if one.tx is not None
             and one.application_name in names
             and names[one.application_name] not in open_
         ]
+
+
+def _sessions(node: ModelNode) -> list[NodeSession]:
+    """All of a node; whoever explores is told that each of them matters."""
+    found = [*node.sessions.values()]
+    if node.kernel.watch is not None:
+        for what in ("sessions", *(one.called for one in found)):
+            node.tell(what, changed=True)  # see `twopc.sim.model.node.prepared.Branch.changed`
+    return found
 
 
 def is_any(tx: OpenTx) -> bool:
@@ -349,13 +386,13 @@ class AnyClient(PublisherClient):
         self.gid = (tx.setting("msrepl.gid") if tx is not None else "") or ""
         yield from super().commit()
         branch = branch_gid(self.gid, there.name)
-        yield from self._until(lambda: not self.gid or branch not in there.branches)
+        yield from self._until(lambda: not self.gid or not self._clients.is_left(branch))
 
     def rollback(self) -> Steps[None]:
         """Roll back."""
         pid = self.pid
         yield from super().rollback()
-        yield from self._until(lambda: pid not in self._clients.left_links())
+        yield from self._until(lambda: not self._clients.has_link(pid))
 
     def raised_at(self, error: SqlError) -> str:
         over = "dblink" in error.context or conflict_facts(error.detail) is not None

@@ -11,10 +11,11 @@ import simpy
 from twopc.drivers.lean import Report
 from twopc.drivers.sessions import Session, Sessions
 from twopc.drivers.virtual import Awaited, Refusal, VirtualLean, VirtualResult
-from twopc.names import session_name
+from twopc.names import BranchId, session_name
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.ports import Kernel
 from twopc.sim.model.sql.types import output
 from twopc.sim.model.wire import Wire
 from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
@@ -43,6 +44,19 @@ def refusal_of(error: SqlError) -> VirtualResult:
         context=error.context,
     )  # fmt: skip
     return VirtualResult(refusal=refusal)
+
+
+def answered(kernel: Kernel, actor: str, process: str) -> None:
+    """A transaction has an answer, and goes on if it has them all: whoever explores is told."""
+    if kernel.watch is not None:
+        kernel.watch(f"answers to {actor} of {process}", True)
+
+
+def answered_about(kernel: Kernel, gid: str, process: str) -> None:
+    """The same of an answer to whoever finishes a branch in the transaction's stead."""
+    branch = BranchId.parse(gid)
+    if branch is not None:
+        answered(kernel, f"{process}:{branch.global_id.sequence}", process)
 
 
 class ModelConnection:
@@ -83,7 +97,9 @@ class ModelConnection:
 
     def _perform(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
         what = statements[0] if len(statements) == 1 else "; ".join(statements)
-        results = yield from self.wire.ask(lambda: self._run_all(statements), what, self._touches)
+        wire = self.wire
+        results = yield from wire.ask(lambda: self._run_all(statements), what, self._touches)
+        answered(wire.kernel, wire.actor, wire.here)
         if self.session.dead is not None:
             self.lean.abort("the server has ended the session")  # with these as its last words
         return results
@@ -228,6 +244,7 @@ class ModelFinishers:
                 return False
         meanwhile()
         results = await connection.lean.run(command)
+        answered_about(self._network.kernel, command.split(b"'")[1].decode(), self._here)
         self._told()
         if connection.lean.alive():
             self._idle.append(connection)

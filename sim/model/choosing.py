@@ -66,26 +66,27 @@ class Strike:
     """Something that may go wrong now: a choice, too.
 
     Args:
-        what: in words; equal for equal strikes.
+        what: in words.
         act: does it.
         touches: what it writes.
         do: what a fault of a scenario says that does this; empty if none can.
         absorbs: whether it leaves nothing of an event that came just before it, so that it might as well have
             come before that one.
+        on: what it strikes, where words do not tell that: equal in equivalent runs, and of no two at a time.
     """
 
     __slots__ = ("absorbs", "act", "do", "name", "touches", "what")
 
     def __init__(
         self, what: str, act: Callable[[], None], touches: Iterable[str], do: str = "",
-        absorbs: Absorbs | None = None,
+        absorbs: Absorbs | None = None, on: str = "",
     ) -> None:  # fmt: skip
         self.what = what
         self.absorbs = absorbs
         self.act = act
         self.touches = tuple(touches)
         self.do = do
-        self.name = _strike_name(what)
+        self.name = _strike_name(what, on)
 
     def __str__(self) -> str:
         return self.what
@@ -147,8 +148,8 @@ def digest(*parts: object) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _strike_name(what: str) -> int:
-    return digest("strike", what)
+def _strike_name(what: str, on: str) -> int:
+    return digest("strike", what, on)
 
 
 _NUMBERS = re.compile(r"\b(?:pid|session) \d+")

@@ -14,6 +14,7 @@ from twopc.drivers.ports import PreparedBranch
 from twopc.drivers.settling import settle
 from twopc.drivers.virtual import Awaited
 from twopc.protocol.effects import Outcome
+from twopc.sim.model.application import answered_about
 from twopc.sim.model.errors import raised
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
@@ -47,6 +48,7 @@ class ModelSite:
         self.name = node.name
         self._node = node
         self._network = network
+        self._here = here
         self._actor = f"{actor}:{node.name}"
         self._touches = frozenset((node.name,))
         self._pool = Pool(
@@ -98,7 +100,10 @@ class ModelSite:
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
         """Bring a branch to an outcome if it has none, and tell which it has."""
-        return await settle(self, gid, outcome, sites)
+        try:
+            return await settle(self, gid, outcome, sites)
+        finally:
+            answered_about(self._network.kernel, gid, self._here)
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
         """How a branch ended, and can no longer help having ended; None if it is prepared."""

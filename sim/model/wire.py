@@ -47,12 +47,12 @@ class Wire:
 
     def __init__(self, network: Network, here: str, there: str, served: Served, actor: str) -> None:
         self._network = network
-        self._kernel = network.kernel
+        self.kernel = network.kernel
         self.here = here
         self.there = there
         self.served = served
         self._near = frozenset((here,))
-        self._called = f"wire of {actor} to {there} {network.kernel.stretch}"
+        self.called = f"wire of {actor} to {there} {network.kernel.stretch}"
         self.belongs_to(actor)
         self.lost = ""
         """Why it is gone; empty while it is not."""
@@ -74,7 +74,7 @@ class Wire:
 
     def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
         """Have the other end do something: what it returns or raises, or LostError."""
-        network, kernel, explored = self._network, self._kernel, self._kernel.watch is not None
+        network, kernel, explored = self._network, self.kernel, self.kernel.watch is not None
         if kernel.watch is not None:
             kernel.watch(f"node {self.there}", False)
         if self.lost:
@@ -145,8 +145,8 @@ class Wire:
 
     def _worked(self, *, changed: bool) -> None:
         """The other end goes on with what was asked, or has lost whoever asked: whoever explores is told."""
-        if self._kernel.watch is not None:
-            self._kernel.watch(self._called, changed)
+        if self.kernel.watch is not None:
+            self.kernel.watch(self.called, changed)
 
     def _to(self, what: str, touches: frozenset[str]) -> Label:
         return Label(self.actor, _MESSAGE, f"{what} → {self.there}", touches | self._near)
@@ -203,8 +203,8 @@ class Wire:
 
     def close(self) -> None:
         """The client goes."""
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"node {self.there}", False)
+        if self.kernel.watch is not None:
+            self.kernel.watch(f"node {self.there}", False)
         self._gone("closed")
 
     def _gone(self, why: str) -> None:

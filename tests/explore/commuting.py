@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -41,8 +41,11 @@ class Event:
 class Runs:
     """Runs of a script in which one thing goes wrong."""
 
-    def __init__(self, script: Script, kinds: tuple[str, ...]) -> None:
+    def __init__(
+        self, script: Script, kinds: tuple[str, ...], kernel: Callable[[], ChoiceKernel] = ChoiceKernel
+    ) -> None:  # fmt: skip
         self._script = script
+        self._kernel = kernel
         self.blind = False
         """What goes wrong is taken to depend on nothing."""
         self.absorbed = 0
@@ -78,7 +81,7 @@ class Runs:
         return events, run
 
     def _start(self) -> tuple[ChoiceKernel, ScriptRun]:
-        kernel = ChoiceKernel()
+        kernel = self._kernel()
         run = self._script.start(kernel, Wiring(), self._budget)
         kernel.settle()
         return kernel, run
@@ -98,25 +101,49 @@ class Runs:
             return False
         return depend(one.seen, other.seen)
 
-    def differences(self, chance: Random) -> Iterator[str]:
-        """Of a drawn run: pairs that should not matter and do."""
-        events, run = self.drawn(chance)
-        pairs = [
+    def independent(self, events: Sequence[Event]) -> list[int]:
+        """Places of those that are said not to depend on what follows them."""
+        return [
             at
             for at, (one, other) in enumerate(itertools.pairwise(events))
             if not self._depend(one, other) and other.maker != one.name
         ]
+
+    def differences(self, chance: Random) -> Iterator[str]:
+        """Of a drawn run: pairs that should not matter and do."""
+        events, run = self.drawn(chance)
+        pairs = self.independent(events)
         chance.shuffle(pairs)
         pairs.sort(key=lambda at: not (events[at].is_strike or events[at + 1].is_strike))
+        yield from self.exchanged(events, run, pairs[:_PAIRS])
+
+    def exchanged(
+        self, events: Sequence[Event], run: ScriptRun, places: Sequence[int]
+    ) -> Iterator[str]:
+        """What differs when the events at a place and behind it come the other way round, at each place by itself."""
         end = (run.finish(), run.ending())
-        for at in pairs[:_PAIRS]:
+        for at in places:
             wanted = [*events]
             wanted[at], wanted[at + 1] = wanted[at + 1], wanted[at]
             found, other_run = self.again([one.name for one in wanted])
             if found != wanted:
-                yield f"{events[at].words} and {events[at + 1].words}: the rest differs"
+                if not self._is_put_off(wanted, found, other_run):
+                    yield f"{events[at].words} and {events[at + 1].words}: {_difference(wanted, found)}"
             elif (other := (other_run.finish(), other_run.ending())) != end:
                 yield f"{events[at].words} and {events[at + 1].words}: {end} and {other}"
+
+    @staticmethod
+    def _is_put_off(wanted: Sequence[Event], found: Sequence[Event], run: ScriptRun) -> bool:
+        """What comes next is a timer whose turn it is not yet, or goes wrong when everything is over.
+
+        Timers come when nothing else can, and the earliest first: in which order events came decides which that is.
+        """
+        if found != wanted[: len(found)]:
+            return False
+        following = wanted[len(found)]
+        if following.is_strike:
+            return run.over()
+        return any(one.name == following.name for one in run.kernel.timers())
 
     def left(self, chance: Random) -> Iterator[str]:
         """Of a drawn run: what goes wrong, without an event that it absorbs; something is left of that."""
@@ -149,6 +176,19 @@ class Runs:
             run.look()
         found = [one.name for one in run.strikes()]
         return sorted(found, key=lambda name: name != strike.name)
+
+
+def _difference(wanted: Sequence[Event], found: Sequence[Event]) -> str:
+    """The first event that is not what it was."""
+    for one, other in zip(wanted, found, strict=False):
+        if one != other:
+            seen = sorted(
+                what
+                for what in one.seen.keys() | other.seen.keys()
+                if one.seen.get(what) != other.seen.get(what)
+            )
+            return f"{one.words} has touched {', '.join(seen)} in one of them only"
+    return f"{wanted[len(found)].words} does not come"
 
 
 def _fired(kernel: ChoiceKernel, run: ScriptRun, chosen: Option) -> Event:

@@ -231,8 +231,9 @@ class Distribution:
 
     def _drive_all(self, wanted: Sequence[str]) -> Steps[dict[str, Delivered]]:
         yield from self._read()
+        all_ = f"sync {self.kernel.stretch}"
         sent = {
-            name: self.kernel.spawn(outcome(self._drive(name)), f"sync of {name}")
+            name: self.kernel.spawn(outcome(self._driven(name, all_)), f"sync of {name}")
             for name in wanted
         }
         done: dict[str, Delivered] = {}
@@ -258,6 +259,14 @@ class Distribution:
                 f"the log reader does not get on: {error}", node=self.spec.publisher,
                 sqlstate=getattr(error, "sqlstate", None) or "08006",
             ) from error  # fmt: skip
+
+    def _driven(self, subscriber: str, all_: str) -> Steps[Delivered]:
+        """Whoever is the last has the others' caller go on: whoever explores is told."""
+        try:
+            return (yield from self._drive(subscriber))
+        finally:
+            if self.kernel.watch is not None:
+                self.kernel.watch(all_, True)
 
     def _drive(self, subscriber: str) -> Steps[Delivered]:
         for _ in range(_ATTEMPTS):

@@ -119,6 +119,8 @@ class ScriptRun:
         """What went wrong, and the point of the protocol that was reached last, if one was."""
         self._sessions: dict[str, SubscriberClient | PublisherClient] = {}
         self._waited: dict[str, None] = {}
+        self._links: dict[str, set[str]] = {name: set() for name in script.clients}
+        """Of each client, all that its sessions had."""
         self._alive = {
             name: kernel.spawn(self._client(name, one), f"client:{name}")
             for name, one in script.clients.items()
@@ -208,18 +210,14 @@ class ScriptRun:
             for one in node.sessions.values()
             if one.wait is not None
         }
-        if waiting:
-            for name, client in self.script.clients.items():
-                session = self._sessions.get(name)
-                if session is None:
-                    continue
-                pids = (
-                    session.pids
-                    if isinstance(session, SubscriberClient)
-                    else {client.node: session.pid}
-                )
-                if any(link_name(node, pid) in waiting for node, pid in pids.items()):
-                    self._waited[name] = None
+        for name, session in self._sessions.items():
+            links = self._links[name]
+            if isinstance(session, SubscriberClient):
+                links.update(link_name(node, pid) for node, pid in session.pids.items())
+            else:
+                links.add(link_name(session.node, session.pid))
+            if waiting and links & waiting:  # of one that was killed meanwhile, too
+                self._waited[name] = None
 
     def strikes(self) -> Sequence[Strike]:
         """What may go wrong now."""

@@ -166,6 +166,7 @@ def _connections(run: ScriptRun) -> list[Strike]:
             f"the connection of {wire.actor} to {wire.there} breaks",
             lambda one=wire: one.break_("it broke"),  # type: ignore[misc]
             (f"actor {wire.actor}", f"node {wire.there}"),
+            on=wire.called,
         )
         for wire in run.system.network.wires
         if wire.waiting
@@ -244,9 +245,9 @@ def _backends(run: ScriptRun) -> list[Strike]:
                     Strike(
                         f"{name} ends the idle session of {who}",
                         lambda one=session: one.terminate(),  # type: ignore[misc]
-                        (f"node {name}",),
+                        (f"node {name}",), on=session.called,
                     )
-                )
+                )  # fmt: skip
     return found
 
 

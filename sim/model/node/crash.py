@@ -22,7 +22,13 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
         return
     node.up = False
     node.touched()
-    for what in ("branches", "log", "tables", *[f"branch {gid}" for gid in node.branches]):
+    for what in (
+        "branches",
+        "log",
+        "sessions",
+        "tables",
+        *[f"branch {gid}" for gid in node.branches],
+    ):
         node.tell(what, changed=True)
     for one in node.sessions.values():
         node.tell(f"sessions {one.application_name}", changed=True)

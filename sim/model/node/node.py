@@ -49,6 +49,7 @@ OWN_TABLES = (
 )
 #: Old rows are thrown away so many commits at a time.
 PRUNE_AT = 64
+_PID_MIN, _PIDS = 1000, 1_000_000
 
 
 class ModelNode:
@@ -95,7 +96,7 @@ class ModelNode:
         self.advisory = Advisory()
         self.ssi = Ssi()
         self._next_xid = 740
-        self._next_pid = 1000
+        self._pids: set[int] = set()
         self._sessions_max = sessions_max
         self._prune_at = PRUNE_AT
         self._retired: deque[tuple[int, int, list[Any]]] = deque()
@@ -165,18 +166,30 @@ class ModelNode:
             raise LostError(f"{self.name} is down")
         if len(self.sessions) >= self._sessions_max:
             raise SqlError("53300", "sorry, too many clients already")
-        self._next_pid += 1
-        session = NodeSession(self, self._next_pid, role, application_name)
+        session = NodeSession(self, self._pid(), role, application_name)
         self.sessions[session.pid] = session
-        self.tell(
-            f"sessions {application_name}", changed=False
-        )  # whoever ends them all changes them
+        self._tell_of(session)
         return session
+
+    def _tell_of(self, session: NodeSession) -> None:
+        """It has come, or goes: whoever looks at them all, or ends them, counts as one who changes them."""
+        for what in ("sessions", f"sessions {session.application_name}"):
+            self.tell(what, changed=False)
+
+    def _pid(self) -> int:
+        """Of a new session: one that no other has had. Where somebody explores it is the same in equivalent runs."""
+        pids, pid = self._pids, _PID_MIN + self.kernel.stretch % _PIDS
+        if self.kernel.watch is None:
+            pid = _PID_MIN + len(pids) + 1
+        while pid in pids:
+            pid += 1
+        pids.add(pid)
+        return pid
 
     def gone(self, session: NodeSession) -> None:
         """A session has ended."""
         self.sessions.pop(session.pid, None)
-        self.tell(f"sessions {session.application_name}", changed=False)
+        self._tell_of(session)
         self.advisory.session_gone(session)
 
     # -- transactions --------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class NodeSession:
         self.application_name = application_name
         self.settings: dict[str, str] = {}
         self.born = node.clock()
-        self._called = f"session {application_name} {node.kernel.stretch}"
+        self.called = f"session {application_name} {node.kernel.stretch}"
         """For whoever explores: equal in equivalent runs, where numbers are not."""
         self.tx: OpenTx | None = None
         self.wait: Wait | None = None
@@ -127,7 +127,7 @@ class NodeSession:
         assert not self.busy, "one statement at a time"
         explored = self.node.kernel.watch is not None
         if explored:
-            self.node.tell(self._called, changed=False)
+            self.node.tell(self.called, changed=False)
         self.busy = True
         if self._timer is not None:
             self._stop_timer()
@@ -158,7 +158,7 @@ class NodeSession:
             raise
         finally:
             if explored:
-                self.node.tell(self._called, changed=False)
+                self.node.tell(self.called, changed=False)
             self.busy = False
             self.idle_since = self.node.kernel.now
             if self._timer is not None:
@@ -201,7 +201,7 @@ class NodeSession:
 
     def _disturbed(self) -> None:
         """Somebody else does something to it: that matters to whatever it does."""
-        self.node.tell(self._called, changed=True)
+        self.node.tell(self.called, changed=True)
 
     def cancel(self) -> None:
         """57014 in what waits."""

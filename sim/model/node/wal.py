@@ -81,8 +81,8 @@ class Wal:
         """Those that nobody has trimmed."""
         self._young: deque[WalRecord] = deque()
         """Not durable yet."""
-        self.end = 0x1000
-        self.durable = 0x1000
+        self._end = 0x1000
+        self._reached = 0x1000
         self.flushes = 0
         self.forces = 0
         """How often somebody had to wait for the disk; those who wait at a time share a flush."""
@@ -102,25 +102,38 @@ class Wal:
         self._cuts = 0
         """How often it was cut."""
 
+    @property
+    def end(self) -> int:
+        """Behind the last record."""
+        self._tell(changed=False)
+        return self._end
+
+    @property
+    def durable(self) -> int:
+        """What is before it survives a crash."""
+        self._tell(changed=False)
+        return self._reached
+
     def append(self, kind: str, xact: Any, size: int) -> WalRecord:
         """A record at the end."""
-        record = WalRecord(kind, self.end, self.end + 64 + 32 * size, xact)
-        self.end = record.end_lsn
+        record = WalRecord(kind, self._end, self._end + 64 + 32 * size, xact)
+        self._end = record.end_lsn
         self.records.append(record)
         self._young.append(record)
-        self._told()
+        self._tell(changed=True)
         return record
 
-    def _told(self) -> None:
-        """Whoever explores is told that it has changed."""
+    def _tell(self, *, changed: bool) -> None:
+        """Whoever explores is told that it has changed, or that somebody looks how far it is."""
         if self._kernel.watch is not None:
-            self._kernel.watch(f"log at {self._node}", True)
+            self._kernel.watch(f"log at {self._node}", changed)
 
     def force(self, lsn: int) -> Steps[None]:
         """Until everything before a position is durable. LostError if the node goes down meanwhile."""
         cuts = self._cuts
         self.forces += 1
-        while self.durable < lsn:
+        self._tell(changed=self._reached < lsn)
+        while self._reached < lsn:
             self._start()
             assert self._running is not None
             yield self._running
@@ -130,7 +143,8 @@ class Wal:
     def reached(self, lsn: int) -> Steps[None]:
         """As `force`, but the disk is left to others. LostError"""
         cuts = self._cuts
-        while self.durable < lsn:
+        self._tell(changed=self._reached < lsn)
+        while self._reached < lsn:
             waiting = self._kernel.event()
             self._waiting.append(waiting)
             yield waiting
@@ -139,6 +153,7 @@ class Wal:
 
     def soon(self) -> None:
         """Nobody waits for it: it is written when the writer looks."""
+        self._tell(changed=True)
         if self._lazy is None and self._running is None:
             self._lazy = self._kernel.delay(LAZY_S, self._label)
             assert self._lazy.callbacks is not None
@@ -146,13 +161,14 @@ class Wal:
 
     def _wake(self, _: simpy.Event) -> None:
         self._lazy = None
-        if self.durable < self.end:
+        self._tell(changed=True)
+        if self._reached < self._end:
             self._start()
 
     def _start(self) -> None:
         if self._running is not None:
             return
-        self._target = self.end
+        self._target = self._end
         self._running = self._kernel.event()
         timer = self._timer = self._kernel.delay(self._flush, self._label)
         assert timer.callbacks is not None
@@ -160,7 +176,7 @@ class Wal:
 
     def _flushed(self, _: simpy.Event) -> None:
         target = self._target
-        self._told()
+        self._tell(changed=True)
         running, self._running, self._timer = self._running, None, None
         self.flushes += 1
         self._durable(target)
@@ -168,13 +184,13 @@ class Wal:
             running.succeed()
 
     def _durable(self, lsn: int) -> None:
-        self.durable = max(self.durable, lsn)
+        self._reached = max(self._reached, lsn)
         young = self._young
-        while young and young[0].end_lsn <= self.durable:
+        while young and young[0].end_lsn <= self._reached:
             record = young.popleft()
             record.xact = None
             record.undo = []
-        self._settled(self.durable)
+        self._settled(self._reached)
         self._look_again()
 
     def _look_again(self) -> None:
@@ -194,13 +210,13 @@ class Wal:
             if event is not None:
                 self._kernel.cancel(event)
         running, self._running, self._timer, self._lazy = self._running, None, None, None
-        end = self.durable if kept is None else max(self.durable, min(kept, self.end))
+        end = self._reached if kept is None else max(self._reached, min(kept, self._end))
         found = [record for record in self._young if record.end_lsn <= end]
         lost = [record for record in self._young if record.end_lsn > end]
         self._young.clear()
         if lost:
             del self.records[-len(lost) :]
-        self.end = self.durable = found[-1].end_lsn if found else self.durable
+        self._end = self._reached = found[-1].end_lsn if found else self._reached
         if running is not None:
             running.fail(LostError(f"{self._node} went down"))
             running.defused = True
@@ -213,7 +229,7 @@ class Wal:
 
     def trim(self, lsn: int) -> None:
         """Nobody will ask for what ended before a position."""
-        records, upto = self.records, min(lsn, self.durable)
+        records, upto = self.records, min(lsn, self._reached)
         gone = 0
         while gone < len(records) and records[gone].end_lsn <= upto:
             gone += 1
@@ -225,4 +241,4 @@ class Wal:
 
     def settle(self) -> None:
         """Everything is durable now, outside of time: for setting up."""
-        self._durable(self.end)
+        self._durable(self._end)

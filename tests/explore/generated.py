@@ -1,0 +1,130 @@
+"""Small programs drawn by chance, and what may be exchanged in runs of them.
+
+python -m tests.explore.generated [FIRST [COUNT]]
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from random import Random
+
+from tests.explore.commuting import Runs
+from twopc.protocol import VARIANTS
+from twopc.sim.model.choosing import ChoiceKernel
+from twopc.sim.model.explore.programs import Client, Script
+from twopc.sim.model.explore.small import spec
+from twopc.sim.model.words import ModelSpec
+
+#: Faults of which a program has one at most, and how often each is drawn.
+FAULTS = (
+    "", "coordinator", "publisher", "subscriber", "log", "connection", "backend", "publisher away",
+    "subscriber away", "another",
+)  # fmt: skip
+_STATEMENTS = (
+    "update account set balance = balance - 10 where id = 1",
+    "update account set balance = balance + 10 where id = 1",
+    "update account set balance = balance + 10 where id = 2",
+    "update account set balance = balance - 10",
+    "select balance from account where id = 1",
+    "select balance from account where id = 2 for update",
+    "insert into account values ({new}, 7)",
+    "delete from account where id = 2",
+    "update account set balance = balance - 60 where id = 1",
+    "lock table account in share mode",
+)
+_LEVELS = ("read committed", "read committed", "repeatable read", "serializable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedProgram:
+    """A program, and the fault that may strike once in it."""
+
+    script: Script
+    fault: str
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Its fault, if it has one."""
+        return (self.fault,) if self.fault else ()
+
+
+def generated(seed: int) -> GeneratedProgram:
+    """The program of a seed."""
+    chance = Random(f"program {seed}")
+    fault = chance.choice(FAULTS)
+    alone = chance.random() < 0.1
+    kind = "publisher" if alone else chance.choice(("coordinated", "coordinated", "any client"))
+    distributes = chance.random() < 0.4
+    count = chance.choice((2, 2, 3))
+    if alone and "subscriber" in fault:
+        fault = ""
+    return GeneratedProgram(
+        script=Script(
+            name=f"generated {seed}",
+            spec=_spec(kind, chance, distributes=distributes),
+            clients={
+                f"c{number}": _client(kind, number, chance, distributes=distributes)
+                for number in range(count)
+            },
+        ),
+        fault=fault,
+    )
+
+
+def _spec(kind: str, chance: Random, *, distributes: bool) -> ModelSpec:
+    if kind == "any client":
+        made = spec("last_agent", chance.choice((1, 2)), distributes=distributes)
+        return replace(
+            made, subscribers=tuple(replace(one, any_client=True) for one in made.subscribers)
+        )
+    variant = chance.choice([*VARIANTS])
+    return spec(variant, 2, distributes=distributes)
+
+
+def _client(kind: str, number: int, chance: Random, *, distributes: bool) -> Client:
+    at = chance.choice(("pub", "sub1", "sub1", "sub2")) if kind == "coordinated" else "sub1"
+    texts = [
+        chance.choice(_STATEMENTS).format(new=3 + number)
+        for _ in range(chance.choice((1, 1, 2, 3)))
+    ]
+    end = "commit" if chance.random() < 0.85 else "rollback"
+    steps = [*texts, end]
+    if distributes and chance.random() < 0.3:
+        steps.append("sync")
+    return Client(
+        node="pub" if kind == "publisher" else at,
+        steps=tuple((f"s{place}", text) for place, text in enumerate(steps)),
+        level=chance.choice(_LEVELS),
+        any_client=kind == "any client",
+    )
+
+
+def differences(
+    seed: int, draws: int = 4, kernel: Callable[[], ChoiceKernel] = ChoiceKernel
+) -> Iterator[str]:
+    """What may not be exchanged in runs of a program, and is said to be independent."""
+    program = generated(seed)
+    runs = Runs(program.script, program.kinds, kernel)
+    for draw in range(draws):
+        yield from runs.differences(Random(f"{seed} {draw}"))
+
+
+def main(first: str = "0", count: str = "100") -> int:
+    """Every difference; 1 if there is one."""
+    logging.disable(logging.CRITICAL)
+    found = 0
+    for seed in range(int(first), int(first) + int(count)):
+        program = generated(seed)
+        for what in differences(seed):
+            found += 1
+            sys.stdout.write(f"{seed} {program.fault}: {what}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{found} differ\n")
+    return min(1, found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
