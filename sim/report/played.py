@@ -41,14 +41,12 @@ class Played:
     @property
     def sessions(self) -> dict[str, str]:
         """The sessions that act in this order, and their nodes."""
-        every = self._about.get("sessions", {})
-        acting = {record.session for record in self.records if record.session}
-        return {name: node for name, node in every.items() if name in acting}
+        return self.fold.sessions
 
     @property
     def about(self) -> str:
         """What its author says of it."""
-        return next((record.message for record in self.records if record.kind == "order"), "")
+        return self.fold.about.message if self.fold.about is not None else ""
 
     @property
     def said(self) -> Mapping[str, Any]:
@@ -58,7 +56,7 @@ class Played:
     @property
     def twin(self) -> Mapping[str, Any]:
         """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
-        return dict(self._about.get("twin") or {})
+        return dict(self.fold.twin)
 
     @property
     def cell(self) -> Mapping[str, str]:
@@ -77,7 +75,7 @@ class Played:
 
     @property
     def _about(self) -> Mapping[str, Any]:
-        return next((record.data or {} for record in self.records if record.kind == "order"), {})
+        return (self.fold.about.data if self.fold.about is not None else None) or {}
 
 
 def played(records: Sequence[Record]) -> Iterator[Played]:

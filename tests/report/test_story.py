@@ -136,3 +136,38 @@ def test_a_long_message_is_cut_where_its_row_versions_digits_do_not_matter() -> 
     digits = "01234567-0123-0123-0123-0123456789ab", "abcdefab-cdef-abcd-efab-cdefabcdefab"
     short = [shorten(f"{'command ' * 29}'{each}'::uuid)", 240) for each in digits]
     assert short[0] == short[1] == ("command " * 29).rstrip() + " …"
+
+
+def test_recovery_is_an_actor() -> None:
+    """With sentences, a lane and messages; and a change is told as its own, whoever looks when it is seen first."""
+    gid = "twopc:c:1:1"
+    old, new = ({"id": "1", "msrepl_tran_version": version} for version in ("a", "b"))
+    of_table = {"table": "account", "key": ["id"]}
+    settled = {"gid": gid, "message": "the decision log says commit"}
+    order = made(
+        happened("state", node="pub", rows=(old,), rowcount=1,
+                 data={**of_table, "moment": "initial", "xids": ["7"], "branches": {}}),
+        sent("update account set id = id", step="a"),
+        ended("in_doubt", step="a", gid=gid, message="No reply came."),
+        *(
+            happened("settled", node=node, **settled,
+                     data={"branch": f"{gid}:{node}", "outcome": "committed"})
+            for node in ("pub", "sub1")
+        ),
+        sent("select 1", session="office", node="pub", step="o"),
+        ended(session="office", node="pub", step="o", tag="SELECT 1", rows=(), rowcount=0,
+              data={"committed": True}),
+        happened("state", node="pub", rows=(new,), rowcount=1,
+                 data={**of_table, "moment": "committed", "xids": ["8"], "branches": {f"{gid}:pub": "8"}}),
+    )  # fmt: skip
+    told = story(Fold(order))
+    recovery = "Recovery commits alice's transaction at pub and sub1: the decision log says commit."
+    assert recovery in told
+    assert told[-1].startswith("alice's transaction has committed at pub: account id=1 becomes v2")
+    assert not [each for each in told if "office" in each and "v2" in each]
+    drawn = timeline(Fold(order))
+    assert drawn.lanes[-1] == ("recovery", "")
+    entry = next(each for each in drawn.entries if each.session == "recovery")
+    assert entry.text == "✓ commits alice's transaction at pub and sub1"
+    picture = text(diagram(next(played(order)), 200))
+    assert picture.count("✓ commits alice's transaction") == 2

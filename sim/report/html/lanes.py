@@ -14,7 +14,7 @@ from twopc.sim.report.history import Record
 from twopc.sim.report.html.markup import Markup, join, signs, tag
 from twopc.sim.report.moments import Moment
 from twopc.sim.report.played import Played
-from twopc.sim.report.timeline import AGENTS, Entry, timeline
+from twopc.sim.report.timeline import AGENTS, RECOVERY, Entry, timeline
 from twopc.sim.report.words import style_of
 
 #: The first row of the grid that is a happening: above it stand the names.
@@ -98,8 +98,9 @@ def _code(text: str) -> Markup:
 def _boxes(order: Played, moments: Sequence[Moment], columns: dict[str, int]) -> Iterator[Markup]:
     """Behind the text: how long each step went on, and where in it the session was blocked."""
     for at, moment in enumerate(moments):
-        if moment.entry.session == AGENTS and AGENTS in columns:
-            yield _box(f"step {moment.entry.style}".strip(), columns[AGENTS], at, at)
+        lane = moment.entry.session
+        if lane in (AGENTS, RECOVERY) and lane in columns:
+            yield _box(f"step {moment.entry.style}".strip(), columns[lane], at, at)
     for step in order.fold.steps:
         column = columns.get(step.invoked.session)
         if column is None or not moments or step.invoked.seq > moments[-1].entry.seq:
