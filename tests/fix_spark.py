@@ -1,4 +1,4 @@
-"""One Spark session for every test that needs one.
+"""One Spark session for every test that needs one, and one archive for those that only read it.
 
 Each module that uses it has ``pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]``, so that
 there is one JVM, however many workers pytest has.
@@ -20,6 +20,9 @@ from twopc.sim.spark.session import SparkOptions, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.spark.replay.recorded import RecordedBank
+    from twopc.server import Server
 
 #: For this process's Java and that of all processes that it begins.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -61,4 +64,15 @@ def _plain_java() -> Iterator[None]:
 def spark() -> Iterator[SparkSession]:
     """Spark on two cores of this machine."""
     with session(SPARK_OPTIONS) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def recorded_bank(
+    server: Server, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RecordedBank]:
+    """A topology that has worked, and its archive, for every test that only reads one."""
+    from tests.spark.replay.recorded import recorded  # pyspark, which few tests need
+
+    with recorded(server, spark, tmp_path_factory.mktemp("bank") / "archive") as made:
         yield made
