@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -16,11 +16,13 @@ import pytest
 from psycopg import AsyncConnection
 
 from tests.by_hand import ByHand
+from twopc.errors import TwopcError
 from twopc.names import GlobalId
 from twopc.publisher.publication import owner_role
 from twopc.server import Server
 from twopc.server.waiting import wait_for
 from twopc.sim.topology import Topology
+from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from twopc.waits import link_name
 
 _sequence = itertools.count(1)
@@ -176,6 +178,9 @@ class Pair:
             )
 
 
+#: Options of topologies that are put back for the next test.
+KEPT_OPTIONS = {"lock_timeout_ms", "distribute"}
+
 MakePair = Callable[..., Awaitable[Pair]]
 MakeTopology = Callable[..., Awaitable[Topology]]
 
@@ -191,15 +196,88 @@ async def make_topology(server: Server) -> AsyncIterator[Callable[..., Awaitable
         yield make
 
 
+class KeptPairs:
+    """Topologies that tests of a module make in the same way: put back after one test, for the next.
+
+    What is made once is dropped, and so is one that cannot be put back, because more than rows has changed.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._changed: set[str] = set()
+        """Ways of which one could not be put back: the module's tests change definitions."""
+        self._free: dict[str, list[tuple[Topology, Checkpoint]]] = {}
+
+    async def take(
+        self, way: str, make: Callable[[], Awaitable[Topology]]
+    ) -> tuple[Topology, Checkpoint | None]:
+        """One that is as new, and what `give_back` puts it back to."""
+        if free := self._free.get(way):
+            before, kept = free.pop()
+            return _connected_anew(before), kept
+        topology = await make()
+        is_worth_it = way in self._seen - self._changed
+        kept = await checkpoint(topology) if is_worth_it else None
+        self._seen.add(way)
+        return topology, kept
+
+    async def give_back(self, way: str, topology: Topology, kept: Checkpoint | None) -> None:
+        """End what was started; drop it, or put it back."""
+        if kept is not None:
+            try:
+                await topology.stop_agents()
+                await rewind(topology, kept)
+                topology.wiring.keep()
+                self._free.setdefault(way, []).append((topology, kept))
+            except TwopcError:
+                self._changed.add(way)
+        await topology.close()
+
+    async def close(self) -> None:
+        """Drop those that are left."""
+        for topology, _ in [each for free in self._free.values() for each in free]:
+            await _connected_anew(topology).close()
+
+
+def _connected_anew(topology: Topology) -> Topology:
+    """The same databases for another event loop."""
+    wiring = topology.wiring
+    again = Topology(
+        server=topology.node(topology.publisher).server,
+        name=topology.name,
+        subscribers=topology.subscribers,
+        lock_timeout_ms=wiring.lock_timeout_ms,
+        distribute=wiring.distribute,
+    )
+    again.wiring._nodes = wiring._nodes
+    again.installer.subscribed = topology.installer.subscribed
+    again.articles._published = topology.articles._published
+    return again
+
+
+@pytest.fixture(scope="module")
+def kept_pairs() -> Iterator[KeptPairs]:
+    """Those of one module."""
+    with asyncio.Runner() as runner:
+        kept = KeptPairs()
+        yield kept
+        runner.run(kept.close())
+
+
 @pytest.fixture
 async def make_pair(
     make_topology: Callable[..., Awaitable[Topology]],
+    server: Server,
+    kept_pairs: KeptPairs,
+    request: pytest.FixtureRequest,
 ) -> AsyncIterator[MakePair]:
     """Makes a Publisher and a Subscriber with tables published and subscribed.
 
     ``await make_pair("create table t (...)", "insert into t ...", publish=["t"])``; statements for the
-    Subscriber run before it subscribes (`at_subscriber`) or afterwards (`user_triggers`).
+    Subscriber run before it subscribes (`at_subscriber`) or afterwards (`user_triggers`). In a module marked
+    ``rewinds`` a pair that was made in the same way before is put back and used again.
     """
+    is_rewound = request.node.get_closest_marker("rewinds") is not None
     async with AsyncExitStack() as stack:
 
         async def make(
@@ -209,19 +287,36 @@ async def make_pair(
             user_triggers: Sequence[str] = (),
             **options: Any,
         ) -> Pair:
-            topology = await make_topology(subscribers=("sub1",), **options)
-            for statement in statements:
-                await topology.execute(topology.publisher, statement)
-            for table in publish:
-                options_of = {"table": table} if isinstance(table, str) else table
-                await topology.publish(**options_of)
-            for statement in at_subscriber:
-                await topology.execute("sub1", statement)
-            await topology.subscribe("sub1")
-            for statement in user_triggers:
-                await topology.execute("sub1", statement)
-            if user_triggers:
-                await topology.activate("sub1")
+            async def prepare(topology: Topology) -> Topology:
+                for statement in statements:
+                    await topology.execute(topology.publisher, statement)
+                for table in publish:
+                    options_of = {"table": table} if isinstance(table, str) else table
+                    await topology.publish(**options_of)
+                for statement in at_subscriber:
+                    await topology.execute("sub1", statement)
+                await topology.subscribe("sub1")
+                for statement in user_triggers:
+                    await topology.execute("sub1", statement)
+                if user_triggers:
+                    await topology.activate("sub1")
+                return topology
+
+            async def make_one() -> Topology:
+                topology = Topology(server=server, subscribers=("sub1",), **options)
+                try:
+                    await topology.__aenter__()
+                    return await prepare(topology)
+                except BaseException:
+                    await topology.close()
+                    raise
+
+            if is_rewound and options.keys() <= KEPT_OPTIONS:
+                way = repr((statements, publish, at_subscriber, user_triggers, options))
+                topology, kept = await kept_pairs.take(way, make_one)
+                stack.push_async_callback(kept_pairs.give_back, way, topology, kept)
+            else:
+                topology = await prepare(await make_topology(subscribers=("sub1",), **options))
             pair = Pair(topology, "sub1")
             await pair.open()
             stack.push_async_callback(lambda: pair.app.close())  # a test may have opened another

@@ -75,6 +75,11 @@ where t.tgfoid = to_regprocedure('msrepl.sp_mssync_upd_trig()')
 """
 #: Definitions by the row of the catalog that has them; what a VACUUM or a TRUNCATE changes is left out.
 _STRUCTURE = """
+with roles(role) as (
+    select refobjid from pg_shdepend
+    where refclassid = 'pg_authid'::regclass and refobjid >= 16384
+      and dbid = (select oid from pg_database where datname = current_database())
+)
 select string_agg(line, ' ' order by line) from (
     select format('c%s %s %s %s %s %s %s %s %s', c.oid, c.relname, c.relkind, c.relowner, c.relacl,
                   c.relrowsecurity, c.relforcerowsecurity, c.relreplident, c.reloptions) as line
@@ -101,10 +106,11 @@ select string_agg(line, ' ' order by line) from (
   union all
     select format('s%s %s', s.setrole, s.setconfig) from pg_db_role_setting as s
     where s.setdatabase = (select oid from pg_database where datname = current_database())
-       or s.setdatabase = 0 and s.setrole in (
-           select refobjid from pg_shdepend
-           where refclassid = 'pg_authid'::regclass
-             and dbid = (select oid from pg_database where datname = current_database()))
+       or s.setdatabase = 0 and s.setrole in (select role from roles)
+  union all select format('o%s %s', oid, xmin) from pg_authid where oid in (select role from roles)
+  union all
+    select format('m%s %s', oid, xmin) from pg_auth_members
+    where oid >= 16384 and (roleid in (select role from roles) or member in (select role from roles))
 ) as lines
 """
 #: Ours that work in the background begin and end transactions by themselves.

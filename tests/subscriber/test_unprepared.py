@@ -9,6 +9,8 @@ from psycopg.errors import ObjectNotInPrerequisiteState
 from tests.by_hand import ByHand
 from tests.fix_topology import MakePair, Pair
 
+pytestmark = pytest.mark.rewinds
+
 TABLE = """
 create table item (id int primary key, n int);
 insert into item select g, 0 from generate_series(1, 3) as g;

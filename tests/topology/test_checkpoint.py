@@ -346,6 +346,15 @@ async def test_what_was_changed_is_named(
     )
 
 
+@pytest.mark.parametrize("change", ["alter role {} noinherit", "grant pg_monitor to {}"])
+async def test_a_role_that_was_changed_is_noticed(make_topology: MakeTopology, change: str) -> None:
+    """Which belongs to every database of the server."""
+    topology = await bank(make_topology)
+    kept = await checkpoint(topology)
+    await topology.execute("pub", change.format(topology.node("pub").app_role))
+    assert "definitions or subscriptions at pub" in await refused(topology, kept)
+
+
 async def test_a_trigger_that_would_see_it_is_named(make_topology: MakeTopology) -> None:
     """ENABLE ALWAYS fires for replicas."""
     topology = await bank(make_topology)
