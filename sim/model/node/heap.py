@@ -150,6 +150,11 @@ class Table:
         self.referenced: list[Any] = []
         """Those that point here."""
         self.triggers: list[Any] = []
+        """In the order of their names."""
+        self.triggers_of: dict[tuple[str, str], list[Any]] = {}
+        """The same by when they fire and for which operation."""
+        self.fires_by_statement = False
+        """A trigger fires once for all rows of a statement, after them."""
         self.all_rows: dict[Row, None] = {}
         self.key_places: frozenset[int] = frozenset()
         """Columns whose change takes the strongest row lock."""
@@ -185,6 +190,14 @@ class Table:
         )
         self.plain = not (self.triggers or self.references or self.referenced)
         self.simple = not any(index.deferrable or index.where for index in self.indexes)
+        self.triggers_of = {}
+        for trigger in self.triggers:
+            for operation in trigger.operations:
+                self.triggers_of.setdefault((trigger.when, operation), []).append(trigger)
+        self.fires_by_statement = any(
+            trigger.when in ("after rows", "after statement") for trigger in self.triggers
+        )
+
 
     # -- changes: each leaves what takes it back with the (sub)transaction ---------------------------
 

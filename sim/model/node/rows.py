@@ -130,15 +130,12 @@ def update(
     if modified_by_itself(tx, row, version, snap):
         return None
     places = table.key_places
-    strong = names_keys and any(
-        one.when == "before row" and any(name[:3].lower() == "upd" for name in one.operations)
-        for one in table.triggers
-    )
+    has_trigger = ("before row", "upd") in table.triggers_of
     while True:
         old = version.values
         new = compute(old)
         keys = _differ(old, new, places)
-        mode = UPDATE if keys or strong else NO_KEY_UPDATE
+        mode = UPDATE if keys or (names_keys and has_trigger) else NO_KEY_UPDATE
         got = yield from take(tx, row, version, mode, snap)
         if got is None:
             return None
@@ -147,7 +144,7 @@ def update(
         version = got
         if not matches(version.values):
             return None
-    if table.triggers:
+    if has_trigger:
         stored = yield from before_row(tx, table, "upd", old, new)
         if stored is None:
             return None
@@ -194,7 +191,7 @@ def delete(
         if not matches(version.values):
             return None
     old = version.values
-    if table.triggers:
+    if ("before row", "del") in table.triggers_of:
         stored = yield from before_row(tx, table, "del", old, None)
         if stored is None or modified_by_itself(tx, row, version, snap):
             return None
@@ -215,8 +212,9 @@ def insert(
 ) -> Steps[Values | None]:  # fmt: skip
     """Add a row; what was stored, None if a trigger or the arbiter (ON CONFLICT) took it away."""
     tx.assign()
-    if table.triggers:
+    if ("before row", "ins") in table.triggers_of:
         stored = yield from before_row(tx, table, "ins", None, new)
+
         if stored is None:
             return None
         new = stored

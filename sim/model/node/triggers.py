@@ -43,14 +43,11 @@ class Event:
 
 def firing(tx: OpenTx, table: Table, when: str, operation: str) -> list[Any]:
     """Triggers of a kind that fire now, by name."""
-    replica = tx.replica
-    return [
-        trigger
-        for trigger in table.triggers
-        if trigger.when == when
-        and operation in {name[:3].lower() for name in trigger.operations}
-        and trigger.fires in (("replica", "always") if replica else ("origin", "always"))
-    ]
+    found = table.triggers_of.get((when, operation))
+    if found is None:
+        return []
+    here = "replica" if tx.replica else "origin"
+    return [trigger for trigger in found if trigger.fires == here or trigger.fires == "always"]
 
 
 def before_row(
@@ -71,9 +68,9 @@ def before_row(
 
 def before_statement(tx: OpenTx, table: Table, operation: str) -> Steps[None]:
     """Triggers before the first row."""
-    if table.triggers:
-        for trigger in firing(tx, table, "before statement", operation):
-            yield from trigger.fire(tx, table.name, ())
+    for trigger in firing(tx, table, "before statement", operation):
+        yield from trigger.fire(tx, table.name, ())
+
 
 
 def after_statement(
@@ -84,8 +81,9 @@ def after_statement(
     Args:
         updates: an INSERT that may update instead: it is both.
     """
-    own: dict[str, list[RowChange]] = {"upd": [], "ins": []} if updates else {operation: []}
-    if table.triggers:
+    own: dict[str, list[RowChange]] = {}
+    if table.fires_by_statement:
+        own = {"upd": [], "ins": []} if updates else {operation: []}
         for event in events:
             if type(event) is Event and event.table is table:
                 own[event.operation].append(event.change())
@@ -93,19 +91,16 @@ def after_statement(
             if changes:
                 for trigger in firing(tx, table, "after rows", each):
                     yield from trigger.fire(tx, table.name, changes)
-    place = 0
-    while place < len(events):
-        event = events[place]
-        place += 1
-        if type(event) is not Event:
-            yield from event.fire(tx)  # type: ignore[attr-defined] # a unique key is looked at again
-            continue
-        yield from _after_row(tx, event)
-    if table.triggers:
-        for each, changes in own.items():
-            for trigger in firing(tx, table, "after statement", each):
-                yield from trigger.fire(tx, table.name, changes)
+    for event in events:
+        if type(event) is Event:
+            yield from _after_row(tx, event)
+        else:  # a unique key is looked at again
+            yield from event.fire(tx)  # type: ignore[attr-defined]
+    for each, changes in own.items():
+        for trigger in firing(tx, table, "after statement", each):
+            yield from trigger.fire(tx, table.name, changes)
     events.clear()
+
 
 
 def _after_row(tx: OpenTx, event: Event) -> Steps[None]:

@@ -232,11 +232,14 @@ class OpenTx:
         yield from self.lock_table(there, ROW_EXCLUSIVE)
         snap = self.statement()
         events: list[Event] = []
-        yield from before_statement(self, there, "ins")
+        if there.triggers:
+            yield from before_statement(self, there, "ins")
         stored = yield from rows.insert(
             self, there, self.node.complete(self, there, row), snap, events
         )
-        yield from after_statement(self, there, "ins", events)
+        if events or there.fires_by_statement:
+            yield from after_statement(self, there, "ins", events)
+
         return stored if stored is not None else row
 
     def update(

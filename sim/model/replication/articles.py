@@ -184,11 +184,8 @@ def publish(
     article = Article(name=spec.name, table=table, columns=columns, filter_text=spec.filter or "")
     if spec.filter:
         article.filter = condition(spec.filter, table, node.plans)
-    of_writers = [
-        one
-        for one in table.triggers
-        if {"ins", "upd"} & {name[:3].lower() for name in one.operations}
-    ]
+    of_writers = [one for one in table.triggers if {"ins", "upd"} & one.operations]
+
     trigger = versions.RenewVersion(
         version_trigger("public", spec.name), table.at[VERSION_COLUMN], births,
         behaviour.renew_version, keeps_none=any(one.when == "before row" for one in of_writers),

@@ -99,6 +99,8 @@ class Subscription:
         """Make the capture triggers anew, as the user's triggers demand that are there now."""
         for table, trigger in self._made:
             table.triggers.remove(trigger)
+            table.settle()
+
         self._made.clear()
         for article in self._articles.values():
             self._capture(article, self.node.table(article.name))
@@ -167,10 +169,8 @@ def _users(table: Table) -> list[Any]:
 
 def _by_row(table: Table, operation: Operation) -> bool:
     """The user has an AFTER ROW trigger, and those fire before AFTER STATEMENT."""
-    return any(
-        one.when == "after row" and operation in {name[:3].lower() for name in one.operations}
-        for one in _users(table)
-    )
+    return any(one.when == "after row" and operation in one.operations for one in _users(table))
+
 
 
 def _may_act(article: Article, operation: Operation, *, before_end: bool) -> bool:

@@ -116,7 +116,7 @@ def plan_insert(node: Any, plans: Any) -> Plan:
                 count += 1
                 if returning.wanted:
                     made.append(returning.row((stored,), c))
-        if events or table.triggers:
+        if events or table.fires_by_statement:
             yield from after_statement(tx, table, "ins", events, updates=updates)
         return result("INSERT", count, returning, made)
 

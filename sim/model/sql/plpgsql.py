@@ -129,7 +129,7 @@ class SqlTrigger:
             "tg_name": self.name,
             "tg_op": _OPERATIONS[change.operation]
             if change is not None
-            else sorted(self.operations)[0].upper(),
+            else _OPERATIONS[min(self.operations)],
             "tg_table_name": table.rpartition(".")[2],
             "tg_relname": table.rpartition(".")[2],
             "tg_when": "BEFORE" if self.when.startswith("before") else "AFTER",
@@ -251,7 +251,9 @@ def _trigger(text: str, words: tuple[str, ...], place: int, plans: Any) -> None:
     when = f"{timing} row" if each_row else f"{timing} statement"
     if "deferred" in rest[:execute] and "initially" in rest[:execute]:
         when = "deferred"
-    trigger = SqlTrigger(name, when, frozenset(events), function, plans)
+    operations = frozenset(event[:3] for event in events)
+    trigger = SqlTrigger(name, when, operations, function, plans)
+
     if "when" in rest[:execute]:
         start = text.lower().index("when", text.lower().index(" on "))
         opening_at = text.index("(", start)

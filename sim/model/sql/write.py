@@ -207,7 +207,7 @@ def plan_update(node: Any, plans: Any) -> Plan:
                 count += 1
                 if returning.wanted:
                     made.append(returning.row((changed[1], *rest), c))
-        if events or table.triggers:
+        if events or table.fires_by_statement:
             yield from after_statement(tx, table, "upd", events)
         return result("UPDATE", count, returning, made)
 
@@ -238,7 +238,7 @@ def plan_delete(node: Any, plans: Any) -> Plan:
                 count += 1
                 if returning.wanted:
                     made.append(returning.row((old, *r[1:]), c))
-        if events or table.triggers:
+        if events or table.fires_by_statement:
             yield from after_statement(tx, table, "del", events)
         return result("DELETE", count, returning, made)
 

@@ -130,7 +130,8 @@ class _Stamp:
 
     name = "stamp"
     when = "before row"
-    operations = frozenset({"insert", "update"})
+    operations = frozenset({"ins", "upd"})
+
     fires = "origin"
 
     def fire(
