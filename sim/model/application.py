@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import simpy
 
 from twopc.drivers.lean import Report
 from twopc.drivers.sessions import Session, Sessions
-from twopc.drivers.virtual import Awaited, Refusal, VirtualLean, VirtualResult
+from twopc.drivers.virtual import Awaited, Refusal, VirtualResult, wait
 from twopc.names import BranchId, session_name
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _tagged = lru_cache(maxsize=1024)(VirtualResult)
 
 
-def result_of(found: StatementResult) -> VirtualResult:
+def _result_of(found: StatementResult) -> VirtualResult:
     """As it comes over the connection: values as text."""
     if found.rows is None:
         return _tagged(found.tag)
@@ -37,7 +37,7 @@ def result_of(found: StatementResult) -> VirtualResult:
     return VirtualResult(found.tag, rows)
 
 
-def refusal_of(error: SqlError) -> VirtualResult:
+def _refusal_of(error: SqlError) -> VirtualResult:
     """An error report as it comes over the connection."""
     refusal = Refusal(
         sqlstate=error.sqlstate, message=error.message, detail=error.detail, hint=error.hint,
@@ -54,21 +54,109 @@ def answered(kernel: Kernel, actor: str, process: str) -> None:
 
 def answered_about(kernel: Kernel, gid: str, process: str) -> None:
     """The same of an answer to whoever finishes a branch in the transaction's stead."""
-    branch = BranchId.parse(gid)
+    branch = BranchId.parse(gid) if kernel.watch is not None else None
     if branch is not None:
         answered(kernel, f"{process}:{branch.global_id.sequence}", process)
+
+
+class ModelLean:
+    """A connection on which messages are sent: the `twopc.drivers.lean.Lean` of virtual time.
+
+    Args:
+        session: at the other end.
+        spawn: runs steps beside everything else.
+    """
+
+    def __init__(
+        self, session: NodeSession, wire: Wire, spawn: Callable[[Steps[Any]], simpy.Event]
+    ) -> None:
+        self._session = session
+        self._wire = wire
+        self._spawn = spawn
+        self._touches = frozenset((wire.there,))
+        self._under_way: simpy.Event | None = None
+        self.lost = ""
+        self.unsynced = False
+
+    def run(self, command: bytes) -> Awaitable[list[Any]]:
+        """Send commands; their results, up to the first that is an error."""
+        return Awaited(self._run(command))
+
+    def send(self, command: bytes) -> None:
+        """Send commands; `answer` waits for the results."""
+        assert self._under_way is None, "one message at a time"
+        self._under_way = self._spawn(self._run(command))
+
+    def answer(self) -> Awaitable[list[Any]]:
+        """The results of what was sent."""
+        assert self._under_way is not None
+        event, self._under_way = self._under_way, None
+        return Awaited(wait(event))
+
+    def abort(self, reason: str) -> None:
+        """Close it at once."""
+        if not self.lost:
+            self.lost = reason
+            self._wire.close()
+
+    def release(self) -> None:
+        """Nothing watches it."""
+
+    def alive(self) -> bool:
+        """It is closed neither at one end nor at the other."""
+        return not (self.lost or self._wire.lost or self._session.dead)
+
+    async def close(self) -> None:
+        """Close it; harmless twice."""
+        self.abort("it was closed")
+
+    def _run(self, command: bytes) -> Steps[list[VirtualResult]]:
+        if self.lost:
+            return []
+        wire = self._wire
+        statements = [one for each in command.decode().split(";") if (one := each.strip())]
+        try:
+            results = yield from wire.ask(
+                lambda: self._served(statements), "; ".join(statements), self._touches
+            )
+        except LostError as error:
+            if not self.lost:  # somebody may have closed it meanwhile
+                self.lost = str(error)
+            return []
+        answered(wire.kernel, wire.actor, wire.here)
+        if self._session.dead is not None:
+            self.abort("the server has ended the session")  # with these as its last words
+        return results
+
+    def _served(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
+        """What a server does with a message of several statements: it stops at the first error."""
+        results: list[VirtualResult] = []
+        session = self._session
+        for text in statements:
+            # every transaction begins with a RESET ALL, and it costs one of its own
+            if text == "reset all" and not session.settings and session.is_idle:
+                results.append(_tagged("RESET"))
+                continue
+            try:
+                found = yield from session.execute(text)
+            except SqlError as error:
+                results.append(_refusal_of(error))
+                break
+            results.append(_result_of(found))
+        return results
 
 
 class ModelConnection:
     """A connection of one role to one node."""
 
-    def __init__(self, network: Network, wire: Wire, spawn: Any) -> None:
+    def __init__(self, network: Network, wire: Wire) -> None:
         session = wire.served
         assert isinstance(session, NodeSession)
         self.session = session
         self.wire = wire
         self._touches = frozenset((wire.there,))
-        self.lean = VirtualLean(self._perform, spawn, wire.close, lambda: not self.is_lost)
+        spawn = network.kernel.spawn
+        self.lean = ModelLean(session, wire, lambda steps: spawn(steps, wire.actor))
 
     @classmethod
     def open(
@@ -80,46 +168,16 @@ class ModelConnection:
             name: its `application_name`.
         """
         wire = yield from network.connect(here, node.name, actor, lambda: node.connect(role, name))
-
-        def spawn(steps: Steps[Any]) -> simpy.Event:
-            return network.kernel.spawn(steps, wire.actor)
-
-        return cls(network, wire, spawn)
+        return cls(network, wire)
 
     @property
     def is_lost(self) -> bool:
         """It is closed at one end or the other."""
-        return bool(self.lean.lost or self.wire.lost or self.session.dead)
+        return not self.lean.alive()
 
     def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
         """One statement of the application's. SqlError, LostError"""
         return self.wire.ask(lambda: self.session.execute(text, params), text, self._touches)
-
-    def _perform(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
-        what = statements[0] if len(statements) == 1 else "; ".join(statements)
-        wire = self.wire
-        results = yield from wire.ask(lambda: self._run_all(statements), what, self._touches)
-        answered(wire.kernel, wire.actor, wire.here)
-        if self.session.dead is not None:
-            self.lean.abort("the server has ended the session")  # with these as its last words
-        return results
-
-    def _run_all(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
-        """What a server does with a message of several statements: it stops at the first error."""
-        results: list[VirtualResult] = []
-        session = self.session
-        for text in statements:
-            if text == "reset all" and not session.settings and session.is_idle:
-                results.append(
-                    _tagged("RESET")
-                )  # every transaction begins so, and it costs one of its own
-                continue
-            try:
-                results.append(result_of((yield from session.execute(text))))
-            except SqlError as error:
-                results.append(refusal_of(error))
-                break
-        return results
 
     def close(self) -> None:
         """Harmless twice."""

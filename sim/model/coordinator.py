@@ -92,14 +92,19 @@ class _Engine(Engine):
 
     async def _register(self, transaction: Transaction) -> None:
         await super()._register(transaction)
-        self.process.remembers(_called(_key(transaction)), True)
+        self._changed(transaction)
+
+    def _changed(self, transaction: Transaction) -> None:
+        """It is open, or is no more: whoever explores is told."""
+        if self.process.place.kernel.watch is not None:
+            self.process.remembers(_called(_key(transaction)), True)
 
     async def begin(self, transaction: Transaction) -> Session:
         """See `Engine`."""
         try:
             return await super().begin(transaction)
         except BaseException:
-            self.process.remembers(_called(_key(transaction)), True)
+            self._changed(transaction)
             raise
         finally:
             self.process.has_begun()
@@ -109,7 +114,7 @@ class _Engine(Engine):
         try:
             return await super().begin_several(transaction)
         except BaseException:
-            self.process.remembers(_called(_key(transaction)), True)
+            self._changed(transaction)
             raise
         finally:
             self.process.has_begun()
@@ -118,8 +123,9 @@ class _Engine(Engine):
         self, transaction: Transaction, sessions: Sequence[Session], *, settled: bool
     ) -> None:
         process = self.process
-        process.remembers(_called(_key(transaction)), True)
+        self._changed(transaction)
         process.place.kernel.forget(f"{process.actor}:{transaction.sequence}")
+
         await super()._end(transaction, sessions, settled=settled)
 
 

@@ -72,17 +72,17 @@ class Environment(simpy.Environment):
         return float(super().peek())
 
 
-class _Delay(simpy.Timeout):
+class _Delay(simpy.Event):
     """A delay that can be cancelled; made without the calls that simpy makes."""
+
+    _value = None
+    _ok = True
 
     def __init__(self, env: simpy.Environment, seconds: float) -> None:
         if seconds < 0:
             raise ValueError(f"a delay of {seconds} s")
         self.env = env
         self.callbacks = []
-        self._value = None
-        self._delay = seconds
-        self._ok = True
         heappush(env._queue, (env._now + seconds, NORMAL, next(env._eid), self))
 
 
@@ -135,8 +135,7 @@ class Kernel:
     def delay(self, duration: Delay | float, label: Label) -> simpy.Event:
         """An event that comes after `duration`, drawn from the chance of whoever waits."""
         if duration.__class__ is Delay:
-            fixed = duration.kind == "fixed"
-            duration = duration.a if fixed else self.draw(duration, label.actor)
+            duration = duration.a if duration.kind == "fixed" else self.draw(duration, label.actor)
         return _Delay(self.env, duration)  # type: ignore[arg-type] # a number by now
 
     def event(self) -> simpy.Event:

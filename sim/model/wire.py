@@ -52,6 +52,8 @@ class Wire:
         self.there = there
         self.served = served
         self._near = frozenset((here,))
+        self._way_there = network.between(here, there)
+        self._way_back = network.between(there, here)
         self.called = f"wire of {actor} to {there} {network.kernel.stretch}"
         self.belongs_to(actor)
         self.lost = ""
@@ -74,7 +76,8 @@ class Wire:
 
     def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
         """Have the other end do something: what it returns or raises, or LostError."""
-        network, kernel, explored = self._network, self.kernel, self.kernel.watch is not None
+        network, kernel = self._network, self.kernel
+        explored = kernel.watch is not None
         if kernel.watch is not None:
             kernel.watch(f"node {self.there}", False)
         if self.lost:
@@ -87,15 +90,15 @@ class Wire:
                 yield from network.travel(self, self.here, self.there, what, _MESSAGE, touches)
             else:
                 label = self._to(what, touches) if kernel.labelled else self._asking
-                yield kernel.delay(network.between(self.here, self.there), label)
+                yield kernel.delay(self._way_there, label)
             # The other end does it; if whoever waits is interrupted, it goes on by itself.
             self._serving = True
             steps = work()
-            value: Any = None
-            failed: BaseException | None = None
+            step: Callable[[Any], simpy.Event] = steps.send
+            given: Any = None
             while True:
                 try:
-                    event = steps.send(value) if failed is None else steps.throw(failed)
+                    event = step(given)
                 except StopIteration as end:
                     found = end.value
                     break
@@ -108,23 +111,24 @@ class Wire:
                 except BaseException:
                     self._serving = False
                     raise
-                value = failed = None
                 if explored:
                     self._worked(changed=True)
                 try:
-                    value = yield event
+                    given = yield event
+                    step = steps.send
                 except simpy.Interrupt:
                     self._worked(changed=True)
                     kernel.spawn(self._alone(steps, event), f"{self.actor} at {self.there}")
                     raise
                 except BaseException as raised:
-                    failed = raised
+                    step, given = steps.throw, raised
                 if explored:
                     self._worked(changed=False)
             self._serving = False
-            if error is not None and isinstance(error, LostError):
+            if isinstance(error, LostError):
                 self.lost = str(error)
                 raise error
+
             if network.troubled:
                 if network.watches:
                     yield from network.answered(self, what)
@@ -132,7 +136,7 @@ class Wire:
                 yield from network.awake(self.actor)
             else:
                 label = self._back(what, touches) if kernel.labelled else self._replying
-                yield kernel.delay(network.between(self.there, self.here), label)
+                yield kernel.delay(self._way_back, label)
                 if network.troubled:
                     yield from network.awake(self.actor)
         except simpy.Interrupt as interrupt:

@@ -13,8 +13,6 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import simpy
 
-from twopc.drivers.virtual import GoneError
-
 T = TypeVar("T")
 #: Work of the model: yields events to wait for, returns a value. Composed with ``yield from``.
 Steps = Generator[simpy.Event, Any, T]
@@ -97,7 +95,7 @@ class SqlError(Exception):
         """Where it happened; names dblink if it came over a link."""
 
 
-class LostError(GoneError):
+class LostError(Exception):
     """The connection is gone; what was asked may or may not have been done."""
 
 

@@ -5,7 +5,7 @@ It must not know the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from psycopg import pq
@@ -50,9 +50,9 @@ def question(
     return call, f"prepare transaction '{branch_gid(gid, ballot.subscriber)}'".encode()
 
 
-async def ask(
+def ask(
     points: Points, lean: LeanPort, ballot: votes.Ballot, first: bytes, last: bytes
-) -> list[pq.abc.PGresult]:
+) -> Awaitable[list[pq.abc.PGresult]]:
     """Ask both for their votes in one message; the results.
 
     The last agent's decision goes with it: the server runs COMMIT only if the procedure before it
@@ -62,7 +62,13 @@ async def ask(
     Where points are armed there are two messages, so that there is something between them.
     """
     if not points.armed:
-        return await lean.run(first + last)
+        return lean.run(first + last)
+    return _ask_in_turn(points, lean, ballot, first, last)
+
+
+async def _ask_in_turn(
+    points: Points, lean: LeanPort, ballot: votes.Ballot, first: bytes, last: bytes
+) -> list[pq.abc.PGresult]:
     reach, phase = points.reach, "commit" if ballot.agent else "prepare"
     await reach(f"coordinator.before_prepare({node_of(ballot.publisher)})")
     results = await lean.run(first)

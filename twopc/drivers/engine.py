@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -142,10 +142,11 @@ class Engine:
             self.active.pop(transaction.sequence, None)
             raise
 
-    async def commit(self, transaction: Transaction, session: Session) -> None:
+    def commit(self, transaction: Transaction, session: Session) -> Awaitable[None]:
         """Commit it, for `Transaction`."""
-        if transaction.wrote or not await self._commit_read_only(transaction, session):
-            await self._drive(transaction, (session,), self._driver(transaction, session))
+        if not transaction.wrote:
+            return self._commit_unless_written(transaction, session)
+        return self._drive(transaction, (session,), self._driver(transaction, session))
 
     async def commit_several(
         self, transaction: SeveralTransaction, sessions: Sequence[Session]
@@ -237,15 +238,15 @@ class Engine:
         for part, session in zip(transaction.parts, sessions, strict=True):
             await part.plan.pool.give_back(session)
 
-    async def _commit_read_only(self, transaction: Transaction, session: Session) -> bool:
-        """Commit in one phase what has changed nothing; False if it has."""
+    async def _commit_unless_written(self, transaction: Transaction, session: Session) -> None:
+        """Commit in one phase if nothing was changed, else in two."""
         over, failure = await asking.commit_what_read_only(session.lean)
         if not over:
-            return False
+            await self._drive(transaction, (session,), self._driver(transaction, session))
+            return
         await session.roll_back()
         transaction.outcome = Outcome.ABORTED if failure is not None else Outcome.COMMITTED
         await self._end(transaction, (session,), settled=True)
         if failure is not None:
             node = transaction.node_of(failure)
             raise refusal_at_commit(failure, "", gid=transaction.gid, node=node)
-        return True

@@ -50,8 +50,12 @@ def trace_of(query: object, *, standard_conforming_strings: bool = True) -> Trac
     """What a statement may leave in its session besides settings, as far as its own words tell."""
     text = _text(query)
     lower = text.lower()
-    if not any(word in lower for word in _TELLTALES):
+    for word in _TELLTALES:  # any() costs twice as much, and every statement comes here
+        if word in lower:
+            break
+    else:
         return Trace.NONE
+
     if len(_SET_CONFIG.findall(lower)) > len(_SET_ANOTHER.findall(lower)):
         least = Trace.DIRT
     else:

@@ -8,7 +8,7 @@ It must not know what a node is made of.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -135,77 +135,3 @@ _FIELDS = {
     pq.DiagnosticField.MESSAGE_HINT: "hint",
     pq.DiagnosticField.CONTEXT: "context",
 }
-
-
-class VirtualLean:
-    """A connection on which messages are sent: the `twopc.drivers.lean.Lean` of virtual time.
-
-    Args:
-        perform: a message of statements, there and back: their results, up to the first that is an error;
-            raises `GoneError` when nobody answers.
-        spawn: runs steps beside everything else.
-        end: closes the connection.
-        is_open: the connection, as far as this side can see.
-    """
-
-    def __init__(
-        self,
-        perform: Callable[[Sequence[str]], Steps[list[VirtualResult]]],
-        spawn: Callable[[Steps[Any]], simpy.Event],
-        end: Callable[[], None],
-        is_open: Callable[[], bool],
-    ) -> None:
-        self._perform = perform
-        self._spawn = spawn
-        self._end = end
-        self._is_open = is_open
-        self._under_way: simpy.Event | None = None
-        self.lost = ""
-        self.unsynced = False
-
-    def run(self, command: bytes) -> Awaitable[list[Any]]:
-        """Send commands; their results, up to the first that is an error."""
-        return Awaited(self._run(command))
-
-    def send(self, command: bytes) -> None:
-        """Send commands; `answer` waits for the results."""
-        assert self._under_way is None, "one message at a time"
-        self._under_way = self._spawn(self._run(command))
-
-    def answer(self) -> Awaitable[list[Any]]:
-        """The results of what was sent."""
-        assert self._under_way is not None
-        event, self._under_way = self._under_way, None
-        return Awaited(wait(event))
-
-    def abort(self, reason: str) -> None:
-        """Close it at once."""
-        if not self.lost:
-            self.lost = reason
-            self._end()
-
-    def release(self) -> None:
-        """Nothing watches it."""
-
-    def alive(self) -> bool:
-        """Whether it still works, as far as this side can see."""
-        return not self.lost and self._is_open()
-
-    async def close(self) -> None:
-        """Close it; harmless twice."""
-        self.abort("it was closed")
-
-    def _run(self, command: bytes) -> Steps[list[VirtualResult]]:
-        if self.lost:
-            return []
-        statements = [one for each in command.decode().split(";") if (one := each.strip())]
-        try:
-            return (yield from self._perform(statements))
-        except GoneError as error:
-            if not self.lost:  # somebody may have closed it meanwhile
-                self.lost = str(error)
-            return []
-
-
-class GoneError(Exception):
-    """Nobody answers any more; what was asked may have been done."""

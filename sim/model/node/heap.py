@@ -198,7 +198,6 @@ class Table:
             trigger.when in ("after rows", "after statement") for trigger in self.triggers
         )
 
-
     # -- changes: each leaves what takes it back with the (sub)transaction ---------------------------
 
     def insert(self, values: Values, xact: Xact, cid: int) -> Row:

@@ -6,6 +6,7 @@ real server plays the same part itself (`twopc.protocol.participant`).
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -75,37 +76,42 @@ class Branch:
 
     def tell(self, event: e.Event) -> Steps[None]:
         """Give the machine an event and do what it asks for."""
-        clock, machine = self.node.clock, self.machine
-        effects, place = machine.receive(event, clock()), 0
-        while place < len(effects):
-            effect = effects[place]
-            place += 1
-            if isinstance(effect, x.Log):
-                yield from self._log(effect)
+        node, machine = self.node, self.machine
+        effects = deque(machine.receive(event, node.clock()))
+        while effects:
+            effect = effects.popleft()
+            if type(effect) is x.Log:
+                kind = effect.record.kind
+                record = self._append(kind)
                 if effect.forced:
-                    after = machine.receive(_logged(effect.record), clock())
-                    effects, place = (*after, *effects[place:]), 0
-            elif isinstance(effect, x.Send):
+                    yield from node.wal.force(record.end_lsn)
+                elif kind is RecordKind.COMMITTED:  # nobody waits for the disk, nor sees it before
+                    node.kernel.spawn(self._later(record), f"the end of {self.gid}")
+                    continue
+                self._logged(kind, record)
+                if effect.forced:
+                    answer = machine.receive(_logged(effect.record), node.clock())
+                    effects.extendleft(reversed(answer))
+            elif type(effect) is x.Send:
                 self.said = effect.message
 
-    def _log(self, effect: x.Log) -> Steps[None]:
-        node, top, kind = self.node, self.top, effect.record.kind
+    def _append(self, kind: RecordKind) -> WalRecord:
+        node, top = self.node, self.top
         if kind is RecordKind.PREPARED:
             record = top.record = node.wal.append("prepare", top, len(top.changes))
-            if effect.forced:
-                yield from node.wal.force(record.end_lsn)
-            top.record = None
-            return
+            return record
         committed = kind is RecordKind.COMMITTED
-        record = node.record("commit_prepared" if committed else "rollback_prepared", top)
-        if effect.forced:
-            yield from node.wal.force(record.end_lsn)
-        elif committed:  # nobody waits for the disk, but nobody sees it before either
-            node.kernel.spawn(self._later(record), f"the end of {self.gid}")
+        return node.record("commit_prepared" if committed else "rollback_prepared", top)
+
+    def _logged(self, kind: RecordKind, record: WalRecord) -> None:
+        """A record is in the log."""
+        node, top = self.node, self.top
+        if kind is RecordKind.PREPARED:
+            top.record = None
             return
         node.branches.pop(self.gid, None)
         self.changed()
-        if committed:
+        if kind is RecordKind.COMMITTED:
             node.finish(top, record)
         else:
             node.give_up(top)
@@ -153,14 +159,15 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
         session.abort()
         raise
     tx.assign()
-    top.gid, top.owner, top.prepared_at = gid, session.role, node.clock()
+    now = node.clock()
+    top.gid, top.owner, top.prepared_at = gid, session.role, now
     branch = Branch(node, gid, top)
     node.branches[gid] = branch  # nobody who looks for branches sees it yet
     _told(node, gid, changed=True)
     session.committing = True
     try:
-        now = node.clock()
-        for event in (_BEGUN, _WROTE):  # nothing but timers comes of them, and nobody keeps these
+        for event in (_BEGUN, _WROTE):
+            # nothing but timers comes of them, and nobody keeps these
             branch.machine.receive(event, now)
         yield from branch.tell(_asked(node.name))
         branch.changed()

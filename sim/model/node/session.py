@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 _BEGUN, _STARTED = StatementResult(tag="BEGIN"), StatementResult(tag="START TRANSACTION")
 _TAGS = {
     tag: StatementResult(tag=tag)
-    for tag in ("PREPARE TRANSACTION", "ROLLBACK", "COMMIT PREPARED", "ROLLBACK PREPARED")
-}
+    for tag in (
+        "PREPARE TRANSACTION", "COMMIT", "ROLLBACK", "COMMIT PREPARED", "ROLLBACK PREPARED", "SAVEPOINT", "RELEASE",
+    )
+}  # fmt: skip
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "": 1e-3}
 _DURATION = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s|min|h|d)?\s*\Z")
 
@@ -125,28 +127,30 @@ class NodeSession:
             why, self.dead = self.dead, LostError(f"the connection to {self.node.name} is closed")
             raise why
         assert not self.busy, "one statement at a time"
-        explored = self.node.kernel.watch is not None
+        node = self.node
+        explored = node.kernel.watch is not None
         if explored:
-            self.node.tell(self.called, changed=False)
+            node.tell(self.called, changed=False)
         self.busy = True
         if self._timer is not None:
             self._stop_timer()
         if "statement_timeout" in self.settings:
             self._start_timer("statement_timeout", self._statement_overdue)
         try:
-            plan = self.node.plans.get(text) if isinstance(text, str) else text
+            plan = node.plans.get(text) if isinstance(text, str) else text
             if isinstance(plan, Control):
-                at_once = plan.verb == "begin"
-                return self._begin(plan) if at_once else (yield from self._control(plan))
+                if plan.verb == "begin":
+                    return self._begin(plan)
+                return _TAGS[(yield from self._control(plan))]
             if self.failed_tx:
                 raise _failed()
             if self.tx is not None:
                 result: StatementResult = yield from plan(self.tx, params or {})
                 return result
-            tx = self.begin()
-            result = yield from plan(tx, params or {})
+            result = yield from plan(self.begin(), params or {})
             yield from self.commit()
             return result
+
         except (SqlError, UnsupportedError) as error:
             self._after_error()
             self._end_if_told(terminated())
@@ -158,13 +162,15 @@ class NodeSession:
             raise
         finally:
             if explored:
-                self.node.tell(self.called, changed=False)
+                node.tell(self.called, changed=False)
             self.busy = False
-            self.idle_since = self.node.kernel.now
             if self._timer is not None:
                 self._stop_timer()
-            if self.tx is not None and "idle_in_transaction_session_timeout" in self.settings:
-                self._start_timer("idle_in_transaction_session_timeout", self._idle_too_long)
+            if self.tx is not None:
+                self.idle_since = node.kernel.now
+                if "idle_in_transaction_session_timeout" in self.settings:
+                    self._start_timer("idle_in_transaction_session_timeout", self._idle_too_long)
+
             if self.told_to_end:
                 self._end_if_told(LostError("terminated"))
 
@@ -354,17 +360,20 @@ class NodeSession:
             self.tx.top.began_block = True
         return _STARTED if what.name == "start" else _BEGUN
 
-    def _control(self, what: Control) -> Steps[StatementResult]:
+    def _control(self, what: Control) -> Steps[str]:
+        """Do what it says; the tag."""
         verb, name = what.verb, what.name
-        if verb in ("commit", "rollback"):
-            return (yield from self._finish(verb == "commit"))
         if verb == "prepare":
-            return _TAGS[(yield from prepared.prepare(self, name))]
+            return prepared.prepare(self, name)
         if verb in ("commit prepared", "rollback prepared"):
             if self.failed_tx:
                 raise _failed()
-            tag = yield from prepared.finish(self, name, commit=verb == "commit prepared")
-            return _TAGS[tag]
+            return prepared.finish(self, name, commit=verb == "commit prepared")
+        if verb in ("commit", "rollback"):
+            return self._finish(verb == "commit")
+        return self._savepoint(verb, name)
+
+    def _savepoint(self, verb: str, name: str) -> Steps[str]:
         tx = self.tx
         if tx is None:
             said = {"savepoint": "SAVEPOINT", "release": "RELEASE SAVEPOINT"}
@@ -373,20 +382,21 @@ class NodeSession:
         if verb == "rollback to":
             tx.rollback_to(name)
             self.failed_tx = False
-            return StatementResult(tag="ROLLBACK")
+            return "ROLLBACK"
         if self.failed_tx:
             raise _failed()
         if verb == "savepoint":
             tx.savepoint(name)
-            return StatementResult(tag="SAVEPOINT")
+            return "SAVEPOINT"
         tx.release(name)
-        return StatementResult(tag="RELEASE")
+        return "RELEASE"
+        yield  # it is a generator
 
-    def _finish(self, commit: bool) -> Steps[StatementResult]:
+    def _finish(self, commit: bool) -> Steps[str]:
         if self.tx is None:
-            return StatementResult(tag="COMMIT" if commit else "ROLLBACK")
+            return "COMMIT" if commit else "ROLLBACK"
         if commit and not self.failed_tx:
             yield from self.commit()
-            return StatementResult(tag="COMMIT")
+            return "COMMIT"
         self.abort()
-        return StatementResult(tag="ROLLBACK")
+        return "ROLLBACK"

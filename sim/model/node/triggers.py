@@ -72,7 +72,6 @@ def before_statement(tx: OpenTx, table: Table, operation: str) -> Steps[None]:
         yield from trigger.fire(tx, table.name, ())
 
 
-
 def after_statement(
     tx: OpenTx, table: Table, operation: str, events: list[Event], *, updates: bool = False
 ) -> Steps[None]:
@@ -100,7 +99,6 @@ def after_statement(
         for trigger in firing(tx, table, "after statement", each):
             yield from trigger.fire(tx, table.name, changes)
     events.clear()
-
 
 
 def _after_row(tx: OpenTx, event: Event) -> Steps[None]:

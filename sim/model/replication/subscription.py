@@ -172,7 +172,6 @@ def _by_row(table: Table, operation: Operation) -> bool:
     return any(one.when == "after row" and operation in one.operations for one in _users(table))
 
 
-
 def _may_act(article: Article, operation: Operation, *, before_end: bool) -> bool:
     """Rows must be held although no other statement is open: actions of the statement are still to come, or have
     changed rows of the same table once more."""
