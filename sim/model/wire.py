@@ -77,14 +77,14 @@ class Wire:
     def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
         """Have the other end do something: what it returns or raises, or LostError."""
         network, kernel = self._network, self.kernel
-        explored = kernel.watch is not None
-        if kernel.watch is not None:
-            kernel.watch(f"node {self.there}", False)
+        watch = kernel.watch
+        if watch is not None:
+            watch(f"node {self.there}", False)
         if self.lost:
             raise LostError(self.lost)
         self._waiting = kernel.env.active_process
         error: Exception | None = None
-        found: Any = None
+        value: Any = None
         try:
             if network.troubled:
                 yield from network.travel(self, self.here, self.there, what, _MESSAGE, touches)
@@ -95,12 +95,11 @@ class Wire:
             self._serving = True
             steps = work()
             step: Callable[[Any], simpy.Event] = steps.send
-            given: Any = None
             while True:
                 try:
-                    event = step(given)
+                    event = step(value)
                 except StopIteration as end:
-                    found = end.value
+                    value = end.value
                     break
                 except simpy.Interrupt:
                     self._serving = False
@@ -111,24 +110,23 @@ class Wire:
                 except BaseException:
                     self._serving = False
                     raise
-                if explored:
+                if watch is not None:
                     self._worked(changed=True)
                 try:
-                    given = yield event
+                    value = yield event
                     step = steps.send
                 except simpy.Interrupt:
                     self._worked(changed=True)
                     kernel.spawn(self._alone(steps, event), f"{self.actor} at {self.there}")
                     raise
                 except BaseException as raised:
-                    step, given = steps.throw, raised
-                if explored:
+                    step, value = steps.throw, raised
+                if watch is not None:
                     self._worked(changed=False)
             self._serving = False
             if isinstance(error, LostError):
                 self.lost = str(error)
                 raise error
-
             if network.troubled:
                 if network.watches:
                     yield from network.answered(self, what)
@@ -145,7 +143,7 @@ class Wire:
             self._waiting = None
         if error is not None:
             raise error
-        return found  # type: ignore[no-any-return] # what `work` returns
+        return value  # type: ignore[no-any-return] # what `work` returns
 
     def _worked(self, *, changed: bool) -> None:
         """The other end goes on with what was asked, or has lost whoever asked: whoever explores is told."""
