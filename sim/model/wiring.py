@@ -19,6 +19,7 @@ from twopc.sim.model.ledger import Ledger
 from twopc.sim.model.log_client import ModelLog
 from twopc.sim.model.sites import ModelSite
 from twopc.subscriber.distribution_agent import DistributionAgent
+from twopc.subscriber.distribution_agent.synchronisation import Synchronisation
 
 #: Replaced behaviour of the model's own parts, by name; see `twopc.sim.model.system.PARTS` for names and signatures.
 Parts = Mapping[str, Callable[..., Any]]
@@ -51,6 +52,8 @@ class Wiring:
     """Its class says what becomes of the log's messages."""
     agent: type[DistributionAgent] = DistributionAgent
     """Of a Subscriber; its class says what plans, delivers and mends."""
+    synchronisation: type[Synchronisation] = Synchronisation
+    """Drives log reader and agents."""
     snapshot_agent: type[SnapshotAgent] = SnapshotAgent
     """Of a Subscriber's copy."""
     parts: Parts = field(default_factory=dict)

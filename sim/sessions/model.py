@@ -19,6 +19,7 @@ from twopc.errors import (
     InDoubtError,
     LocalProtocolError,
     RejectedError,
+    SubscriptionError,
     TransactionError,
     from_sqlstate,
 )
@@ -139,6 +140,8 @@ class VirtualSession:
             raise SyncError(
                 str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
             ) from error
+        except SubscriptionError as error:
+            raise SyncError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
         finally:
             self.synced = ()
 

@@ -7,12 +7,12 @@ agents work until they have come to it. Knows nothing of what they do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from twopc.distributed import DistributedArticle
-from twopc.errors import ArticleError, ConfigurationError, SlotInUseError, SubscriptionError
+from twopc.errors import ArticleError, ConfigurationError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import ProcArticle
@@ -23,12 +23,12 @@ from twopc.sim.topology.beside import OtherProcesses
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import Wiring
 from twopc.subscriber.distribution_agent import (
-    AheadError,
     Delivered,
     DistributionAgent,
     Profile,
     Servers,
 )
+from twopc.subscriber.distribution_agent.synchronisation import Synchronisation
 from twopc.together import together
 
 _log = get_logger(__name__)
@@ -55,8 +55,6 @@ select exists (select from gone)
 _LOOK_EVERY_S = 0.002
 #: How long whoever is told to end may take over what it has begun.
 _END_S = 3.0
-#: Attempts of what meets another process, or a change that the log reader has not read yet.
-_ATTEMPTS = 5
 
 
 class Driven(Protocol):
@@ -87,6 +85,7 @@ class Agents:
         """The one made last, driven or running by itself, closed or not."""
         self._driven: dict[str, Driven] = {}
         self._driving = asyncio.Lock()
+        self._synchronisation = Synchronisation(self)
         self._stop = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
 
@@ -123,37 +122,7 @@ class Agents:
             ConfigurationError: one does not subscribe, or its subscription is not active.
             DeliveryError: a change cannot be applied at one of them; the others have got everything.
         """
-        await self._registration.publisher_number()
-        known = await self._subscriptions()
-        for name in subscribers or known:
-            if name not in known:
-                raise ConfigurationError(
-                    f"{name!r} does not subscribe; Subscribers are {', '.join(known) or 'none'}"
-                )
-            if not known[name]:
-                raise SubscriptionError(
-                    f"the subscription of {name!r} is not active: its copy was not finished, or it fell behind what is "
-                    f"kept (21074): `twopc refresh {name}`, and if that is not enough `twopc reinitialise {name}`"
-                )
-        wanted = list(dict.fromkeys(subscribers or known))
-        if self._running:
-            await self._until_delivered(wanted)
-            return {}
-        async with self._driving:
-            await self._read()
-            done = await asyncio.gather(
-                *(self._drive(name) for name in wanted), return_exceptions=True
-            )
-        failures = [each for each in done if isinstance(each, BaseException)]
-        if failures:
-            for further in failures[1:]:
-                _log.warning("a Subscriber did not get everything", error=str(further))
-            raise failures[0]
-        return {
-            name: each
-            for name, each in zip(wanted, done, strict=True)
-            if isinstance(each, Delivered)
-        }
+        return await self._synchronisation.sync(subscribers)
 
     async def deliver_before_change(self, subscribers: Sequence[str]) -> None:
         """Deliver what was made before a table was altered, while all procedures are still of that shape.
@@ -164,44 +133,85 @@ class Agents:
             return  # they have done what could be done
         async with self._driving:
             with suppress(ArticleError):
-                await self._read()
-            done = await asyncio.gather(
-                *(self._drive(name) for name in subscribers), return_exceptions=True
-            )
+                await self._synchronisation.read()
+            done = await self.together(self._synchronisation.drive, subscribers)
         for name, each in zip(subscribers, done, strict=True):
             if isinstance(each, BaseException):
                 _log.warning("not everything was delivered", subscriber=name, error=str(each))
 
-    async def _read(self) -> None:
-        """Have the log reader store everything that is committed by now."""
-        for attempt in range(_ATTEMPTS):
-            if self._reader is None:
-                last = self._last_reader
-                if await self._others.have_read(last.sessions if last is not None else ()):
-                    return
-                self._reader = self._last_reader = await self.make_reader()
-            try:
-                await self._reader.run_once()
-                return
-            except BaseException as error:
-                await self._close_reader()
-                # another process's was between two sessions when it was looked for
-                if not isinstance(error, SlotInUseError) or attempt == _ATTEMPTS - 1:
-                    raise
+    # -- AgentsPort --------------------------------------------------------------------------------
 
-    async def _drive(self, subscriber: str) -> Delivered | None:
+    async def subscriptions(self) -> dict[str, bool]:
+        """See `AgentsPort`."""
+        await self._registration.publisher_number()
+        return await self._subscriptions()
+
+    def turn(self) -> asyncio.Lock:
+        """See `AgentsPort`."""
+        return self._driving
+
+    async def read(self) -> None:
+        """See `AgentsPort`."""
+        if self._reader is None:
+            last = self._last_reader
+            if await self._others.have_read(last.sessions if last is not None else ()):
+                return
+            self._reader = self._last_reader = await self.make_reader()
+        try:
+            await self._reader.run_once()
+        except BaseException:
+            await self._close_reader()
+            raise
+
+    async def deliver(self, subscriber: str, *, final: bool) -> Delivered | None:
+        """See `AgentsPort`."""
         agent = self._driven.get(subscriber)
-        if agent is None and await self._others.have_delivered(subscriber):
-            return None
         if agent is None:
+            if await self._others.have_delivered(subscriber):
+                return None
             agent = self._driven[subscriber] = self.make_driven(subscriber)
-        for _ in range(_ATTEMPTS):
-            try:
-                return await agent.run_once(final=False)
-            except AheadError:
-                # what it clashes with came from the Subscriber itself, after the log was read
-                await self._read()
-        return await agent.run_once()
+        return await agent.run_once(final=final)
+
+    async def together(
+        self,
+        work: Callable[[str], Coroutine[Any, Any, Delivered | None]],
+        subscribers: Sequence[str],
+    ) -> list[Delivered | BaseException | None]:
+        """See `AgentsPort`."""
+        return await asyncio.gather(*map(work, subscribers), return_exceptions=True)
+
+    async def mark(self) -> Any:
+        """See `AgentsPort`; a message in the log."""
+        return await post_message(
+            await self._wiring.admin(self._wiring.publisher), "tracer_token", {}
+        )
+
+    async def stored(self, mark: Any) -> int | None:
+        """See `AgentsPort`."""
+        distribution = await self._wiring.admin(self._wiring.distribution)
+        seqno = await stored_message(distribution, self._wiring.publisher, mark)
+        return None if seqno is None else lsn_value(seqno)
+
+    async def delivered(self, subscriber: str) -> int:
+        """See `AgentsPort`."""
+        return lsn_value(await self._registration.position(subscriber))
+
+    async def check(self, subscribers: Sequence[str]) -> None:
+        """See `AgentsPort`."""
+        for name in ("", *subscribers):
+            task = self._running.get(name)
+            if task is None:
+                raise ConfigurationError(
+                    f"the agent of {name!r} does not run: stop the others (`stop_agents`) and start all"
+                )
+            if task.done():
+                await task  # raises what it has stopped for
+
+    async def look_again(self) -> None:
+        """See `AgentsPort`."""
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+    # -- for whoever has put all nodes back --------------------------------------------------------
 
     async def pass_over(self, upto: int) -> dict[str, str]:
         """Deliver nothing of what was committed at the Publisher up to a position and is not delivered yet.
@@ -303,36 +313,6 @@ class Agents:
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.close()
-
-    async def _until_delivered(self, subscribers: list[str]) -> None:
-        """Wait until agents that run by themselves have delivered what is committed by now.
-
-        Raises:
-            DeliveryError: the log reader, or an agent, has stopped.
-            ConfigurationError: a Subscriber's agent does not run.
-        """
-        idle = [name for name in subscribers if name not in self._running]
-        if idle:
-            raise ConfigurationError(
-                f"the agent of {idle[0]!r} does not run: stop the others (`stop_agents`) and start all"
-            )
-        token = await post_message(
-            await self._wiring.admin(self._wiring.publisher), "tracer_token", {}
-        )
-        distribution = await self._wiring.admin(self._wiring.distribution)
-        left = set(subscribers)
-        seqno: str | None = None
-        while left:
-            for name in ("", *left):
-                task = self._running.get(name)
-                if task is not None and task.done():
-                    await task  # raises what it has stopped for
-            seqno = seqno or await stored_message(distribution, self._wiring.publisher, token)
-            if seqno is not None:
-                for name in tuple(left):
-                    if lsn_value(await self._registration.position(name)) >= lsn_value(seqno):
-                        left.discard(name)
-            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def forget_publisher(self) -> None:
         """Drop the slot and everything that is stored of the Publisher: with nobody left to read for, nobody reads."""

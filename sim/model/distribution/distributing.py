@@ -1,11 +1,12 @@
 """Distribution of one system: log reader, distribution database and agents, driven to a position or left running.
 
-What `twopc.sim.topology.agents` is to real servers. Nothing here waits for time to pass but for who works.
+The ports of `Synchronisation` are here. Nothing waits for time to pass but for who works.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -13,7 +14,8 @@ import simpy
 
 from twopc.drivers.points import Points
 from twopc.drivers.snapshot_agent import SnapshotAgent
-from twopc.errors import ArticleError, ConfigurationError, DeliveryError, SubscriptionError
+from twopc.drivers.virtual import Awaited, steps, wait
+from twopc.errors import DeliveryError, SubscriptionError
 from twopc.names import BranchId
 from twopc.proc_execution import ProcArticle
 from twopc.sim.model.distribution.agent import AgentProcess, Parts
@@ -37,7 +39,7 @@ from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import Cause, Label, ModelSpec, Steps, SubscriberSpec
-from twopc.subscriber.distribution_agent import AheadError, Delivered, Profile
+from twopc.subscriber.distribution_agent import Delivered, Profile
 
 #: Parts of `twopc.sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
 #: signature.
@@ -48,8 +50,6 @@ PARTS: Mapping[str, Any] = {
 }
 #: How often positions are looked at while agents are running by themselves.
 _LOOK_S = 0.002
-#: Further attempts of a driven agent that has met what may be a change that the log reader has not read yet.
-_ATTEMPTS = 5
 
 
 class Distribution:
@@ -92,6 +92,7 @@ class Distribution:
         self.seats: dict[str, AgentSeat] = {}
         self._told: dict[str, int] = {}
         self._driving: simpy.Event | None = None
+        self._synchronisation = wiring.synchronisation(self)
         for one in spec.subscribers:
             if not one.joins_later:
                 self._subscribe(one, active=True)
@@ -199,92 +200,110 @@ class Distribution:
     # -- delivering ----------------------------------------------------------------------------------
 
     def sync(self, subscribers: Sequence[str] = ()) -> Steps[dict[str, Delivered]]:
-        """Deliver everything that is committed at the Publisher at this moment to Subscribers (all).
+        """See `Synchronisation.sync`."""
+        return (yield from steps(self._synchronisation.sync(subscribers)))
 
-        Returns:
-            What each agent has done; nothing of agents that are running by themselves.
+    # -- AgentsPort ----------------------------------------------------------------------------------
 
-        Raises:
-            ConfigurationError: one does not subscribe.
-            DeliveryError: a change cannot be applied at one of them; the others have got everything.
-        """
-        wanted = list(dict.fromkeys(subscribers or self.seats))
-        for name in wanted:
-            if name not in self.seats:
-                raise ConfigurationError(f"{name!r} does not subscribe")
-            if not any(each.active for each in self.registry.subscriptions[name].values()):
-                raise DeliveryError(
-                    f"the subscription of {name!r} is not active: its copy was not finished: `reinitialise` it",
-                    node=name, sqlstate="55000",
-                )  # fmt: skip
-        if self.spec.agent_poll_s:
-            yield from self._until_delivered(wanted)
-            return {}
+    @property
+    def are_running(self) -> bool:
+        """See `AgentsPort`."""
+        return bool(self.spec.agent_poll_s)
+
+    async def subscriptions(self) -> dict[str, bool]:
+        """See `AgentsPort`."""
+        return {
+            name: any(each.active for each in self.registry.subscriptions[name].values())
+            for name in self.seats
+        }
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """See `AgentsPort`."""
         while self._driving is not None:
-            yield self._driving
+            await Awaited(wait(self._driving))
         mine = self._driving = self.kernel.event()
         try:
-            return (yield from self._drive_all(wanted))
+            yield
         finally:
             self._driving = None
             mine.succeed()
 
-    def _drive_all(self, wanted: Sequence[str]) -> Steps[dict[str, Delivered]]:
-        yield from self._read()
-        all_ = f"sync {self.kernel.stretch}"
-        sent = {
-            name: self.kernel.spawn(outcome(self._driven(name, all_)), f"sync of {name}")
-            for name in wanted
-        }
-        done: dict[str, Delivered] = {}
-        failures: list[Exception] = []
-        for name, process in sent.items():
-            said: Any = process.value if process.processed else (yield process)
-            error, delivered = said
-            if error is not None:
-                failures.append(error)
-            else:
-                done[name] = delivered
-        if failures:
-            raise failures[0]
-        return done
-
-    def _read(self) -> Steps[None]:
-        """Have the log reader store everything that is committed by now. DeliveryError"""
+    async def read(self) -> None:
+        """See `AgentsPort`."""
         reader = self.reader.living()
         try:
-            yield from reader.have(reader.run_once(), "read")
+            await Awaited(reader.have(reader.run_once(), "read"))
         except (KilledError, psycopg.Error) as error:
             raise DeliveryError(
                 f"the log reader does not get on: {error}", node=self.spec.publisher,
                 sqlstate=getattr(error, "sqlstate", None) or "08006",
             ) from error  # fmt: skip
 
-    def _driven(self, subscriber: str, all_: str) -> Steps[Delivered]:
-        """Whoever is the last has the others' caller go on: whoever explores is told."""
-        try:
-            return (yield from self._drive(subscriber))
-        finally:
-            if self.kernel.watch is not None:
-                self.kernel.watch(all_, True)
-
-    def _drive(self, subscriber: str) -> Steps[Delivered]:
-        for _ in range(_ATTEMPTS):
-            try:
-                return (yield from self._run_once(subscriber, final=False))
-            except AheadError:
-                # what it clashes with came from the Subscriber itself, after the log was read
-                yield from self._read()
-        return (yield from self._run_once(subscriber, final=True))
-
-    def _run_once(self, subscriber: str, *, final: bool) -> Steps[Delivered]:
+    async def deliver(self, subscriber: str, *, final: bool) -> Delivered:
+        """See `AgentsPort`."""
         agent: AgentProcess = self.seats[subscriber].living()
         try:
-            return (yield from agent.have(agent.run_once(final=final), "deliver"))
+            return await Awaited(agent.have(agent.run_once(final=final), "deliver"))
         except KilledError as error:
             raise DeliveryError(
                 f"the agent of {subscriber} was killed", node=subscriber, sqlstate="08006"
             ) from error
+
+    async def together(
+        self, work: Callable[[str], Coroutine[Any, Any, Delivered | None]], subscribers: Sequence[str]
+    ) -> list[Delivered | BaseException | None]:  # fmt: skip
+        """See `AgentsPort`."""
+        all_ = f"sync {self.kernel.stretch}"
+        sent = [
+            self.kernel.spawn(outcome(self._driven(work, name, all_)), f"sync of {name}")
+            for name in subscribers
+        ]
+        endings: list[Any] = [
+            process.value if process.processed else await Awaited(wait(process)) for process in sent
+        ]
+        return [value if error is None else error for error, value in endings]
+
+    def _driven(
+        self, work: Callable[[str], Coroutine[Any, Any, Delivered | None]], subscriber: str, all_: str
+    ) -> Steps[Delivered | None]:  # fmt: skip
+        """Whoever is the last has the others' caller go on: whoever explores is told."""
+        try:
+            return (yield from steps(work(subscriber)))  # made when the process runs: it may never
+        finally:
+            if self.kernel.watch is not None:
+                self.kernel.watch(all_, True)
+
+    async def mark(self) -> int:
+        """See `AgentsPort`; the end of the log."""
+        return self.publisher.wal.end
+
+    async def stored(self, mark: int) -> int | None:
+        """See `AgentsPort`."""
+        return self._stored(mark)
+
+    def _stored(self, mark: int) -> int | None:
+        reader: LogReader | None = self.reader.process
+        if reader is None or not reader.alive or reader.engine.position < mark:
+            return None
+        return self.store.last
+
+    async def delivered(self, subscriber: str) -> int:
+        """See `AgentsPort`."""
+        return self._seen(subscriber)
+
+    async def check(self, subscribers: Sequence[str]) -> None:
+        """See `AgentsPort`; one that was killed is started again by somebody."""
+        for seat in (self.reader, *(self.seats[name] for name in subscribers)):
+            if seat.process is not None and seat.process.failed is not None:
+                raise seat.process.failed
+
+    async def look_again(self) -> None:
+        """See `AgentsPort`."""
+        label = Label(actor="sync", cause=Cause.POLL, what="look how far agents are")
+        await Awaited(wait(self.kernel.delay(_LOOK_S, label)))
+
+    # -- what became of it ---------------------------------------------------------------------------
 
     def take_deliveries(self) -> list[Delivery]:
         """What the agents have met since this was asked last: delivered, passed over, left out."""
@@ -324,23 +343,6 @@ class Distribution:
         for seat in self.seats.values():
             seat.start()
 
-    def _until_delivered(self, subscribers: Sequence[str]) -> Steps[None]:
-        """Wait until agents that run by themselves have delivered what is committed by now. DeliveryError"""
-        upto = self.publisher.wal.end
-        label = Label(actor="sync", cause=Cause.POLL, what="look how far agents are")
-        while not self._has_all(subscribers, upto):
-            yield self.kernel.delay(_LOOK_S, label)
-
-    def _has_all(self, subscribers: Sequence[str], upto: int) -> bool:
-        for seat in (self.reader, *(self.seats[name] for name in subscribers)):
-            if seat.process is not None and seat.process.failed is not None:
-                raise seat.process.failed
-        reader: LogReader | None = self.reader.process
-        if reader is None or not reader.alive or reader.engine.position < upto:
-            return False
-        last = self.store.last
-        return all(self._seen(name) >= last for name in subscribers)
-
     def _seen(self, subscriber: str) -> int:
         agent = self.seats[subscriber].process
         return max(
@@ -355,10 +357,11 @@ class Distribution:
         """Nothing is on its way: agents that run have delivered all, and nobody drives one."""
         if not self.spec.agent_poll_s:
             return self._driving is None
-        try:
-            return self._has_all([*self.seats], self.publisher.wal.end)
-        except (DeliveryError, ArticleError):
+        seats = (self.reader, *self.seats.values())
+        if any(seat.process is not None and seat.process.failed is not None for seat in seats):
             return True
+        last = self._stored(self.publisher.wal.end)
+        return last is not None and all(self._seen(name) >= last for name in self.seats)
 
     def digest(self) -> tuple[Any, ...]:
         """Of everything that can still matter: what is stored, and how far everybody is, by number."""

@@ -18,6 +18,7 @@ from twopc.errors import (
     HeuristicError,
     InDoubtError,
     LocalProtocolError,
+    SubscriptionError,
     TransactionError,
     TwopcError,
 )
@@ -177,7 +178,7 @@ class ScriptRun:
                 with suppress(TransactionError):  # its connection may be lost, too
                     yield from session.rollback()
                 refused = True
-            except DeliveryError:
+            except (DeliveryError, SubscriptionError):
                 continue  # it is delivered in the end
         self.kernel.watch(f"what {name} knows", True)
         yield from session.close()
@@ -261,7 +262,7 @@ class ScriptRun:
         for _ in range(3):  # a server may not have noticed yet that an agent was killed
             try:
                 kernel.run(kernel.spawn(system.sync(system.subscribers), "sync"))
-            except (DeliveryError, TransactionError) as error:
+            except (DeliveryError, SubscriptionError, TransactionError) as error:
                 failed = str(error)
                 kernel.run(kernel.now + self.script.spec.recovery_interval_s)
             else:

@@ -19,6 +19,7 @@ from twopc.sim.model.plants import (
     servers,
     several,
     snapshot_agent,
+    synchronisation,
 )
 
 #: All of them, by name.
@@ -35,6 +36,7 @@ PLANTS: dict[str, PlantedBug] = {
         servers,
         several,
         snapshot_agent,
+        synchronisation,
     )
     for one in module.PLANTS
 }

@@ -1,0 +1,42 @@
+"""A bug of whoever drives log reader and agents, planted in the product's engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.wiring import Wiring
+from twopc.subscriber.distribution_agent import Delivered
+from twopc.subscriber.distribution_agent.synchronisation import Synchronisation
+
+
+def driven_by(synchronisation: type[Synchronisation]) -> Callable[[Wiring], Wiring]:
+    """A plant that drives log reader and agents in another way."""
+    return lambda wiring: replace(wiring, synchronisation=synchronisation)
+
+
+class ReadsLast(Synchronisation):
+    """Agents deliver what is stored, and then the log is read."""
+
+    async def read(self) -> None:
+        """Not yet."""
+
+    async def drive(self, subscriber: str) -> Delivered | None:
+        """See `Synchronisation`."""
+        done = await super().drive(subscriber)
+        await super().read()
+        return done
+
+
+PLANTS = (
+    PlantedBug(
+        name="read_after_delivery",
+        why="whoever asks for what is committed by now gets what was committed when somebody asked before",
+        source="Microsoft, log reader agent and distribution agent: the order of the two jobs",
+        plant=driven_by(ReadsLast),
+        program="a Subscriber's change, and the Publisher's",
+        budget=Budget(faults=0, deviations=0),
+        breaks=("converged",),
+    ),
+)
