@@ -6,12 +6,10 @@ coordinators that are running, and without one: no epoch is taken here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
 
 from twopc.drivers import in_doubt
 from twopc.drivers.database import Database
@@ -20,30 +18,19 @@ from twopc.drivers.in_doubt import InDoubtBranch
 from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Recovery, Settled
-from twopc.errors import ConfigurationError
+from twopc.errors import ConfigurationError, ServerError
 from twopc.names import BranchId
-from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Outcome
+from twopc.sim.survey import connect, kinds_at, survey
 from twopc.sim.topology import Topology
-from twopc.sql import path
-
-#: A busy machine takes its time; one that is not there refuses at once.
-CONNECT_TIMEOUT_S = 30
-
-_KIND = """
-select array_remove(array[
-    case when to_regclass('msrepl.sysarticles') is not null then 'publisher' end,
-    case when to_regclass('msrepl.mssubscription_agents') is not null then 'subscriber' end,
-    case when to_regclass('msrepl.coordinator_epoch') is not null then 'distribution' end
-], null)
-"""
-_COORDINATORS = "select distinct coordinator, variant from msrepl.coordinator_epoch order by 1"
-_TOPOLOGIES = "select name from msrepl.coordinator order by 1"
-_SUBSCRIBER = "select publisher, subscriber from msrepl.mssubscription_agents"
 
 
 async def attach(
-    nodes: Mapping[str, str], *, coordinator: str | None = None, newcomers: Collection[str] = ()
+    nodes: Mapping[str, str],
+    *,
+    coordinator: str | None = None,
+    newcomers: Collection[str] = (),
+    partly: bool = False,
 ) -> Topology:
     """The topology whose nodes are at these connection strings (administrators').
 
@@ -52,40 +39,34 @@ async def attach(
             they were set up; they are part of gids.
         coordinator: its name; None: the only one that the distribution database knows.
         newcomers: nodes that are, or are to become, Subscribers and may hold nothing of ours yet.
+        partly: nodes that cannot be reached are part of it as well, as long as one can; `Wiring.unreachable`
+            says which, and why. What they are is known from the others.
 
     Raises:
         ConfigurationError: a node cannot be reached or is none, or it is not clear which coordinator.
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node store_a=DSN ...")
-    kinds: dict[str, list[str]] = {}
-    names: list[str] = []
-    for name, dsn in nodes.items():
-        async with await _connect(name, dsn) as connection:
-            kinds[name] = await _kind(connection, name, is_new=name in newcomers)
-            if "distribution" in kinds[name]:
-                names = await _names(connection, nodes)
-
-    def of(kind: str) -> list[str]:
-        return [name for name, found in kinds.items() if kind in found]
-
-    publishers, logs = of("publisher"), of("distribution")
+    found = await survey(nodes, newcomers, partly=partly)
+    publishers, logs = found.of("publisher"), found.of("distribution")
     if len(publishers) != 1:
         raise ConfigurationError(
             f"{len(publishers)} of the nodes given are Publishers; it must be one: `twopc install` makes one"
         )
-    dsns = dict(nodes)
+    dsns = dict(found.dsns)
     if logs == publishers:  # both in one database
         dsns["distribution"] = nodes[publishers[0]]
         logs = ["distribution"]
-    return Topology(
+    topology = Topology(
         publisher=publishers[0],
-        subscribers=of("subscriber"),
+        subscribers=found.of("subscriber"),
         dsns=dsns,
         distribution=logs[0] if logs else None,
-        name=coordinator or _only(names),
+        name=coordinator or _only(found.coordinators),
         attach=True,
     )
+    topology.wiring.unreachable = found.unreachable
+    return topology
 
 
 async def install(name: str, nodes: Mapping[str, str]) -> str:
@@ -109,11 +90,15 @@ async def install(name: str, nodes: Mapping[str, str]) -> str:
             "another database"
         )
     for each, dsn in nodes.items():
-        async with await _connect(each, dsn) as connection:
-            row = await (await connection.execute(_KIND)).fetchone()
-            if row is not None and {"publisher", "subscriber"} & {*row[0]}:
+        try:
+            connection = await connect(dsn)
+        except psycopg.OperationalError as error:
+            raise ConfigurationError(f"node {each!r}: {error}") from None
+        async with connection:
+            known = await kinds_at(connection)
+            if {"publisher", "subscriber"} & {*known}:
                 raise ConfigurationError(
-                    f"node {each!r}: database {connection.info.dbname!r} is a {row[0][0].capitalize()} already: "
+                    f"node {each!r}: database {connection.info.dbname!r} is a {known[0].capitalize()} already: "
                     "`twopc uninstall` first"
                 )
     made = Topology(publisher=publishers[0], subscribers=(), dsns=nodes, name=name, keep=True)
@@ -121,65 +106,7 @@ async def install(name: str, nodes: Mapping[str, str]) -> str:
         return publishers[0]
 
 
-async def _connect(name: str, dsn: str) -> AsyncConnection[Any]:
-    try:
-        return await AsyncConnection.connect(
-            dsn,
-            autocommit=True,
-            connect_timeout=CONNECT_TIMEOUT_S,
-            options=path.options(dsn),
-        )
-    except psycopg.Error as error:
-        raise ConfigurationError(f"node {name!r}: {error}") from None
-
-
-async def _kind(connection: AsyncConnection[Any], name: str, *, is_new: bool) -> list[str]:
-    row = await (await connection.execute(_KIND)).fetchone()
-    if row is None or not row[0]:
-        if is_new:
-            return ["subscriber"]
-        raise ConfigurationError(
-            f"node {name!r}: database {connection.info.dbname!r} holds nothing of ours: neither a "
-            "publication, nor a subscription, nor a decision log: leave it out, or `twopc subscribe` it"
-        )
-    if "subscriber" in row[0]:
-        known = await (await connection.execute(_SUBSCRIBER)).fetchone()
-        if known is not None and known[1] != name:
-            raise ConfigurationError(
-                f"node {name!r}: this Subscriber was set up as {known[1]!r}; use that name"
-            )
-    return [str(kind) for kind in row[0]]
-
-
-async def _names(connection: AsyncConnection[Any], nodes: Iterable[str]) -> list[str]:
-    """The coordinators that a distribution database knows, by their topologies' names."""
-    topologies: set[str] = set()
-    cursor = await connection.execute("select to_regclass('msrepl.coordinator') is not null")
-    if await cursor.fetchone() == (True,):
-        cursor = await connection.execute(_TOPOLOGIES)
-        topologies = {name for (name,) in await cursor.fetchall()}
-    cursor = await connection.execute(_COORDINATORS)
-    known = await cursor.fetchall()
-    return sorted(
-        topologies | {_named(owner, variant, topologies, nodes) for owner, variant in known}
-    )
-
-
-def _named(coordinator: str, variant: str, topologies: Iterable[str], nodes: Iterable[str]) -> str:
-    """The coordinator; for one in whose name any client of a Subscriber writes, that of its topology.
-
-    The Subscriber need not be one of the nodes given, and may have left.
-    """
-    if VARIANTS[variant].last_agent:
-        for topology in topologies:
-            if coordinator.startswith(f"{topology}."):
-                return topology
-        for node in nodes:
-            coordinator = coordinator.removesuffix(f".{node}")
-    return coordinator
-
-
-def _only(names: list[str]) -> str | None:
+def _only(names: Sequence[str]) -> str | None:
     if len(names) > 1:
         raise ConfigurationError(
             f"the decision log knows several coordinators: say --coordinator {' or '.join(names)}"
@@ -206,8 +133,19 @@ async def _sites(topology: Topology) -> AsyncIterator[tuple[Database, dict[str, 
 
 
 async def recover(topology: Topology) -> list[Settled]:
-    """One pass of recovery; see `twopc.drivers.recovery`."""
+    """One pass of recovery; see `twopc.drivers.recovery`. Nodes that cannot be reached are left for the next.
+
+    Raises:
+        ServerError: the distribution database cannot be reached; nothing was settled.
+    """
     async with _sites(topology) as (database, participants):
+        try:
+            await database.fetch("select 1")
+        except psycopg.OperationalError as error:
+            raise ServerError(
+                f"{topology.distribution}: the decision log cannot be reached, and without it nothing can be "
+                f"settled; nothing was changed: {in_doubt.reason_of(error)}"
+            ) from None
         recovery = Recovery(
             topology.name,
             publisher=topology.publisher,
@@ -218,7 +156,9 @@ async def recover(topology: Topology) -> list[Settled]:
         return await recovery.run()
 
 
-async def look(topology: Topology) -> list[InDoubtBranch]:
+async def look(
+    topology: Topology, unreachable: MutableMapping[str, str] | None = None
+) -> list[InDoubtBranch]:
     """Every prepared transaction at any node, oldest first; see `twopc.drivers.in_doubt`."""
     async with _sites(topology) as (database, participants):
         return await in_doubt.in_doubt(
@@ -226,6 +166,7 @@ async def look(topology: Topology) -> list[InDoubtBranch]:
             [*participants.values()],
             topology.name,
             any_client=topology.wiring.coordinators - {topology.name},
+            unreachable=unreachable,
         )
 
 

@@ -18,7 +18,8 @@ from psycopg import AsyncConnection
 from twopc.errors import ConfigurationError
 from twopc.publisher.distribution import CleanUp, clean_up, keep_clean
 from twopc.publisher.log_reader import LogReader, Read
-from twopc.sim.operate import CONNECT_TIMEOUT_S, attach
+from twopc.sim.operate import attach
+from twopc.sim.survey import CONNECT_TIMEOUT_S
 from twopc.sql import path
 from twopc.subscriber.distribution_agent import Config, Profile
 

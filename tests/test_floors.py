@@ -33,6 +33,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "twopc.sim.sessions",
         "twopc.sim.operate",
         "twopc.sim.standing",
+        "twopc.sim.survey",
         "twopc.sim.faults",
         "twopc.sim.workload",
         "twopc.sim.replay",
@@ -78,7 +79,7 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.replay": {"psycopg"},
     "twopc.sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
     "twopc.sim.sessions": {"psycopg", "simpy"},
-    "twopc.sim.up": {"psycopg", "psutil"},
+    "twopc.sim.up": {"psycopg", "psutil", "prometheus_client"},
     "twopc.sim.spark": {
         "pyspark",
         "pyarrow",

@@ -15,7 +15,7 @@ import pytest
 from tests.plugin.running import BANK
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("twopc", "publisher", "subscriber", "sim")
+FOLDERS = ("twopc", "publisher", "subscriber", "sim", "scenarios")
 #: A project whose own packages have the names of our folders.
 PROJECT = """
 import publisher, sim, subscriber
@@ -78,7 +78,7 @@ def sdist(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
     """Every tracked SQL file, what reports are made of, and `py.typed` are inside, and nothing beside `twopc`."""
-    kinds = ("*.sql", "*.css", "*.js", "*.json", "*/py.typed")
+    kinds = ("*.sql", "*.css", "*.js", "*.json", "*.yaml", "*/py.typed")
     tracked = run("git", "ls-files", *kinds, cwd=ROOT).stdout.splitlines()
     wanted = {
         f"twopc/{name.removeprefix('twopc/')}"
@@ -101,7 +101,7 @@ def test_an_empty_environment_runs_a_scenario(wheel: Path, tmp_path: Path) -> No
     pip = [sys.executable, "-m", "pip", "--python", environment]
     run(*pip, "install", "-q", "--no-compile", wheel, cwd=tmp_path)
 
-    scenario = ROOT / "scenarios" / "immediate" / "lost_update.twopc.yaml"
+    scenario = "scenarios/immediate/lost_update.twopc.yaml"  # the one that is installed
     done = run(environment / "bin" / "twopc", "run", scenario, cwd=tmp_path)
 
     assert "alice first" in done.stdout

@@ -27,6 +27,7 @@ TABLES = (
     "transactions_between",
     "commands_between",
     "msrepl_transactions",
+    "msrepl_archives",
     "msrepl_commands",
     "msdistribution_history",
     "mstracer_history",

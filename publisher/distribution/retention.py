@@ -18,6 +18,7 @@ from psycopg import AsyncConnection, OperationalError, pq
 from twopc.log import get_logger
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
+from twopc.sql.render import render
 
 Connection = AsyncConnection[Any]
 
@@ -68,12 +69,28 @@ _BOUNDS = """
 select d.id, least(
     coalesce((select min(p.position) from msrepl.mssubscription_positions p
               where p.publisher_database_id = d.id), d.read_to),
+    (select min(a.position) from msrepl.msrepl_archives a where a.publisher_database_id = d.id),
     -- positions and commit times do not rise together: nothing after the first young one goes
     (select min(t.xact_seqno) - 1 from msrepl.msrepl_transactions t
      where %(min)s::interval > interval '0' and t.publisher_database_id = d.id
        and t.entry_time >= clock_timestamp() - %(min)s::interval))
 from msrepl.mspublisher_databases d
 order by d.id
+"""
+
+# Its own event: the archive is a Subscriber that nobody can reinitialise.
+_ABANDON = """
+with abandoned as (
+    delete from msrepl.msrepl_archives a where a.appended_at < clock_timestamp() - %(archive)s::interval
+    returning a.publisher_database_id, a.folder, a.position
+), history as (
+    insert into msrepl.msdistribution_history (publisher_database_id, event, message)
+    select publisher_database_id, 'removed',
+           format('archive %%s was not appended to for %%s: what is after %%s is not kept for it any longer',
+                  folder, %(archive)s::interval, position)
+    from abandoned
+)
+select folder from abandoned order by 1
 """
 
 _REMOVE = """
@@ -118,6 +135,8 @@ class CleanUp:
     duration_s: float
     deactivated: tuple[str, ...]
     """Subscribers whose subscriptions were given up."""
+    abandoned: tuple[str, ...] = ()
+    """Folders of archives that are waited for no longer."""
     held: bool = False
     """No transactions were removed, because somebody was still reading them (`kept`)."""
 
@@ -160,6 +179,7 @@ async def clean_up(
     min_retention: timedelta = timedelta(0),
     max_retention: timedelta = timedelta(hours=72),
     history_retention: timedelta = timedelta(hours=48),
+    archive_retention: timedelta = timedelta(hours=72),
 ) -> CleanUp:
     """Remove what every Subscriber has got, in blocks that are committed one by one.
 
@@ -169,10 +189,14 @@ async def clean_up(
         max_retention: a subscription for which something older waits is deactivated, and does not hold
             anything any longer.
         history_retention: for the history of agents and of tracer tokens.
+        archive_retention: an archive that nobody has appended to for so long is waited for no longer.
     """
     began = time.perf_counter()
     given_up = await connection.execute(_LATE, {"max": max_retention})
     deactivated = tuple(name for (name,) in await given_up.fetchall())
+    await connection.execute(render("twopc.publisher", "msrepl_archives").encode())
+    late = await connection.execute(_ABANDON, {"archive": archive_retention})
+    abandoned = tuple(folder for (folder,) in await late.fetchall())
     key = await _key(connection)
     row = await (await connection.execute("select pg_try_advisory_lock(%s, %s)", key)).fetchone()
     is_taken = row is not None and bool(row[0])
@@ -191,6 +215,7 @@ async def clean_up(
         commands=commands,
         duration_s=time.perf_counter() - began,
         deactivated=deactivated,
+        abandoned=abandoned,
         held=not free,
     )
 

@@ -20,13 +20,20 @@ group by d.id
 order by d.publisher
 """
 
-# What waits is counted in whole transactions; some of them may hold nothing for this Subscriber. The rate is
+# An agent that has ended in order, or waits to try again, has said so; one that says that it works has a session
+# here. What waits is counted in whole transactions; some of them may hold nothing for this Subscriber. The rate is
 # that of the last row of history that counted something.
 _AGENTS = """
 select d.publisher, a.subscriber,
        case min(s.status) when 0 then 'inactive' when 1 then 'subscribed' when 2 then 'active'
             else 'unsubscribed' end as subscription,
-       a.delivered::text, a.delivered_at, a.runstatus, a.runstatus_at, a.last_error,
+       a.delivered::text, a.delivered_at,
+       case when a.runstatus = 'started' and not exists (
+                select from pg_stat_activity p
+                where p.datname = current_database()
+                  and p.application_name = left('msrepl agent ' || a.subscriber, 63))
+            then 'dead' else a.runstatus end as runstatus,
+       a.runstatus_at, a.last_error,
        w.transactions as waiting_transactions, w.commands as waiting_commands,
        extract(epoch from clock_timestamp() - w.oldest)::float8 as lag_s,
        case when h.duration_ms > 0 then h.commands * 1000 / h.duration_ms end as commands_per_s
@@ -89,6 +96,7 @@ class AgentStatus:
     delivered: str
     delivered_at: datetime | None
     runstatus: str
+    """``never started``, ``started``, ``succeeded``, ``retry``, ``failed``; ``dead``: it has ended without a word."""
     runstatus_at: datetime | None
     last_error: str | None
     waiting_transactions: int

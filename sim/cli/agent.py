@@ -97,6 +97,10 @@ def clean_up(
         typer.Option(help="A subscription for which something older waits is deactivated (21074)."),
     ] = 72,
     history_hours: Annotated[float, typer.Option(help="How long history is kept.")] = 48,
+    archive_hours: Annotated[
+        float,
+        typer.Option(help="An archive that was not appended to for so long is not waited for."),
+    ] = 72,
     once: Once = False,
 ) -> None:
     """Remove from the distribution database what every Subscriber has got.
@@ -114,6 +118,7 @@ def clean_up(
             min_retention=timedelta(hours=min_hours),
             max_retention=timedelta(hours=max_hours),
             history_retention=timedelta(hours=history_hours),
+            archive_retention=timedelta(hours=archive_hours),
         )
     )
     if done is not None:
@@ -122,6 +127,8 @@ def clean_up(
             print(
                 f"subscription of {subscriber} deactivated (21074): twopc reinitialise {subscriber}"
             )
+        for folder in done.abandoned:
+            print(f"archive {folder} is not waited for any longer")
 
 
 @agent.command("distribution")

@@ -46,6 +46,24 @@ def show(
         print(f"  every file is what was written ({len(found.manifest.files())} read)")
 
 
+@archive.command("release")
+def release(
+    path: ArchivePath,
+    dsn: Annotated[
+        str, typer.Option(metavar="DSN", help="Of the distribution database, its administrator's.")
+    ],
+) -> None:
+    """Have clean-up wait for an archive no longer: nothing more will be appended to it."""
+    from twopc.sim.spark.java import require_extra
+
+    require_extra()
+    from twopc.sim.spark.archive import Archive
+    from twopc.sim.spark.archive.registration import release as leave
+
+    was_kept = leave(Archive.open(path), dsn)
+    print("clean-up waits for it no longer" if was_kept else "clean-up did not wait for it")
+
+
 @archive.command("compact")
 @command
 def compact(

@@ -82,9 +82,12 @@ def audit(options: AuditOptions) -> None:
             )
     chosen = [kind for kind in CLASSES if not options.only or kind in options.only]
     nodes = parse_nodes(options.nodes)
+    if options.witness == "remove":
+        _remove_witness(nodes)
+        return
     archive = Archive.open(options.archive)
-    if options.witness != "read":
-        _witness(options.witness, archive, nodes)
+    if options.witness == "install":
+        _install_witness(archive, nodes)
         return
     folder = options.out or _ROOT / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     if folder.exists():
@@ -108,22 +111,36 @@ def _code(report: Report, allow_unexamined: bool) -> int:
     return PASS if allow_unexamined or not report.unexamined else UNKNOWN
 
 
-def _witness(what: str, archive: Archive, given: Mapping[str, str]) -> None:
-    """Begin or end it."""
+def _remove_witness(given: Mapping[str, str]) -> None:
+    """End it at all nodes given; whatever state the archive is in, it is not asked."""
+    from twopc.sim.spark.audit import witness
+    from twopc.sim.spark.errors import PipelineError
+
+    done, failed = [], []
+    for name, dsn in given.items():
+        try:
+            done += witness.remove({name: dsn})
+        except PipelineError as error:
+            failed.append(f"{name}: {error}")
+    print(f"removed at {', '.join(done)}" if done else "there was none")
+    for each in failed:
+        print(each, file=sys.stderr)
+    if failed:
+        raise typer.Exit(UNKNOWN)
+
+
+def _install_witness(archive: Archive, given: Mapping[str, str]) -> None:
+    """Begin it."""
     from twopc.sim.spark.audit import witness
     from twopc.sim.spark.audit.gather import sites
 
     found, known = sites(given, archive)
     subscribers = {name: given[name] for name in found.subscribers}
-    if what == "install":
-        done = witness.install(subscribers, known)
-        print(
-            f"witnessed at {', '.join(done) or 'no Subscriber'}: agents call their procedures row by row there, until "
-            "twopc audit --witness remove"
-        )
-    else:
-        done = witness.remove(subscribers)
-        print(f"removed at {', '.join(done)}" if done else "there was none")
+    done = witness.install(subscribers, known)
+    print(
+        f"witnessed at {', '.join(done) or 'no Subscriber'}: agents call their procedures row by row there, until "
+        "twopc audit --witness remove"
+    )
     for each in found.unexamined:
         print(each, file=sys.stderr)
     if found.unexamined:

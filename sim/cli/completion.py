@@ -41,6 +41,11 @@ def run_names(incomplete: str) -> Iterator[str]:
             yield name
 
 
+def stage_names(incomplete: str) -> list[str]:
+    """Where scenarios can be played."""
+    return [name for name in ("postgres", "model", "both") if name.startswith(incomplete)]
+
+
 def order_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """The orders of the scenario files that stand on the line already."""
     for given in _paths(ctx.params):

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twopc.sim.cli.exits import LIVENESS, PASS, SAFETY
-from twopc.sim.cli.place import CoordinatorName, Folder, Nodes, tell_left_out, with_topology
+from twopc.sim.cli.place import (
+    CoordinatorName,
+    Folder,
+    Json,
+    Nodes,
+    tell_left_out,
+    tell_unreachable,
+    with_topology,
+)
+from twopc.sim.cli.up import processes_down
 
 if TYPE_CHECKING:
     from twopc.publisher.distribution import AgentStatus, BrowsedCommand
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
 Subscribers = Annotated[
     list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: every Subscriber.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One line of JSON each.")]
+Lines = Annotated[bool, typer.Option("--json", help="One line of JSON each.")]
 
 tracer = typer.Typer(
     help="Measure how long a transaction takes to each Subscriber.",
@@ -34,38 +43,50 @@ def status(
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Say how far the log reader and every agent are, and what is wrong with them."""
+    """Say how far the log reader and every agent are, and what is wrong with them.
+
+    Nodes that are down are told of. Exit code 6: something has stopped, or could not be reached.
+    """
     found: DistributionStatus = with_topology(
-        nodes, coordinator, lambda t: t.inspect.status(), folder=folder
+        nodes, coordinator, lambda t: t.inspect.status(), folder=folder, partly=True
     )
+    down = processes_down(folder) if not nodes else ()
     if as_json:
-        print(json.dumps(_plain(found), default=str))
+        print(json.dumps({**_plain(found), "not_running": down}, default=str))
     else:
+        tell_unreachable(found.unreachable)
+        if down:
+            print(f"not running: {', '.join(down)}; `twopc up` starts them")
         _show_reader(found)
         for stray in found.strays:
             _show_stray(stray)
         for agent in found.agents:
             _show_agent(agent, found.update_modes.get(agent.subscriber, ""))
-    raise typer.Exit(LIVENESS if _bad(found) else PASS)
+    raise typer.Exit(LIVENESS if down or _bad(found) else PASS)
 
 
 def _bad(found: DistributionStatus) -> bool:
     slot = found.slot
     lost = found.reader is not None and (slot is None or slot.problem is not None)
-    stopped = any(a.runstatus == "failed" or a.subscription == "inactive" for a in found.agents)
+    stopped = any(
+        a.runstatus in ("failed", "dead") or a.subscription == "inactive" for a in found.agents
+    )
     failed = found.reader is not None and bool(found.reader.last_error)
-    return lost or stopped or failed or bool(found.strays)
+    return lost or stopped or failed or bool(found.strays) or bool(found.unreachable)
 
 
 def _show_reader(found: DistributionStatus) -> None:
     reader, slot = found.reader, found.slot
     if reader is None:
-        print("nobody subscribes: there is nothing to distribute")
+        if not found.unreachable:
+            print("nobody subscribes: there is nothing to distribute")
         return
     print(f"log reader of {reader.publisher}: read to {reader.read_to}", end="")
     print(f", last commit {reader.last_commit:%Y-%m-%d %H:%M:%S}" if reader.last_commit else "")
     print(f"  stored: {reader.transactions} transactions, {reader.commands} commands")
-    if slot is None:
+    if slot is None and reader.publisher in found.unreachable:
+        print(f"  slot {reader.slot}: not known, since {reader.publisher} is not reached")
+    elif slot is None:
         print(f"  slot {reader.slot}: it is gone; every subscription must be initialised anew")
     else:
         reads = f"read by pid {slot.active_pid}" if slot.active else "nobody reads it"
@@ -114,7 +135,7 @@ def browse(
         int | None, typer.Option(help="One command of the transaction at --from and --to.")
     ] = None,
     limit: Annotated[int, typer.Option(help="How many commands at most.")] = 1000,
-    as_json: Json = False,
+    as_json: Lines = False,
 ) -> None:
     """Print the stored commands readably, the bitmask decoded (sp_browsereplcmds)."""
 

@@ -6,22 +6,30 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import twopc
 from twopc.errors import ScenarioError
 
 if TYPE_CHECKING:
     from twopc.sim.scenario.check import Loaded
 
 SUFFIX = ".twopc.yaml"
+#: The scenarios that are installed with the package.
+SHIPPED = Path(twopc.__file__).parent / "scenarios"
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
     """The files named, and those in the folders named; ``-`` is standard input.
 
+    A path below ``scenarios`` that is not there means the one that is installed.
+
     Raises:
         ScenarioError: nothing is there.
     """
     found: list[Path] = []
-    for path in paths:
+    for given in paths:
+        path = given
+        if not path.exists() and path.parts[:1] == (SHIPPED.name,):
+            path = SHIPPED.parent / path
         if path.is_dir():
             inside = sorted(path.rglob(f"*{SUFFIX}"))
             if not inside:
@@ -30,7 +38,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
         elif path.exists() or path == Path("-"):
             found.append(path)
         else:
-            raise ScenarioError(f"{path}: no such file or folder")
+            raise ScenarioError(f"{given}: no such file or folder")
     return list(dict.fromkeys(found))
 
 

@@ -112,7 +112,7 @@ def show(
     from twopc.sim.scenario.words import Selection
 
     loaded = load(scenario_files([file])[0])
-    chosen = groups(loaded, Selection(order=order))
+    chosen = groups(loaded, Selection(orders=(order,) if order else ()))
     if not chosen:
         names = ", ".join(f"'{each.name}'" for each in groups(loaded))
         print(f"no order is called '{order}'; there is {names}", file=sys.stderr)

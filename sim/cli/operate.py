@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,16 +13,21 @@ from twopc.sim.cli.place import (
     CoordinatorName,
     Filters,
     Folder,
+    Json,
     Nodes,
     Scripts,
     pairs,
     table_of,
+    tell_unreachable,
     texts_by_table,
     with_topology,
 )
 
 if TYPE_CHECKING:
+    from twopc.doctor import RoleOfNode
     from twopc.drivers.in_doubt import InDoubtBranch
+    from twopc.drivers.recovery import Settled
+    from twopc.sim.topology import Topology
 
 
 def doctor(
@@ -30,8 +36,8 @@ def doctor(
         typer.Option(
             "--node",
             "-n",
-            help="ROLE=DSN, where the role is publisher, subscriber or distribution. "
-            "None: an embedded server is started and examined.",
+            help="ROLE=DSN, where the role is publisher, subscriber or distribution; or NAME=DSN of a node that is "
+            "one of these already. None: an embedded server is started and examined.",
             metavar="ROLE=DSN",
         ),
     ] = None,
@@ -53,27 +59,93 @@ def doctor(
                 found = examine(server.superuser_dsn("postgres"), role_of_node=role)
                 bad |= show(f"embedded server as {role}", found)
         raise typer.Exit(ENVIRONMENT if bad else PASS)
-    ends = [node.partition("=") for node in nodes]
-    registered = registered_slots(dsn for role, _, dsn in ends if role == "distribution")
-    for role, _, dsn in ends:
-        if role not in ("publisher", "subscriber", "distribution") or not dsn:
-            raise typer.BadParameter(
-                f"{role!r}: write publisher=DSN, subscriber=DSN or distribution=DSN"
-            )
-        bad |= show(role, examine(dsn, role_of_node=role, registered=registered))  # type: ignore[arg-type]
+    ends = [(name, role, dsn) for name, dsn in _pairs(nodes) for role in _roles_of(name, dsn)]
+    registered = registered_slots(dsn for _, role, dsn in ends if role == "distribution")
+    for name, role, dsn in ends:
+        title = role if name == role else f"{name}, as {role}"
+        bad |= show(title, examine(dsn, role_of_node=role, registered=registered))
     raise typer.Exit(ENVIRONMENT if bad else PASS)
 
 
+def _pairs(nodes: list[str]) -> list[tuple[str, str]]:
+    found = []
+    for node in nodes:
+        name, _, dsn = node.partition("=")
+        if not name or not dsn:
+            raise typer.BadParameter(
+                f"{name!r}: write publisher=DSN, subscriber=DSN or distribution=DSN"
+            )
+        found.append((name, dsn))
+    return found
+
+
+def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
+    """What a node is to be examined as: what it is called, or what it is already."""
+    import asyncio
+
+    import psycopg
+
+    from twopc.doctor import ROLES
+    from twopc.errors import ServerError
+    from twopc.sim.survey import kinds
+
+    if name in ROLES:
+        return [role for role in ROLES if role == name]
+    try:
+        found = asyncio.run(kinds(dsn))
+    except psycopg.OperationalError as error:
+        raise ServerError(f"node {name!r}: {error}") from None
+    if not found:
+        raise typer.BadParameter(
+            f"{name!r}: nothing of ours is in this database: say what it is to be, as "
+            "publisher=DSN, subscriber=DSN or distribution=DSN"
+        )
+    return [role for role in ROLES if role in found]
+
+
 def recover(
-    nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None
+    nodes: Nodes = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+    as_json: Json = False,
 ) -> None:
-    """Settle what dead coordinators left prepared: one pass, safe to run at any time."""
+    """Settle what dead coordinators left prepared: one pass, safe to run at any time.
+
+    Nodes that are down are told of, and the others settled. Exit code 3: something is left in doubt, or may be at
+    a node that could not be reached.
+    """
     from twopc.sim import operate
 
-    settled = with_topology(nodes, coordinator, operate.recover, folder=folder)
-    for one in settled:
-        print(f"{one.gid} at {one.node}: {one.outcome} ({one.reason})")
-    print(f"{len(settled)} branches settled")
+    unreachable: dict[str, str] = {}
+
+    async def work(topology: Topology) -> tuple[list[Settled], list[InDoubtBranch]]:
+        before = {one.gid for one in await operate.look(topology, {})}
+        settled = await operate.recover(topology)
+        after = await operate.look(topology, unreachable)
+        left = [b for b in after if b.ours and not b.is_under_way and b.gid in before]
+        return settled, left
+
+    settled, left = with_topology(nodes, coordinator, work, folder=folder, partly=True)
+    if as_json:
+        _print_json(settled=settled, left=left, unreachable=unreachable)
+    else:
+        for one in settled:
+            print(f"{one.gid} at {one.node}: {one.outcome} ({one.reason})")
+        for branch in left:
+            print(f"{branch.gid} at {branch.node}: left in doubt: {branch.next_action}")
+        tell_unreachable(unreachable)
+        print(f"{len(settled)} branches settled, {len(left)} left in doubt")
+    raise typer.Exit(UNKNOWN if left or unreachable else PASS)
+
+
+def _print_json(**parts: Any) -> None:
+    """Dataclasses, lists of them and plain values as one document."""
+    from dataclasses import asdict
+
+    def plain(value: Any) -> Any:
+        return [asdict(one) for one in value] if isinstance(value, list) else value
+
+    print(json.dumps({name: plain(value) for name, value in parts.items()}, default=str))
 
 
 def indoubt(
@@ -86,8 +158,12 @@ def indoubt(
     ] = None,
     gid: Annotated[str | None, typer.Option(help="The branch to force.")] = None,
     reason: Annotated[str, typer.Option(help="Why; recorded with it.")] = "",
+    as_json: Json = False,
 ) -> None:
-    """List prepared branches: age, what they block, what was decided, what will happen next."""
+    """List prepared branches: age, what they block, what was decided, what will happen next.
+
+    Nodes that are down are told of. Exit code 3: a branch is prepared, or may be at a node that could not be reached.
+    """
     from twopc.protocol.effects import Outcome
     from twopc.sim import operate
 
@@ -102,11 +178,20 @@ def indoubt(
         )
         print(f"{gid}: {ended}, recorded as heuristic")
         raise typer.Exit(PASS)
-    branches = with_topology(nodes, coordinator, operate.look, folder=folder)
-    for branch in branches:
-        _show(branch)
-    print(f"{len(branches)} prepared" if branches else "nothing is prepared")
-    raise typer.Exit(UNKNOWN if any(branch.ours for branch in branches) else PASS)
+    unreachable: dict[str, str] = {}
+    branches: list[InDoubtBranch] = with_topology(
+        nodes, coordinator, lambda t: operate.look(t, unreachable), folder=folder, partly=True
+    )
+    if as_json:
+        _print_json(branches=branches, unreachable=unreachable)
+    else:
+        for branch in branches:
+            _show(branch)
+        tell_unreachable(unreachable)
+        where = " at the nodes that were reached" if unreachable else ""
+        print(f"{len(branches)} prepared{where}" if branches else f"nothing is prepared{where}")
+    in_doubt = unreachable or any(branch.ours for branch in branches)
+    raise typer.Exit(UNKNOWN if in_doubt else PASS)
 
 
 def _show(branch: InDoubtBranch) -> None:
@@ -198,14 +283,18 @@ def clean(
         typer.Option(metavar="URL", help="And what tests have left on this server."),
     ] = None,
 ) -> None:
-    """Remove what embedded servers left behind when they were killed with everything around them.
+    """Remove what embedded servers, and a tour, left behind when they were killed with everything around them.
 
     On a server that runs already: the databases of tests whose process surely lives no more, those that were
     kept for a look among them.
     """
     from twopc.server import ExternalServer, sweep
+    from twopc.sim.up import tour_folder
+    from twopc.sim.up.tour import sweep as sweep_tour
 
     left = [f"removed {one.directory}" for one in sweep()]
+    if sweep_tour(tour_folder()):
+        left.append(f"removed {tour_folder()}")
     if pg is not None:
         import psycopg
 

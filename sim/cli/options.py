@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from twopc.sim.cli.completion import order_names
+from twopc.sim.cli.completion import order_names, stage_names
 from twopc.sim.settings import Settings, load
 
 Paths = Annotated[
@@ -29,6 +29,15 @@ OrderName = Annotated[
     typer.Option(
         metavar="NAME",
         help="Only the order of this name; or 'all' or 'sample:N' of those that are generated.",
+        autocompletion=order_names,
+    ),
+]
+OrderNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--order",
+        metavar="NAME",
+        help="Only the order of this name, again for more; or 'all' or 'sample:N' of those that are generated.",
         autocompletion=order_names,
     ),
 ]
@@ -71,6 +80,7 @@ class PlaceOptions:
             "--on",
             metavar="STAGE",
             help="Where: postgres, model (in virtual time, no server), or both.",
+            autocompletion=stage_names,
         ),
     ] = None
     pg: Pg = None
@@ -91,7 +101,7 @@ class RunOptions:
     """
 
     paths: Paths
-    order: OrderName = ""
+    order: OrderNames = None
     k: Expression = ""
     tag: Tags = None
     twins: Twins = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,10 +50,13 @@ CoordinatorName = Annotated[
     typer.Option("--coordinator", help="Whose decisions, if the log knows several coordinators."),
 ]
 
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
 __all__ = [
     "CoordinatorName",
     "Filters",
     "Folder",
+    "Json",
     "NamedNodes",
     "Nodes",
     "Scripts",
@@ -61,6 +64,7 @@ __all__ = [
     "parse_nodes",
     "table_of",
     "tell_left_out",
+    "tell_unreachable",
     "texts_by_table",
     "texts_of",
     "with_topology",
@@ -87,12 +91,14 @@ def with_topology(
     *,
     folder: Path | None = None,
     blank: bool = False,
+    partly: bool = False,
 ) -> Any:
     """What `work` makes of the topology that is meant.
 
     Args:
         folder: of what `twopc up` runs, if no nodes are named; None: the usual one.
         blank: nodes may hold nothing of ours: they do not subscribe.
+        partly: nodes may be down: see `twopc.sim.operate.attach`.
 
     Raises:
         ServerError: a server refuses what it is asked.
@@ -111,7 +117,9 @@ def with_topology(
         dsns, coordinator, newcomers = state.dsns, coordinator or state.name, state.subscribers
 
     async def go() -> Any:
-        async with await attach(dsns, coordinator=coordinator, newcomers=newcomers) as topology:
+        async with await attach(
+            dsns, coordinator=coordinator, newcomers=newcomers, partly=partly
+        ) as topology:
             return await work(topology)
 
     try:
@@ -143,6 +151,12 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"table {table.strip()} is given twice", param_hint=option)
         found[table.strip()] = text.strip()
     return found
+
+
+def tell_unreachable(unreachable: Mapping[str, str]) -> None:
+    """Say which nodes could not be asked, and why."""
+    for name, reason in unreachable.items():
+        print(f"{name}: not reached: {reason}")
 
 
 def tell_left_out(subscribers: list[str]) -> None:

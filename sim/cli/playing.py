@@ -42,7 +42,7 @@ def selection_of(options: RunOptions) -> Selection:
     """What shall be played."""
     settings = options.settings
     return Selection(
-        order=options.order,
+        orders=tuple(options.order or ()),
         courses=settings.orders,
         expression=options.k,
         tags=tuple(options.tag or ()),
@@ -81,7 +81,16 @@ async def play(
 
     if options.timeline is None:
         options = dataclasses.replace(options, timeline=len(loaded) == 1)
-    chosen = [each for each in loaded if groups(each, selection_of(options))]
+    selection = selection_of(options)
+    for name in selection.orders:
+        one_name = dataclasses.replace(selection, orders=(name,))
+        if not any(groups(each, one_name) for each in loaded):
+            print(
+                f"nothing selected: no order has the name {name!r}, or it does not match",
+                file=sys.stderr,
+            )
+            return NOTHING
+    chosen = [each for each in loaded if groups(each, selection)]
     if not chosen:
         print(
             "nothing selected: no order has that name or matches, or no scenario that tag",

@@ -41,7 +41,7 @@ def step(
 
     if str(file) == "-":
         raise typer.BadParameter("standard input is where you type: name a file")
-    options = RunOptions(paths=[file], order=order, place=place)
+    options = RunOptions(paths=[file], order=[order] if order else None, place=place)
     loaded = load(scenario_files([file])[0])
     if loaded.scenario.workload is not None:
         raise typer.BadParameter(
@@ -68,7 +68,9 @@ async def _go(loaded: Loaded, options: RunOptions) -> int:
             break
     else:
         names = ", ".join(f"'{each.name}'" for each in groups(loaded))
-        print(f"no order is called '{options.order}'; there is {names}", file=sys.stderr)
+        print(
+            f"no order is called '{(options.order or [''])[0]}'; there is {names}", file=sys.stderr
+        )
         return NOTHING
     rank, items = course
     async with theatre_of(options) as stages:

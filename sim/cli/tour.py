@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+from pathlib import Path
 
 from twopc.sim.cli.up import Folder, uri
 
@@ -12,11 +15,14 @@ def tour(folder: Folder = None) -> None:
 
     Takes ten minutes, and a topology of its own, which is removed at the end.
     """
-    from twopc.sim.up import default_folder, remove
+    from twopc.server.binaries import client_program
+    from twopc.sim.up import tour_folder
     from twopc.sim.up import up as bring_up
-    from twopc.sim.up.tour import Tour
+    from twopc.sim.up.tour import Tour, held
 
-    place = folder or default_folder().with_name("tour")
+    place = folder or tour_folder()
+    psql = client_program("psql")
+    signal.signal(signal.SIGHUP, _closed)  # or the topology would outlive the terminal
 
     def say(text: str) -> None:
         print(text, flush=True)
@@ -25,18 +31,23 @@ def tour(folder: Folder = None) -> None:
         "Two copies of an account, and two programs that know nothing of each other. Type what stands behind"
     )
     say("1> and 2> into the window of that number. Ctrl-C ends the tour.")
-    try:
+    with held(place):
         state = bring_up(place, subscribers=2)
         commands = {
-            number: f"psql '{uri(state.nodes[name].app_dsn)}'"
+            # without CONTEXT, which is the triggers' own
+            number: f"{psql} -v SHOW_CONTEXT=never '{uri(state.nodes[name].app_dsn)}'"
             for number, name in enumerate(state.subscribers, 1)
         }
         asyncio.run(Tour(state, say).play(commands))
-    finally:
-        remove(place)
     say(
         "\nThat was it. Go on: `twopc up` for such a topology of your own, docs/any_client.md for how it works,"
     )
     say(
         "docs/clients.md for your language, `twopc run scenarios/immediate/lost_update.twopc.yaml` for every order."
     )
+
+
+def _closed(*_: object) -> None:
+    """The terminal is gone: end as after Ctrl-C, and print nothing more."""
+    sys.stdout = sys.stderr = Path("/dev/null").open("w")  # noqa: SIM115 - until the process ends
+    raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,8 +43,28 @@ def up(
     ] = False,
     nodes: Annotated[
         bool,
-        typer.Option("--nodes", help="Print --node options of other commands, and nothing else."),
+        typer.Option(
+            "--nodes",
+            help="Print --node options of other commands, and nothing else; the password stays in a file that "
+            "they name.",
+        ),
     ] = False,
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Serve Prometheus metrics at this port of 127.0.0.1 from now on; 0: no more.",
+        ),
+    ] = None,
+    archive_hours: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Clean-up waits so many hours for an archive that nobody appends to (72), from now on.",
+        ),
+    ] = None,
     folder: Folder = None,
 ) -> None:
     """Leave a topology running: servers, agents and a resolver; any client may write at every Subscriber.
@@ -57,13 +78,32 @@ def up(
         raise typer.BadParameter("name a scenario or --subscribers, not both")
     place = folder_of(folder)
     if nodes:
-        print(" ".join(f"--node '{name}={dsn}'" for name, dsn in load(place).dsns.items()))
+        without_password = load(place).dsns_without_password()
+        print(" ".join(f"--node '{name}={dsn}'" for name, dsn in without_password.items()))
         return
 
     def say(what: str) -> None:
         print(what, file=sys.stderr, flush=True)
 
-    show(bring_up(place, scenario=scenario, subscribers=subscribers, each=each, say=say))
+    show(
+        bring_up(
+            place,
+            scenario=scenario,
+            subscribers=subscribers,
+            each=each,
+            metrics_port=metrics,
+            archive_hours=archive_hours,
+            say=say,
+        )
+    )
+
+
+def processes_down(folder: Path | None) -> tuple[str, ...]:
+    """Servers and processes of a folder that should run and do not."""
+    from twopc.sim.up import load
+    from twopc.sim.up.watch import not_running
+
+    return asyncio.run(not_running(load(folder_of(folder))))
 
 
 def show(state: State) -> None:
@@ -78,6 +118,8 @@ def show(state: State) -> None:
         if node.kind in about:
             print(f"  {name:{width}}  {about[node.kind]}  psql '{uri(node.app_dsn)}'")
     print(f"running: {', '.join(str(part) for part in sorted(running(state.folder)))}")
+    if state.metrics_port:
+        print(f"metrics: http://127.0.0.1:{state.metrics_port}/metrics")
     print(f"next: twopc watch{option} | twopc tour | twopc down{option}")
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twopc.sim.cli.exits import LIVENESS, PASS
 from twopc.sim.cli.up import Folder, folder_of
 
 if TYPE_CHECKING:
@@ -24,15 +27,33 @@ def watch(
         float, typer.Option("--every", min=0.1, help="Seconds from one look to the next.")
     ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print how it is now, and end.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="As --once, as one JSON document.")
+    ] = False,
 ) -> None:
-    """Show transactions, conflicts, blocked sessions, what is in doubt, and how far agents are; until Ctrl-C."""
+    """Show transactions, conflicts, blocked sessions, what is in doubt, and how far agents are; until Ctrl-C.
+
+    Exit code 6 with --once or --json: something does not run, or could not be reached.
+    """
     from twopc.sim.up import load
 
     state = load(folder_of(folder))
-    asyncio.run(_watch(state, every_s, once=once))
+    if as_json:
+        now = asyncio.run(_look(state))
+        print(json.dumps({"topology": state.name, **asdict(now)}, default=str))
+    else:
+        now = asyncio.run(_watch(state, every_s, once=once))
+    raise typer.Exit(LIVENESS if now.missing or now.unreachable else PASS)
 
 
-async def _watch(state: State, every_s: float, *, once: bool) -> None:
+async def _look(state: State) -> Moment:
+    from twopc.sim.up.watch import Watch
+
+    async with Watch(state) as eyes:
+        return await eyes.look()
+
+
+async def _watch(state: State, every_s: float, *, once: bool) -> Moment:
     from rich.live import Live
 
     from twopc.sim.report import terminal
@@ -46,7 +67,7 @@ async def _watch(state: State, every_s: float, *, once: bool) -> None:
         began = loop.time()
         if once:
             console.print(screen(state, before, before, 0))
-            return
+            return before
         with Live(
             screen(state, before, before, 0), console=console, screen=console.is_terminal
         ) as live:
@@ -71,6 +92,11 @@ def screen(state: State, before: Moment, now: Moment, seconds: float) -> Rendera
             Text(f"does not run: {', '.join(now.missing)}: `twopc up` starts it", style="bold red")
         )
     shown.append(_nodes(before, now, seconds))
+    shown += [
+        Text(f"{node.name}: {node.error}", style="red", no_wrap=True, overflow="ellipsis")
+        for node in now.nodes
+        if node.error
+    ]
     for title, lines, style in (
         (
             "conflicts",
@@ -80,7 +106,10 @@ def screen(state: State, before: Moment, now: Moment, seconds: float) -> Rendera
         ("blocked", list(now.blocked), "yellow"),
         ("in doubt", [f"{node}  {gid}  for {age:.1f} s" for node, gid, age in now.in_doubt], "red"),
     ):
-        shown.append(Rule(f"{title}: {len(lines) or 'none'}", align="left", style="dim"))
+        count = str(len(lines) or "none")
+        if now.unreachable and title == "in doubt":
+            count = f"{len(lines) or 'not known'}; not reached: {', '.join(now.unreachable)}"
+        shown.append(Rule(f"{title}: {count}", align="left", style="dim"))
         shown += [
             Text(line, style=style, no_wrap=True, overflow="ellipsis") for line in lines[:_ROWS_MAX]
         ]
@@ -108,7 +137,7 @@ def _nodes(before: Moment, now: Moment, seconds: float) -> RenderableType:
     agents = {each.subscriber: each for each in now.agents}
     for node in now.nodes:
         if node.error:
-            table.add_row(node.name, f"[red]{node.error}[/red]")
+            table.add_row(node.name, *[""] * 4, "[red]not reached[/red]")
             continue
         rate = (node.transactions - was[node.name].transactions) / seconds if seconds else 0.0
         agent = agents.get(node.name)

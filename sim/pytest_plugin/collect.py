@@ -128,7 +128,7 @@ def selection(config: pytest.Config, order: str) -> Selection:
     """What is played of a file, by the settings."""
     told = settings.settings_of(config)
     return Selection(
-        order=order,
+        orders=(order,) if order else (),
         courses=told.orders,
         seed=told.seed,
         repeat=told.repeat,

@@ -145,8 +145,8 @@ class Player:
         await run(loaded, stages, outcome.history, selection=selection, listener=heard)
         if all(record.kind == "header" for record in outcome.records):
             raise ScenarioError(
-                f"{loaded.document.path}: no order is called {selection.order!r}"
-                if selection.order
+                f"{loaded.document.path}: no order is called {', '.join(map(repr, selection.orders))}"
+                if selection.orders
                 else f"{loaded.document.path}: nothing of it is selected"
             )
         return outcome

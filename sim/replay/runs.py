@@ -107,7 +107,7 @@ def case_of(loaded: Loaded, name: str) -> Case:
     Raises:
         ConfigurationError: there is no such order.
     """
-    for group in groups(loaded, Selection(order=name)):
+    for group in groups(loaded, Selection(orders=(name,))):
         course = group.courses.next()
         if course is not None:
             rank, items = course

@@ -109,23 +109,26 @@ def groups(loaded: Loaded, selection: Selection = EVERYTHING) -> list[Group]:
         return []
     fits = selector(selection.expression) if selection.expression else lambda _: True
     sources = [*_orders(loaded), *(_twins(loaded) if selection.twins else ())]
-    wanted, how = _REPEAT.sub("", selection.order), selection.courses
-    if _HOW.fullmatch(wanted) and all(wanted not in (s.title, s.name) for s in sources):
-        wanted, how = "", wanted
+    names, how = [_REPEAT.sub("", each) for each in selection.orders], selection.courses
+    for name in names:
+        if _HOW.fullmatch(name) and all(name not in (s.title, s.name) for s in sources):
+            names.remove(name)
+            how = name
+            break
     seed = selection.seed if selection.seed is not None else scenario.seed or 0
     found = []
     for source in sources:
         if not fits(f"{scenario.name}::{source.name}"):
             continue
-        rank = source.rank(wanted)
-        if rank is not None:
+        if not names or source.title in names or source.name in names:
+            every = courses(source.scenario, source.order, seed=seed, how=how)
+            found.append(source.group(every))
+            continue
+        for rank in filter(None, map(source.rank, names)):
             try:
                 found.append(source.group(single(source.scenario, source.order, rank)))
             except IndexError:
                 continue  # it has not so many
-        elif wanted in ("", source.title, source.name):
-            every = courses(source.scenario, source.order, seed=seed, how=how)
-            found.append(source.group(every))
     return found
 
 

@@ -127,10 +127,10 @@ class Capabilities:
 class Selection:
     """What of the scenarios shall be played."""
 
-    order: str = ""
-    """A group's or a case's name (`every order #17`); empty: all. `all`, `sample:N` change generated groups."""
+    orders: tuple[str, ...] = ()
+    """Groups' or cases' names (`every order #17`); none: all. `all`, `sample:N` change generated groups."""
     courses: str = ""
-    """`all` or `sample:N`: how generated groups are played where `order` names one of them."""
+    """`all` or `sample:N`: how generated groups are played where `orders` names one of them."""
     expression: str = ""
     """As pytest's -k, over `scenario::case`."""
     tags: tuple[str, ...] = ()

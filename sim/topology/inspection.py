@@ -47,6 +47,8 @@ class DistributionStatus:
     """Slots of ours in the Publisher's database that are registered nowhere, and keep its log for ever."""
     update_modes: Mapping[str, str] = field(default_factory=dict)
     """How the Subscribers are updated: ``sync tran`` or ``read only``."""
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that could not be asked, and why: what they know is missing here."""
 
 
 class Inspection:
@@ -123,25 +125,37 @@ class Inspection:
         self._told.update(positions)
 
     async def status(self) -> DistributionStatus:
-        """How far the log reader and the agents are, and how the slot is."""
-        if not await self._registration.can_distribute():
-            return DistributionStatus(reader=None, slot=None, agents=())
+        """How far the log reader and the agents are, and how the slot is.
+
+        Of nodes that cannot be reached (`Wiring.unreachable`) nothing is asked.
+        """
+        unreachable = self._wiring.unreachable
+        if (
+            self._wiring.distribution in unreachable
+            or not await self._registration.can_distribute()
+        ):
+            return DistributionStatus(reader=None, slot=None, agents=(), unreachable=unreachable)
         distribution = await self._wiring.admin(self._wiring.distribution)
-        here = await self._wiring.admin(self._wiring.publisher)
         mine = [
             each for each in await readers(distribution) if each.publisher == self._wiring.publisher
         ]
         registered = mine[0].slot if mine else None
+        state, strays = None, []
+        if self._wiring.publisher not in unreachable:
+            here = await self._wiring.admin(self._wiring.publisher)
+            state = None if registered is None else await slot.look(here, registered)
+            strays = await slot.strays(here, registered)
         return DistributionStatus(
             reader=mine[0] if mine else None,
-            slot=None if registered is None else await slot.look(here, registered),
-            strays=tuple(await slot.strays(here, registered)),
+            slot=state,
+            strays=tuple(strays),
             agents=tuple(
                 each
                 for each in await agents(distribution)
                 if each.publisher == self._wiring.publisher
             ),
             update_modes=await self._registration.update_modes(),
+            unreachable=unreachable,
         )
 
     async def browse(self, **choice: Any) -> list[BrowsedCommand]:

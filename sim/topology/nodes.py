@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -212,22 +212,33 @@ class Nodes:
             "\0".join(sorted(given)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=24
         ).hex()
 
-    async def attach(self) -> dict[str, Node]:
-        """Take nodes that are there. Where our roles are not, the administrator's serves for each."""
-        await together(*(self._attach(name, dsn) for name, dsn in self._dsns.items()))
+    async def attach(self, unreachable: Collection[str] = ()) -> dict[str, Node]:
+        """Take nodes that are there. Where our roles are not, the administrator's serves for each.
+
+        Args:
+            unreachable: nodes that are known, and not asked for their roles.
+        """
+        await together(
+            *(
+                self._attach(name, dsn, ask=name not in unreachable)
+                for name, dsn in self._dsns.items()
+            )
+        )
         return self.nodes
 
-    async def _attach(self, name: str, dsn: str) -> None:
+    async def _attach(self, name: str, dsn: str, *, ask: bool = True) -> None:
         parts, server = conninfo.conninfo_to_dict(dsn), ExternalServer.from_dsn(dsn)
         role = str(parts.get("user") or "")
         ours = {kind: names.role(kind, self.name) for kind in _ROLES}
-        async with await AsyncConnection.connect(
-            dsn, autocommit=True, options=path.options(dsn)
-        ) as admin:
-            cursor = await admin.execute(
-                "select rolname from pg_roles where rolname = any (%s)", (list(ours.values()),)
-            )
-            there = {found for (found,) in await cursor.fetchall()}
+        there: set[str] = set()
+        if ask:
+            async with await AsyncConnection.connect(
+                dsn, autocommit=True, options=path.options(dsn)
+            ) as admin:
+                cursor = await admin.execute(
+                    "select rolname from pg_roles where rolname = any (%s)", (list(ours.values()),)
+                )
+                there = {found for (found,) in await cursor.fetchall()}
         roles = {kind: each if each in there else role for kind, each in ours.items()}
         self.nodes[name] = Node(
             name=name,

@@ -84,6 +84,8 @@ class Wiring:
             durable=durable,
             distribute=distribute,
         )
+        self.unreachable: Mapping[str, str] = {}
+        """Why nodes of a topology that was there already cannot be reached, if it is to be used without them."""
         self._connections: dict[str, AsyncConnection[Any]] = {}
         self._brought: set[str] = set()
 
@@ -95,7 +97,7 @@ class Wiring:
     async def open(self) -> None:
         """Make the nodes and install what they need, or find everything there."""
         if self.attached:
-            await self._nodes.attach()
+            await self._nodes.attach(self.unreachable)
         else:
             await self._nodes.create()
             await self._install()

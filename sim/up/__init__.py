@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from twopc.sim.up.keeping import down, remove, up
-from twopc.sim.up.state import Node, State, default_folder, load
+from twopc.sim.up.state import Node, State, default_folder, load, tour_folder
 
-__all__ = ["Node", "State", "default_folder", "down", "load", "remove", "up"]
+__all__ = ["Node", "State", "default_folder", "down", "load", "remove", "tour_folder", "up"]

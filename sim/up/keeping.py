@@ -9,6 +9,7 @@ import asyncio
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ def up(
     scenario: Path | None = None,
     subscribers: int | None = None,
     each: bool = False,
+    metrics_port: int | None = None,
+    archive_hours: float | None = None,
     say: Say = _silent,
 ) -> State:
     """Have the topology of a folder run: set it up if it is not there, start what does not live of it.
@@ -47,6 +50,8 @@ def up(
     Args:
         scenario: its nodes, tables and rows are taken; None: two accounts, at as many `subscribers`.
         each: a server for each node, instead of one for all.
+        metrics_port: where Prometheus metrics are served from now on; 0: nowhere; None: as before.
+        archive_hours: how long clean-up waits for an archive that nobody appends to; None: as before.
         say: is told what is done now.
 
     Raises:
@@ -75,11 +80,26 @@ def up(
                 f"{folder} holds the topology of {state.source}: `twopc down --remove` first, or another "
                 "--state"
             )
+        state = _adjusted(state, metrics_port, archive_hours)
         say("starting: servers, log reader, agents, resolver, clean-up")
         for name in state.servers:
             server_of(state, name).start()
         parts.start(state)
     return state
+
+
+def _adjusted(state: State, metrics_port: int | None, archive_hours: float | None) -> State:
+    """With new settings, which processes that run have no more: those are ended."""
+    port = state.metrics_port if metrics_port is None else metrics_port or None
+    hours = state.archive_hours if archive_hours is None else archive_hours
+    if port != state.metrics_port:
+        parts.stop(state.folder, parts.METRICS)
+    if hours != state.archive_hours:
+        parts.stop(state.folder, parts.CLEAN_UP)
+    changed = replace(state, metrics_port=port, archive_hours=hours)
+    if changed != state:
+        changed.save()
+    return changed
 
 
 def down(folder: Path) -> State:

@@ -25,6 +25,8 @@ _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0
 #: What a process says as soon as a signal ends it in order.
 RUNS = "runs"
+METRICS = "metrics"
+CLEAN_UP = "clean-up"
 _MODULE = "twopc.sim.up.process"
 
 
@@ -33,7 +35,7 @@ class Part:
     """One of them."""
 
     kind: str
-    """``log-reader``, ``agent``, ``resolver`` or ``clean-up``."""
+    """``log-reader``, ``agent``, ``resolver``, ``clean-up`` or ``metrics``."""
     node: str = ""
     """Of an agent: its Subscriber."""
 
@@ -50,19 +52,23 @@ class Part:
         return f"{self.kind}-{self.node}.log" if self.node else f"{self.kind}.log"
 
 
-def wanted(subscribed: Iterable[str], *, any_client: bool) -> tuple[Part, ...]:
+def wanted(
+    subscribed: Iterable[str], *, any_client: bool, metrics: bool = False
+) -> tuple[Part, ...]:
     """Those that a topology needs.
 
     Args:
         subscribed: the Subscribers that something is distributed to.
         any_client: any client may write at one of them.
+        metrics: metrics are served.
     """
     agents = [Part("agent", name) for name in subscribed]
     return (
         *([Part("log-reader")] if agents else []),
         *agents,
         *([Part("resolver")] if any_client else []),
-        Part("clean-up"),
+        Part(CLEAN_UP),
+        *([Part(METRICS)] if metrics else []),
     )
 
 
@@ -74,6 +80,7 @@ async def look(state: State) -> tuple[Part, ...]:
         return wanted(
             await topology.agents.subscribers(),
             any_client=bool(await topology.any_client.subscribers()),
+            metrics=state.metrics_port is not None,
         )
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 from twopc import log
 from twopc.sim import standing
-from twopc.sim.up.parts import RUNS
+from twopc.sim.up import parts
 from twopc.sim.up.state import load
 from twopc.subscriber.distribution_agent import main as run_agent
 
@@ -24,7 +25,7 @@ def main(folder: str, kind: str, node: str = "") -> None:
     state = load(Path(folder))
 
     def runs(*_: object) -> None:
-        sys.stderr.write(f"{RUNS}\n")
+        sys.stderr.write(f"{parts.RUNS}\n")
         sys.stderr.flush()
 
     if kind == "log-reader":
@@ -43,8 +44,19 @@ def main(folder: str, kind: str, node: str = "") -> None:
                 running=runs,
             )
         )
+    elif kind == parts.METRICS:
+        from twopc.sim.up import metrics  # with the client library of Prometheus
+
+        asyncio.run(metrics.serve(state, running=runs))
     else:
-        asyncio.run(standing.remove_delivered(state.dsns, every_s=_CLEAN_UP_EVERY_S, running=runs))
+        asyncio.run(
+            standing.remove_delivered(
+                state.dsns,
+                every_s=_CLEAN_UP_EVERY_S,
+                running=runs,
+                archive_retention=timedelta(hours=state.archive_hours),
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -12,11 +12,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from psycopg import conninfo
+
 from twopc.errors import ConfigurationError
 from twopc.server.cache import FileLock, cache_directory
 
 _FILE = "state.json"
+_PASSWORDS = "passwords"
 _FORMAT = 1
+_ARCHIVE_HOURS = 72.0
 _LOCK_TIMEOUT_S = 120.0
 
 
@@ -44,6 +48,10 @@ class State:
     source: str
     """What it was made of: a scenario's file, or ``--subscribers N``."""
     nodes: dict[str, Node]
+    metrics_port: int | None = None
+    """Where metrics are served; None: they are not."""
+    archive_hours: float = _ARCHIVE_HOURS
+    """An archive that was not appended to for so long is waited for by clean-up no longer."""
 
     @property
     def publisher(self) -> str:
@@ -65,6 +73,19 @@ class State:
         """Administrators' connection strings, by node."""
         return {name: node.dsn for name, node in self.nodes.items()}
 
+    def dsns_without_password(self) -> dict[str, str]:
+        """The same, with a file of this folder that libpq reads the password from, and only its owner can."""
+        lines, found = [], {}
+        for name, dsn in self.dsns.items():
+            parts = conninfo.conninfo_to_dict(dsn)
+            password = str(parts.pop("password", "") or "")
+            fields = [str(parts.get(key) or "*") for key in ("host", "port", "dbname", "user")]
+            lines.append(":".join(_escaped(each) for each in (*fields, password)))
+            parts["passfile"] = str(self.folder / _PASSWORDS)
+            found[name] = conninfo.make_conninfo("", **parts)
+        self._write(_PASSWORDS, "\n".join(dict.fromkeys(lines)) + "\n")
+        return found
+
     def save(self) -> None:
         """Write it, whole or not at all."""
         text = json.dumps(
@@ -73,18 +94,33 @@ class State:
                 "name": self.name,
                 "source": self.source,
                 "nodes": {name: asdict(node) for name, node in self.nodes.items()},
+                "metrics_port": self.metrics_port,
+                "archive_hours": self.archive_hours,
             },
             indent=2,
         )
-        new = self.folder / f"{_FILE}.new"
+        self._write(_FILE, text)
+
+    def _write(self, name: str, text: str) -> None:
+        new = self.folder / f"{name}.new"
         new.touch(mode=0o600)
         new.write_text(text)
-        new.replace(self.folder / _FILE)
+        new.replace(self.folder / name)
+
+
+def _escaped(text: str) -> str:
+    """A field of a password file."""
+    return text.replace("\\", "\\\\").replace(":", "\\:")
 
 
 def default_folder() -> Path:
     """Where a topology is left if nobody says where."""
     return cache_directory("up") / "default"
+
+
+def tour_folder() -> Path:
+    """Where a tour is if nobody says where."""
+    return default_folder().with_name("tour")
 
 
 def load(folder: Path) -> State:
@@ -121,6 +157,8 @@ def look(folder: Path) -> State | None:
         name=known["name"],
         source=known["source"],
         nodes={name: Node(**node) for name, node in known["nodes"].items()},
+        metrics_port=known.get("metrics_port"),
+        archive_hours=known.get("archive_hours", _ARCHIVE_HOURS),
     )
 
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from twopc.errors import ConfigurationError
+from twopc.server.cache import FileLock
 from twopc.sim.up import parts
+from twopc.sim.up.keeping import remove
 from twopc.sim.up.state import State
 from twopc.sim.up.watch import Moment, Watch
 from twopc.waits import link_prefix
@@ -75,6 +80,43 @@ class Step:
     hints: tuple[Hint, ...] = ()
     resolver: bool = True
     """Whether the resolver runs meanwhile."""
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """A tour's folder, which no other tour uses and which is removed in the end.
+
+    Raises:
+        ConfigurationError: another tour uses it.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock.try_take(_lock_of(folder))
+    if lock is None:
+        raise ConfigurationError(
+            f"another tour is under way in {folder}: end it, or choose another --state"
+        )
+    try:
+        remove(folder)  # what a tour has left that was killed
+        yield
+    finally:
+        remove(folder)
+        lock.release(remove=True)
+
+
+def sweep(folder: Path) -> bool:
+    """Remove what a tour that was killed has left; whether it has left something."""
+    if not folder.exists():
+        return False
+    lock = FileLock.try_take(_lock_of(folder))
+    if lock is None:
+        return False  # it lives
+    remove(folder)
+    lock.release(remove=True)
+    return True
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
 
 
 class Tour:

@@ -39,6 +39,7 @@ select gid, extract(epoch from clock_timestamp() - prepared)::float8 from pg_pre
 where database = current_database() order by prepared
 """
 _REFUSALS_KEPT = 5
+_DISTRIBUTION = "distribution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,8 @@ class Moment:
     agents: tuple[AgentStatus, ...]
     missing: tuple[str, ...]
     """Servers and processes that should run and do not."""
+    unreachable: tuple[str, ...]
+    """Nodes that did not answer: what is prepared there, or how far agents are, is not known."""
 
 
 class _Seen(NamedTuple):
@@ -102,7 +105,7 @@ class Watch:
         self._read: dict[str, int] = {}
         self._refused: Counter[str] = Counter()
         self._refusals: deque[Refusal] = deque(maxlen=_REFUSALS_KEPT)
-        self._wanted = parts.wanted(state.subscribers, any_client=True)
+        self._wanted = _presumed(state)
         """What should run, as it was when all servers answered last."""
 
     async def __aenter__(self) -> Watch:
@@ -123,7 +126,11 @@ class Watch:
         known = await self._agents()
         if known is not None and not any(one.now.error for one in seen):
             subscribed = [agent.subscriber for agent in known]
-            self._wanted = parts.wanted(subscribed, any_client=any(one.any_client for one in seen))
+            self._wanted = parts.wanted(
+                subscribed,
+                any_client=any(one.any_client for one in seen),
+                metrics=state.metrics_port is not None,
+            )
         in_doubt = [
             (one.now.name, str(gid), float(age))
             for one in seen
@@ -136,7 +143,9 @@ class Watch:
             blocked=tuple(str(edge) for edges in graph.edges.values() for edge in edges),
             in_doubt=tuple(sorted(in_doubt, key=lambda each: -each[2])),
             agents=tuple(known or ()),
-            missing=await asyncio.to_thread(self._missing),
+            missing=await asyncio.to_thread(_missing, state, self._wanted),
+            unreachable=tuple(one.now.name for one in seen if one.now.error)
+            + ((_DISTRIBUTION,) if known is None else ()),
         )
 
     def role(self, name: str) -> str:
@@ -191,12 +200,6 @@ class Watch:
         except psycopg.Error:
             return None  # its server is among the missing
 
-    def _missing(self) -> tuple[str, ...]:
-        state = self._state
-        down = [f"server of {name}" for name in state.servers if server_of(state, name).pid is None]
-        alive = parts.running(state.folder)
-        return (*down, *(str(part) for part in self._wanted if part not in alive))
-
     def _read_log(self, server: str, path: Path) -> None:
         """What servers have complained of since we looked last; conflicts have facts in their DETAIL."""
         try:
@@ -220,6 +223,24 @@ class Watch:
             if refusal is not None:
                 self._refused[refusal.node] += 1
                 self._refusals.append(refusal)
+
+
+async def not_running(state: State) -> tuple[str, ...]:
+    """Servers and processes of a topology that should run and do not; what should is asked of its servers."""
+    async with Watch(state) as eyes:
+        return (await eyes.look()).missing
+
+
+def _presumed(state: State) -> tuple[parts.Part, ...]:
+    """What should run, before the servers have told."""
+    metrics = state.metrics_port is not None
+    return parts.wanted(state.subscribers, any_client=True, metrics=metrics)
+
+
+def _missing(state: State, needed: Sequence[parts.Part]) -> tuple[str, ...]:
+    down = [f"server of {name}" for name in state.servers if server_of(state, name).pid is None]
+    alive = parts.running(state.folder)
+    return (*down, *(str(part) for part in needed if part not in alive))
 
 
 def refusal_of(entry: Mapping[str, Any], subscribers: tuple[str, ...]) -> Refusal | None:

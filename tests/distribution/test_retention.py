@@ -94,6 +94,28 @@ async def test_an_article_that_is_added_later(stored: Connection) -> None:
     assert await left(stored) == ["0/20", "0/30", "0/40"]
 
 
+async def test_an_archive_is_waited_for(stored: Connection) -> None:
+    """As a Subscriber is; one that nobody has appended to for too long is given up, and told."""
+    publisher = await prepare(stored)
+    await subscribe(stored, publisher, "sub")
+    await deliver(stored, "sub", "0/40")
+    await stored.execute(
+        "insert into msrepl.msrepl_archives (publisher_database_id, archive, folder, position)"
+        " values (%s, 'a1', '/archives/bank', '0/20')",
+        (publisher,),
+    )
+    assert (await distribution.clean_up(stored)).abandoned == ()
+    assert await left(stored) == ["0/30", "0/40"]
+    done = await distribution.clean_up(stored, archive_retention=timedelta(0))
+    assert done.abandoned == ("/archives/bank",)
+    assert await left(stored) == []
+    [(message,)] = await rows(
+        stored,
+        "select message from msrepl.msdistribution_history where message like '%archive%'",
+    )
+    assert message.startswith("archive /archives/bank was not appended to for ")
+
+
 async def test_a_copy_that_is_not_made_yet(stored: Connection) -> None:
     """Holds everything, until its position is known."""
     publisher = await prepare(stored)

@@ -83,7 +83,7 @@ def cases(text, **selection):
 
 
 def test_a_listed_case():
-    (case,) = cases(FILE, order="alice first")
+    (case,) = cases(FILE, orders=("alice first",))
     assert (case.name, case.group, case.at, case.number) == (
         "alice first",
         "alice first",
@@ -95,7 +95,7 @@ def test_a_listed_case():
 
 
 def test_generated_cases_have_their_ranks():
-    every = cases(FILE, order="every order")
+    every = cases(FILE, orders=("every order",))
     assert [case.name for case in every] == [f"every order #{case.number}" for case in every]
     assert [case.number for case in every][:2] == [1, 3]  # where only the second begins is the same
     assert all(case.is_generated and case.group == "every order" for case in every)
@@ -104,7 +104,7 @@ def test_generated_cases_have_their_ranks():
 
 
 def test_names_carry_cell_and_repeat():
-    group = groups(parse(FILE + MATRIX), Selection(order="every order [serializable, lazy]"))[0]
+    group = groups(parse(FILE + MATRIX), Selection(orders=("every order [serializable, lazy]",)))[0]
     case = group.case(*group.courses.next(), repeat=2, seed=7)
     assert case.name == "every order #1 [serializable, lazy] (2)"
     assert (case.repeat, case.seed, case.cell.label) == (2, 7, "serializable, lazy")
@@ -136,30 +136,40 @@ def test_where_a_twin_stands():
     ],
 )
 def test_an_order_by_name(wanted, found):
-    assert named(FILE + TWIN, order=wanted) == found
+    assert named(FILE + TWIN, orders=(wanted,) if wanted else ()) == found
+
+
+def test_several_orders_by_name():
+    """Each adds what it names."""
+    assert named(FILE, orders=("every order #3", "alice first")) == [
+        "alice first",
+        "every order #3",
+    ]
+    (first, second) = named(FILE, orders=("every order #3", "every order #1"))
+    assert {first, second} == {"every order #1", "every order #3"}
 
 
 def test_a_name_without_its_cell_means_all_cells():
-    assert len(named(FILE + MATRIX, order="alice first")) == 4
-    assert len(named(FILE + MATRIX, order="every order #3")) == 4
-    assert named(FILE + MATRIX, order="every order #3 [serializable, eager]") == [
+    assert len(named(FILE + MATRIX, orders=("alice first",))) == 4
+    assert len(named(FILE + MATRIX, orders=("every order #3",))) == 4
+    assert named(FILE + MATRIX, orders=("every order #3 [serializable, eager]",)) == [
         "every order [serializable, eager]"
     ]
 
 
 def test_one_of_many():
-    (case,) = cases(FILE, order="every order #3")
+    (case,) = cases(FILE, orders=("every order #3",))
     assert case.name == "every order #3"
     assert case.number == 3
 
 
 def test_all_reduces_nothing_and_a_sample_is_drawn_by_seed():
     count = groups(parse(FILE))[1].courses.counts.orders
-    assert len(cases(FILE, order="all")) == 1 + count
-    drawn = [[c.number for c in cases(FILE, order="sample:5", seed=seed)] for seed in (1, 1, 2)]
+    assert len(cases(FILE, orders=("all",))) == 1 + count
+    drawn = [[c.number for c in cases(FILE, orders=("sample:5",), seed=seed)] for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     seeded = FILE + "seed: 2\n"
-    assert [case.number for case in cases(seeded, order="sample:5")] == drawn[2]
+    assert [case.number for case in cases(seeded, orders=("sample:5",))] == drawn[2]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ expect:
 
 
 def expected(cell: str, text: str = FILE) -> Expected:
-    (group,) = groups(parse(text), Selection(order=f"one [{cell}]"))
+    (group,) = groups(parse(text), Selection(orders=(f"one [{cell}]",)))
     return Expected(group.case(*group.courses.next()))
 
 

@@ -80,7 +80,7 @@ orders:
 )
 async def test_nothing_is_missed(play, text, orders, infeasible, behaviours):
     spared = await play(text)
-    brute = await play(text, selection=Selection(order="all"))
+    brute = await play(text, selection=Selection(orders=("all",)))
     assert spared.failures == brute.failures == []
     few, all_ = counts(spared), counts(brute)
     assert set(few["behaviours"]) == set(all_["behaviours"])

@@ -31,7 +31,9 @@ async def history_of(server, name, **selection):
 
 
 async def test_a_cycle_is_named_within_a_second(server):
-    records = await history_of(server, "immediate/cross_node_deadlock.twopc.yaml", order="a ring")
+    records = await history_of(
+        server, "immediate/cross_node_deadlock.twopc.yaml", orders=("a ring",)
+    )
     (named,) = [record for record in records if record.kind == "deadlock"]
     (closed,) = [r for r in records if r.kind == "invoke" and r.step == "a_two"]
     assert named.t_us - closed.t_us <= 1_000_000
@@ -40,7 +42,7 @@ async def test_a_cycle_is_named_within_a_second(server):
 
 async def test_each_wait_tells_how_old_it_was(server):
     """Waits at the Publisher, through a link, and for a prepared branch."""
-    records = await history_of(server, "immediate/lost_update.twopc.yaml", order="alice first")
+    records = await history_of(server, "immediate/lost_update.twopc.yaml", orders=("alice first",))
     first = next(record for record in records if record.kind == "blocked")
     assert first.data["seen_after_us"] > 0
 

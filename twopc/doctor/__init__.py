@@ -7,9 +7,10 @@ know how findings are shown, nor how anything is installed.
 from __future__ import annotations
 
 from twopc.doctor.examination import examine, missing_grants, registered_slots
-from twopc.doctor.finding import Finding, Level, RoleOfNode, format_findings
+from twopc.doctor.finding import ROLES, Finding, Level, RoleOfNode, format_findings
 
 __all__ = [
+    "ROLES",
     "Finding",
     "Level",
     "RoleOfNode",

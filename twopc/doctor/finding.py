@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, LiteralString
+from typing import Literal, LiteralString, get_args
 
 from psycopg import sql
 
@@ -15,6 +15,8 @@ Level = Literal["ok", "warning", "error"]
 """ok: nothing to do. warning: works, with the drawback named. error: does not work."""
 
 RoleOfNode = Literal["publisher", "subscriber", "distribution"]
+#: All of them.
+ROLES: tuple[RoleOfNode, ...] = get_args(RoleOfNode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ async def found(
     whatever happens."""
     said = f"decided: {decided}" if decided is not None else "nothing was decided"
     reason = f"{said}; found {outcome}: somebody finished it by hand"
-    _log.error("heuristic outcome", gid=gid, node=node, outcome=str(outcome), reason=reason)
+    _log.warning("heuristic outcome", gid=gid, node=node, outcome=str(outcome), reason=reason)
     damage = decided is not None and decided is not outcome
     with suppress(psycopg.Error):  # it is found again as long as the decision is kept
         await database.fetch(_RECORD, (gid, node, outcome, decided, False, damage, reason))

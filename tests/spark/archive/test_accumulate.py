@@ -14,12 +14,14 @@ from pyspark.testing import assertDataFrameEqual
 from tests.fix_server import MakeDatabase
 from tests.spark.archive.made import content
 from tests.spark.source.filled import TEXT, filled, made, store
+from twopc.publisher.distribution import clean_up
 from twopc.sim.report.history import History
 from twopc.sim.spark import shapes, source
 from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.compact import compact
 from twopc.sim.spark.archive.histories import add_history
 from twopc.sim.spark.archive.load import Wanted, accumulate, follow, opened, told
+from twopc.sim.spark.archive.registration import release
 from twopc.sim.spark.archive.show import lines
 from twopc.sim.spark.errors import ArchiveError, GapError, PipelineError
 from twopc.sim.spark.session import translated
@@ -104,6 +106,30 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
     assert kept(second) == asked(dsn, _COMMANDS)
     assert second.commands(spark, after=boundary).count() == 1
     assert Archive.open(path, verify=True).manifest == second.manifest
+
+
+async def test_clean_up_waits_for_it(
+    make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
+) -> None:
+    """In batches, with clean-up between them: what the archive lacks is kept until it has it, or is released."""
+    with filled(make_database()) as dsn:
+        wanted = Wanted(dsn=dsn, partitions=2)
+        stored = asked(dsn, _COMMANDS)
+        with writer(opened(tmp_path / "a", Wanted(dsn=dsn, partitions=2, upto=32))) as held:
+            held = accumulate(held, spark, Wanted(dsn=dsn, partitions=2, upto=32), lambda *_: None)
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+            await clean_up(connection)
+            with writer(opened(held.folder, wanted)) as held:
+                held = accumulate(held, spark, wanted, lambda *_: None)
+            assert kept(held) == stored
+            await clean_up(connection)
+            assert asked(dsn, _COMMANDS) == []
+            store(dsn, made(held.manifest.position + 100, (1, 7, 0, TEXT)))
+            await clean_up(connection)
+            assert len(asked(dsn, _COMMANDS)) == 1
+            assert release(held, dsn)
+            await clean_up(connection)
+            assert asked(dsn, _COMMANDS) == []
 
 
 def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path: Path) -> None:

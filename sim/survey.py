@@ -1,0 +1,240 @@
+"""What databases are to each other: which is the Publisher, which Subscribers, which holds the distribution tables.
+
+Read from the databases themselves; of those that cannot be reached it is known from what the others say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, conninfo
+
+from twopc.errors import ConfigurationError
+from twopc.protocol import VARIANTS
+from twopc.sql import path
+from twopc.together import together
+
+#: A busy machine takes its time; one that is not there refuses at once.
+CONNECT_TIMEOUT_S = 30
+#: Who only looks at what there is waits less.
+_LOOK_TIMEOUT_S = 5
+
+_KIND = """
+select array_remove(array[
+    case when to_regclass('msrepl.sysarticles') is not null then 'publisher' end,
+    case when to_regclass('msrepl.mssubscription_agents') is not null then 'subscriber' end,
+    case when to_regclass('msrepl.coordinator_epoch') is not null then 'distribution' end
+], null)
+"""
+_COORDINATORS = "select distinct coordinator, variant from msrepl.coordinator_epoch order by 1"
+_TOPOLOGIES = "select name from msrepl.coordinator order by 1"
+_SUBSCRIBER = "select publisher, subscriber from msrepl.mssubscription_agents"
+_PUBLISHERS = "select publisher from msrepl.mspublisher_databases"
+_SUBSCRIBERS = "select subscriber from msrepl.msdistribution_agents"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a node says of itself and of others."""
+
+    kinds: Sequence[str]
+    coordinators: Sequence[str] = ()
+    """Those that a distribution database knows."""
+    publishers: Collection[str] = ()
+    """Nodes that must be Publishers, by what is written here."""
+    subscribers: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What the nodes given are."""
+
+    dsns: Mapping[str, str]
+    kinds: Mapping[str, Sequence[str]]
+    """Of each node: ``publisher``, ``subscriber``, ``distribution``, or several of them."""
+    coordinators: Sequence[str]
+    """Those that the distribution database knows."""
+    unreachable: Mapping[str, str]
+    """Why nodes could not be asked."""
+
+    def of(self, kind: str) -> list[str]:
+        """The nodes that are this."""
+        return [name for name in self.dsns if kind in self.kinds[name]]
+
+
+async def survey(
+    nodes: Mapping[str, str], newcomers: Collection[str] = (), *, partly: bool = False
+) -> Survey:
+    """Ask all nodes what they are; see `twopc.sim.operate.attach`.
+
+    Raises:
+        ConfigurationError: a node is none of ours, or cannot be reached; if `partly`, none can be reached.
+    """
+    if partly:
+        nodes = {name: _with_timeout(dsn) for name, dsn in nodes.items()}
+    answers: dict[str, Answer] = {}
+    unreachable: dict[str, str] = {}
+
+    async def ask(name: str, dsn: str) -> None:
+        try:
+            answers[name] = await _ask(name, dsn, nodes, is_new=name in newcomers)
+        except psycopg.errors.InsufficientPrivilege:
+            role = conninfo.conninfo_to_dict(dsn).get("user")
+            raise ConfigurationError(
+                f"node {name!r}: role {role!r} may not look at what is installed there: give an administrator's "
+                "connection string (`twopc up --nodes` prints those of its own)"
+            ) from None
+        except psycopg.OperationalError as error:
+            if not partly:
+                raise ConfigurationError(f"node {name!r}: {error}") from None
+            unreachable[name] = str(error).strip().splitlines()[0]
+
+    await together(*(ask(name, dsn) for name, dsn in nodes.items()))
+    if not answers:
+        reasons = (f"\n  node {name!r}: {reason}" for name, reason in unreachable.items())
+        raise ConfigurationError("no node can be reached:" + "".join(reasons))
+    kinds = {name: answer.kinds for name, answer in answers.items()}
+    return Survey(
+        dsns=nodes,
+        kinds={**kinds, **_presumed(unreachable, answers.values(), newcomers)},
+        coordinators=[name for each in answers.values() for name in each.coordinators],
+        unreachable=unreachable,
+    )
+
+
+def _with_timeout(dsn: str) -> str:
+    """A node that does not answer at all is given up, unless the connection string says how long it may take."""
+    given = conninfo.conninfo_to_dict(dsn)
+    return conninfo.make_conninfo(dsn, **{"connect_timeout": _LOOK_TIMEOUT_S, **given})
+
+
+def _presumed(
+    unreachable: Iterable[str], answers: Iterable[Answer], newcomers: Collection[str]
+) -> dict[str, list[str]]:
+    """What nodes are that cannot be asked."""
+    publishers = {name for each in answers for name in each.publishers}
+    subscribers = {name for each in answers for name in each.subscribers} | {*newcomers}
+    known = {kind for each in answers for kind in each.kinds}
+    found: dict[str, list[str]] = {}
+    for name in unreachable:
+        if name in publishers:
+            kind = "publisher"
+        elif name in subscribers:
+            kind = "subscriber"
+        elif name == "distribution" and "distribution" not in known:
+            kind = "distribution"
+        elif not publishers and "publisher" not in known:
+            kind = "publisher"
+        else:
+            kind = "subscriber"
+        known.add(kind)
+        found[name] = [kind]
+    return found
+
+
+async def connect(dsn: str) -> AsyncConnection[Any]:
+    """An administrator's connection in autocommit mode. psycopg.OperationalError"""
+    given = conninfo.conninfo_to_dict(dsn).get("connect_timeout")
+    return await AsyncConnection.connect(
+        dsn,
+        autocommit=True,
+        connect_timeout=CONNECT_TIMEOUT_S if given is None else int(given),
+        options=path.options(dsn),
+    )
+
+
+async def _ask(name: str, dsn: str, nodes: Iterable[str], *, is_new: bool) -> Answer:
+    """What a node is.
+
+    Raises:
+        ConfigurationError: it is none of ours, or has another name.
+        psycopg.OperationalError: it cannot be reached.
+    """
+    async with await connect(dsn) as connection:
+        found = await kinds_at(connection)
+        await _check(connection, name, found, is_new=is_new)
+        publishers: list[str] = []
+        subscribers: list[str] = []
+        coordinators: list[str] = []
+        if "subscriber" in found:
+            cursor = await connection.execute(_SUBSCRIBER)
+            publishers += [publisher for publisher, _ in await cursor.fetchall()]
+        if "distribution" in found:
+            coordinators = await _names(connection, nodes)
+            cursor = await connection.execute(
+                "select to_regclass('msrepl.mspublisher_databases') is not null"
+            )
+            if await cursor.fetchone() == (True,):
+                for query, names in ((_PUBLISHERS, publishers), (_SUBSCRIBERS, subscribers)):
+                    names += [
+                        each for (each,) in await (await connection.execute(query)).fetchall()
+                    ]
+        return Answer(
+            kinds=found or ["subscriber"],
+            coordinators=coordinators,
+            publishers=publishers,
+            subscribers=subscribers,
+        )
+
+
+async def kinds(dsn: str) -> list[str]:
+    """What a database is: ``publisher``, ``subscriber``, ``distribution``, several of them, or nothing of ours.
+
+    Raises:
+        psycopg.OperationalError: it cannot be reached.
+    """
+    async with await connect(dsn) as connection:
+        return await kinds_at(connection)
+
+
+async def kinds_at(connection: AsyncConnection[Any]) -> list[str]:
+    """As `kinds`, over a connection."""
+    row = await (await connection.execute(_KIND)).fetchone()
+    return [str(kind) for kind in row[0]] if row is not None else []
+
+
+async def _check(
+    connection: AsyncConnection[Any], name: str, found: Sequence[str], *, is_new: bool
+) -> None:
+    if not found and not is_new:
+        raise ConfigurationError(
+            f"node {name!r}: database {connection.info.dbname!r} holds nothing of ours: neither a "
+            "publication, nor a subscription, nor a decision log: leave it out, or `twopc subscribe` it"
+        )
+    if "subscriber" in found:
+        known = await (await connection.execute(_SUBSCRIBER)).fetchone()
+        if known is not None and known[1] != name:
+            raise ConfigurationError(
+                f"node {name!r}: this Subscriber was set up as {known[1]!r}; use that name"
+            )
+
+
+async def _names(connection: AsyncConnection[Any], nodes: Iterable[str]) -> list[str]:
+    """The coordinators that a distribution database knows, by their topologies' names."""
+    topologies: set[str] = set()
+    cursor = await connection.execute("select to_regclass('msrepl.coordinator') is not null")
+    if await cursor.fetchone() == (True,):
+        cursor = await connection.execute(_TOPOLOGIES)
+        topologies = {name for (name,) in await cursor.fetchall()}
+    cursor = await connection.execute(_COORDINATORS)
+    known = await cursor.fetchall()
+    return sorted(
+        topologies | {_named(owner, variant, topologies, nodes) for owner, variant in known}
+    )
+
+
+def _named(coordinator: str, variant: str, topologies: Iterable[str], nodes: Iterable[str]) -> str:
+    """The coordinator; for one in whose name any client of a Subscriber writes, that of its topology.
+
+    The Subscriber need not be one of the nodes given, and may have left.
+    """
+    if VARIANTS[variant].last_agent:
+        for topology in topologies:
+            if coordinator.startswith(f"{topology}."):
+                return topology
+        for node in nodes:
+            coordinator = coordinator.removesuffix(f".{node}")
+    return coordinator

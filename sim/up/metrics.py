@@ -1,0 +1,137 @@
+"""Prometheus metrics of a topology that was left running: what `watch` shows, and how often agents tried again.
+
+Served at 127.0.0.1 only. Every request looks anew; nothing is kept between requests but connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+
+import psycopg
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from twopc.errors import ConfigurationError
+from twopc.sim.up.state import State
+from twopc.sim.up.watch import Moment, Watch
+
+HOST = "127.0.0.1"
+_ANSWER_TIMEOUT_S = 20.0
+_RETRIES = """
+select subscriber, count(*) from msrepl.msdistribution_history
+where event = 'retry' and subscriber is not null group by 1
+"""
+
+
+class TopologyCollector(Collector):
+    """Looks at a topology when it is asked for metrics.
+
+    Args:
+        watch: is used on `loop` only, while this object is called from the server's threads.
+    """
+
+    def __init__(self, watch: Watch, loop: asyncio.AbstractEventLoop) -> None:
+        self._watch = watch
+        self._loop = loop
+        self._turn = asyncio.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as they are now."""
+        work = asyncio.run_coroutine_threadsafe(self._look(), self._loop)
+        moment, retries = work.result(_ANSWER_TIMEOUT_S)
+        return iter(families(moment, retries))
+
+    async def _look(self) -> tuple[Moment, dict[str, int]]:
+        async with self._turn:
+            moment = await self._watch.look()
+            try:
+                retries = dict(await self._watch.rows("distribution", _RETRIES))
+            except psycopg.Error:
+                retries = {}
+            return moment, retries
+
+
+def families(moment: Moment, retries: dict[str, int]) -> list[Metric]:
+    """A moment as metrics; nodes that did not answer have `twopc_node_up` 0 and no other."""
+    up = GaugeMetricFamily("twopc_node_up", "1: the node answers.", labels=["node"])
+    sessions = GaugeMetricFamily(
+        "twopc_sessions", "Sessions of the application's role.", labels=["node"]
+    )
+    conflicts = CounterMetricFamily(
+        "twopc_conflicts", "Changes of a Subscriber that the Publisher refused.", labels=["node"]
+    )
+    prepared = GaugeMetricFamily(
+        "twopc_in_doubt", "Prepared branches of global transactions.", labels=["node"]
+    )
+    oldest = GaugeMetricFamily(
+        "twopc_in_doubt_age_seconds", "Age of the oldest prepared branch.", labels=["node"]
+    )
+    for node in moment.nodes:
+        up.add_metric([node.name], 0 if node.error else 1)
+        if node.error:
+            continue
+        ages = [age for name, _, age in moment.in_doubt if name == node.name]
+        sessions.add_metric([node.name], node.sessions)
+        conflicts.add_metric([node.name], node.refused)
+        prepared.add_metric([node.name], len(ages))
+        oldest.add_metric([node.name], max(ages, default=0.0))
+    lag = GaugeMetricFamily(
+        "twopc_distribution_lag_seconds",
+        "Age of the oldest transaction that waits for a Subscriber.",
+        labels=["subscriber"],
+    )
+    queue = GaugeMetricFamily(
+        "twopc_distribution_queue_transactions",
+        "Transactions that wait for a Subscriber.",
+        labels=["subscriber"],
+    )
+    retry = CounterMetricFamily(
+        "twopc_agent_retries",
+        "How often a distribution agent tried again, as far as its history is kept.",
+        labels=["subscriber"],
+    )
+    for agent in moment.agents:
+        lag.add_metric([agent.subscriber], agent.lag_s or 0.0)
+        queue.add_metric([agent.subscriber], agent.waiting_transactions)
+        retry.add_metric([agent.subscriber], retries.get(agent.subscriber, 0))
+    blocked = GaugeMetricFamily("twopc_blocked_sessions", "Sessions that wait for a lock.")
+    blocked.add_metric([], len(moment.blocked))
+    down = GaugeMetricFamily(
+        "twopc_process_down", "1: a server or process should run and does not.", labels=["process"]
+    )
+    for name in moment.missing:
+        down.add_metric([name], 1)
+    return [up, sessions, conflicts, prepared, oldest, lag, queue, retry, blocked, down]
+
+
+async def serve(state: State, *, running: Callable[[], None]) -> None:
+    """Serve the metrics of a topology at its port until SIGINT or SIGTERM.
+
+    Args:
+        running: called as soon as a signal ends it in order.
+
+    Raises:
+        ConfigurationError: no port is set, or it is in use.
+    """
+    if state.metrics_port is None:
+        raise ConfigurationError("no port for metrics is set: `twopc up --metrics PORT`")
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with Watch(state) as watch:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(TopologyCollector(watch, loop))
+        try:
+            server, thread = start_http_server(state.metrics_port, addr=HOST, registry=registry)
+        except OSError as error:
+            raise ConfigurationError(
+                f"port {state.metrics_port} for metrics cannot be used: {error.strerror}"
+            ) from None
+        running()
+        await stop.wait()
+        await asyncio.to_thread(server.shutdown)
+        thread.join()
+        server.server_close()

@@ -1,0 +1,120 @@
+"""The operator's commands while nodes and processes are down: what cannot be reached is told, and everything else."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.cli.test_operate import twopc
+from twopc.server.embedded import free_port
+from twopc.server.waiting import wait_for
+from twopc.sim.up import State, load
+from twopc.sim.up.keeping import server_of
+from twopc.sim.up.parts import Part, running
+
+
+@pytest.fixture
+def state(place: Path) -> Iterator[State]:
+    """Two Subscribers, each with a server of its own, and metrics."""
+    port = str(free_port())
+    done = twopc("up", "-s", "2", "--each", "--metrics", port, "--state", str(place))
+    assert done.returncode == 0, done.stderr
+    yield load(place)
+    gone = twopc("down", "--remove", "--state", str(place))
+    assert gone.returncode == 0, gone.stderr
+
+
+def prepare(state: State, node: str, epoch: int) -> str:
+    """A branch of a coordinator whose process is gone."""
+    gid = f"twopc:{state.name}:{epoch}:77:{node}"
+    with psycopg.connect(state.nodes[node].dsn, autocommit=True) as connection:
+        connection.execute("begin")
+        connection.execute("create table left_behind ()")
+        connection.execute(f"prepare transaction '{gid}'".encode())
+    return gid
+
+
+def dead_epoch(state: State) -> int:
+    """An epoch that no process holds."""
+    with psycopg.connect(state.nodes["distribution"].dsn, autocommit=True) as connection:
+        row = connection.execute(
+            "insert into msrepl.coordinator_epoch (coordinator, variant) values (%s, 'presumed_abort')"
+            " returning epoch",
+            (state.name,),
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def metrics(state: State) -> dict[str, float]:
+    """Values by name and labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{state.metrics_port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    pairs = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
+    return {name: float(value) for name, value in pairs}
+
+
+def test_nodes_go_one_after_the_other(state: State, place: Path) -> None:
+    """From all up to all down, and up again; each command says what it knows, and none an administrator's password."""
+    option = ("--state", str(place))
+    nodes = shlex.split(twopc("up", "--nodes", *option).stdout)
+    said: list[str] = [*nodes]
+
+    def run(code: int, *words: str) -> str:
+        done = twopc(*words)
+        said.extend((done.stdout, done.stderr))
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        return done.stdout
+
+    assert "agent of sub2: started" in run(0, "status", *option)
+    assert "sub1, as subscriber" in run(0, "doctor", *nodes)
+    run(0, "indoubt", *nodes)
+    pasted = twopc("indoubt", "--node", f"sub1={state.nodes['sub1'].app_dsn}")
+    assert (pasted.returncode, "administrator" in pasted.stderr) == (4, True)
+
+    running(place)[Part("agent", "sub2")].kill()
+    wait_for(
+        lambda: "agent of sub2: dead" in twopc("status", *nodes).stdout,
+        what="the agent to be seen dead",
+        timeout_s=30,
+    )
+    assert "not running: agent of sub2;" in run(6, "status", *option)
+
+    epoch = dead_epoch(state)
+    first, second = prepare(state, "pub", epoch), prepare(state, "sub1", epoch)
+    server_of(state, "sub1").kill()
+    listed = run(3, "indoubt", *option)
+    assert f"{first}\n" in listed
+    assert "sub1: not reached: " in listed
+    told = json.loads(run(3, "recover", "--json", *option))
+    assert [one["gid"] for one in told["settled"]] == [first]
+    assert (told["left"], [*told["unreachable"]]) == ([], ["sub1"])
+    assert "agent of sub1" in run(6, "status", *nodes)
+    found = metrics(state)
+    assert found['twopc_node_up{node="sub1"}'] == 0
+    assert found['twopc_node_up{node="pub"}'] == 1
+    assert found['twopc_process_down{process="agent of sub2"}'] == 1
+    assert 'twopc_distribution_lag_seconds{subscriber="sub2"}' in found
+
+    server_of(state, "pub").kill()
+    run(3, "indoubt", *nodes, "--coordinator", state.name)
+    assert "not reached" in run(6, "status", *option)
+    server_of(state, "sub2").kill()
+    for command in ("status", "indoubt", "recover"):
+        run(4, command, *option)
+    assert "in doubt: not known" in run(6, "watch", "--once", *option)
+    assert "distribution" in json.loads(run(6, "watch", "--json", *option))["unreachable"]
+
+    run(0, "up", *option)
+    assert f"{second} at sub1: aborted" in run(0, "recover", *option)
+
+    passwords = {server_of(state, name).password for name in state.servers}
+    assert not [text for text in said if any(password in text for password in passwords)]
+    assert not [text for text in said if "Traceback" in text]
+    assert (place / "passwords").stat().st_mode & 0o077 == 0
