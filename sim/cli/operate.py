@@ -86,7 +86,6 @@ def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
     import psycopg
 
     from twopc.doctor import ROLES
-    from twopc.errors import ServerError
     from twopc.sim.survey import kinds
 
     if name in ROLES:
@@ -94,7 +93,10 @@ def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
     try:
         found = asyncio.run(kinds(dsn))
     except psycopg.OperationalError as error:
-        raise ServerError(f"node {name!r}: {error}") from None
+        raise typer.BadParameter(
+            f"{name!r}: it cannot be reached to see what it is ({str(error).strip()}); if it is to be one, write "
+            "publisher=DSN, subscriber=DSN or distribution=DSN"
+        ) from None
     if not found:
         raise typer.BadParameter(
             f"{name!r}: nothing of ours is in this database: say what it is to be, as "

@@ -31,9 +31,7 @@ def selection(
     seed: int | None, order: str = "", recording: Sequence[LoadTransaction] | None = None
 ) -> Selection:
     """What of a scenario a trial plays: all of it, or an order; no twins, which are there to fail."""
-    return Selection(
-        orders=(order,) if order else (), seed=seed, twins=False, recording=recording
-    )
+    return Selection(orders=(order,) if order else (), seed=seed, twins=False, recording=recording)
 
 
 def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]:
