@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -10,6 +12,7 @@ from pathlib import Path
 
 from tests.any_client.test_programs import program
 from tests.cli.test_operate import ROOT
+from twopc.sim.up.parts import running
 
 TYPED = re.compile(r"  (?P<window>[12])> (?P<text>.+)\n")
 
@@ -44,9 +47,9 @@ class Newcomer:
 
     def types(self, window: str, text: str) -> None:
         """What was printed, or something else."""
-        if text.startswith("psql "):
-            uri = text.removeprefix("psql ").strip("'")
-            self._windows[window] = self._start([program("psql"), "-X", "-q", uri])
+        if window not in self._windows:
+            _, *options = shlex.split(text)
+            self._windows[window] = self._start([program("psql"), "-X", "-q", *options])
             return
         said = self._windows[window].stdin
         assert said is not None
@@ -82,4 +85,20 @@ def test_a_newcomer_goes_through(place: Path) -> None:
         "from what your COMMIT has left at the Subscriber: 56 at pub, 56 at sub1, 56 at sub2."
         in text
     )
+    assert not place.exists()
+
+
+def test_its_terminal_closes(place: Path) -> None:
+    """What it has started is ended and removed, as after Ctrl-C; another tour there is refused meanwhile."""
+    command = [sys.executable, "-m", "twopc.sim", "tour", "--state", str(place)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as tour:
+        assert tour.stdout is not None
+        while "1/8" not in tour.stdout.readline():
+            assert tour.poll() is None
+        other = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (other.returncode, "another tour" in other.stderr) == (4, True)
+        tour.send_signal(signal.SIGHUP)
+        tour.stdout.close()
+        tour.wait()
+    assert not running(place)
     assert not place.exists()

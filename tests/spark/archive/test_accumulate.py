@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -108,28 +109,32 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
     assert Archive.open(path, verify=True).manifest == second.manifest
 
 
-async def test_clean_up_waits_for_it(
+def test_clean_up_waits_for_it(
     make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
 ) -> None:
     """In batches, with clean-up between them: what the archive lacks is kept until it has it, or is released."""
-    with filled(make_database()) as dsn:
-        wanted = Wanted(dsn=dsn, partitions=2)
-        stored = asked(dsn, _COMMANDS)
-        with writer(opened(tmp_path / "a", Wanted(dsn=dsn, partitions=2, upto=32))) as held:
-            held = accumulate(held, spark, Wanted(dsn=dsn, partitions=2, upto=32), lambda *_: None)
+
+    async def clean(dsn: str) -> None:
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
             await clean_up(connection)
-            with writer(opened(held.folder, wanted)) as held:
-                held = accumulate(held, spark, wanted, lambda *_: None)
-            assert kept(held) == stored
-            await clean_up(connection)
-            assert asked(dsn, _COMMANDS) == []
-            store(dsn, made(held.manifest.position + 100, (1, 7, 0, TEXT)))
-            await clean_up(connection)
-            assert len(asked(dsn, _COMMANDS)) == 1
-            assert release(held, dsn)
-            await clean_up(connection)
-            assert asked(dsn, _COMMANDS) == []
+
+    with filled(make_database()) as dsn:
+        first, rest = Wanted(dsn=dsn, partitions=2, upto=32), Wanted(dsn=dsn, partitions=2)
+        stored = asked(dsn, _COMMANDS)
+        with writer(opened(tmp_path / "a", first)) as held:
+            held = accumulate(held, spark, first, lambda *_: None)
+        asyncio.run(clean(dsn))
+        with writer(opened(held.folder, rest)) as held:
+            held = accumulate(held, spark, rest, lambda *_: None)
+        assert kept(held) == stored
+        asyncio.run(clean(dsn))
+        assert asked(dsn, _COMMANDS) == []
+        store(dsn, made(held.manifest.position + 100, (1, 7, 0, TEXT)))
+        asyncio.run(clean(dsn))
+        assert len(asked(dsn, _COMMANDS)) == 1
+        assert release(held, dsn)
+        asyncio.run(clean(dsn))
+        assert asked(dsn, _COMMANDS) == []
 
 
 def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path: Path) -> None:
