@@ -27,7 +27,7 @@ from psycopg import AsyncConnection, conninfo
 
 from benchmarks.figures import Figure, median, report, spread
 from benchmarks.immediate import UPDATE, Contender, Update, measure, prepare
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 SETTINGS = {"track_commit_timestamp": "on"}
@@ -110,7 +110,7 @@ async def contest(clients: int, rounds: int, seconds: float) -> tuple[list[Conte
     """All contenders at one number of clients, and the Publisher's lags."""
     async with AsyncExitStack() as stack:
         servers = {
-            name: stack.enter_context(Server.start(durable=True, settings=SETTINGS))
+            name: stack.enter_context(EmbeddedServer.start(durable=True, settings=SETTINGS))
             for name in ("pub", "sub1")
         }
         for name, server in servers.items():

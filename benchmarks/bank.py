@@ -16,21 +16,21 @@ from twopc.protocol import Participant
 from twopc.protocol.effects import Log
 from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model.application import ModelConnection
-from twopc.sim.model.coordinator import CoordinatorProcess, Place
-from twopc.sim.model.kernel import Kernel
-from twopc.sim.model.ledger import Ledger
+from twopc.sim.model.coordinator import CoordinatorPlace, CoordinatorProcess
+from twopc.sim.model.kernel import SimpyKernel
+from twopc.sim.model.ledger import DecisionLedger
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Delay, Label, RowChange, Steps, Timing
+from twopc.sim.model.words import Cause, Delay, Label, ModelTiming, RowChange, Steps
 
 PUBLISHER = "pub"
 #: What an account has at the beginning.
 BALANCE = 1000
 #: Accounts of each client's Subscriber, by client: few enough that some wait for each other.
 ACCOUNTS = 20
-TIMING = Timing(message=Delay(a=0.0002), flush=Delay(a=0.0005))
+TIMING = ModelTiming(message=Delay(a=0.0002), flush=Delay(a=0.0005))
 TABLE = "create table account (id int primary key, balance int not null check (balance >= 0))"
 UPDATE = "update account set balance = balance + :amount where id = :id"
 _UPDATE, _COMMIT = json.dumps(UPDATE), json.dumps("commit")
@@ -62,7 +62,7 @@ class Counts:
         self.decisions += isinstance(what, Log) and what.forced
 
 
-class CountingKernel(Kernel):
+class CountingKernel(SimpyKernel):
     """Counts messages."""
 
     def __init__(self, seed: int, counts: Counts) -> None:
@@ -70,7 +70,7 @@ class CountingKernel(Kernel):
         self._counts = counts
 
     def delay(self, duration: Delay | float, label: Label) -> Any:
-        """As `Kernel.delay`."""
+        """As `SimpyKernel.delay`."""
         self._counts.messages += label.cause in (Cause.MESSAGE, Cause.REPLY)
         return super().delay(duration, label)
 
@@ -141,10 +141,10 @@ class Bank:
 
     def __init__(
         self, *, clients: int, nodes: int, history: TextIO, seed: int = 0, counted: bool = False,
-        timing: Timing = TIMING,
+        timing: ModelTiming = TIMING,
     ) -> None:  # fmt: skip
         self.counts = Counts()
-        self.kernel = CountingKernel(seed, self.counts) if counted else Kernel(seed)
+        self.kernel = CountingKernel(seed, self.counts) if counted else SimpyKernel(seed)
         self.network = Network(self.kernel, timing)
         self._history = history
         settings = Settings(
@@ -175,11 +175,11 @@ class Bank:
                 node.add_trigger("account", link)
             node.add_function("msrepl.prepare_publisher", link.prepare)
         publisher = self.nodes[PUBLISHER]
-        ledger = Ledger(
+        ledger = DecisionLedger(
             self.kernel, lambda: publisher.started if publisher.up else None, timing.flush
         )
         self.ledger = ledger
-        place_ = Place(
+        place_ = CoordinatorPlace(
             self.network, self.nodes, ledger, publisher=PUBLISHER, log_at=PUBLISHER, wiring=Wiring()
         )
         self.process = CoordinatorProcess(

@@ -29,7 +29,7 @@ from benchmarks.figures import Figure, median, report, spread
 from benchmarks.loads import LOADS, Load, fill, make, tables
 from benchmarks.native import Native
 from benchmarks.processes import Ours
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 SETTINGS = {
     "track_commit_timestamp": "on",
@@ -78,11 +78,11 @@ class Arena:
         """Start servers, tables, subscriptions and processes."""
         with contextlib.ExitStack() as stack:
             for place in ("there", "here"):
-                server = Server.start(durable=True, settings=SETTINGS)
+                server = EmbeddedServer.start(durable=True, settings=SETTINGS)
                 stack.callback(server.stop)
                 setattr(self, place, server)
-            self.there: Server
-            self.here: Server
+            self.there: EmbeddedServer
+            self.here: EmbeddedServer
             self.there.create_database("pub")
             for name in self.names:
                 self.here.create_database(name)

@@ -121,7 +121,7 @@ group by key
 
 def accumulated(spark: SparkSession, dsn: str, path: Path) -> Archive:
     """All there is, in an archive."""
-    wanted = load.Wanted(dsn=dsn, partitions=2)
+    wanted = load.LoadRequest(dsn=dsn, partitions=2)
     with writer(load.opened(path, wanted)) as held:
         return load.accumulate(held, spark, wanted, lambda *_: None)
 

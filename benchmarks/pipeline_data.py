@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from twopc.publisher.distribution.install import install_texts
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 KEYS_MAX = 1_000_000
 BLOCK = 1_000
@@ -54,7 +54,7 @@ update msrepl.msrepl_blocks set
 @contextmanager
 def filled(*sizes: int) -> Iterator[dict[int, str]]:
     """Databases with so many commands each, on one server that flushes nothing: size to connection string."""
-    with Server.start(durable=False) as server:
+    with EmbeddedServer.start(durable=False) as server:
         found = {}
         for size in sizes:
             name = f"commands_{size}"

@@ -28,7 +28,7 @@ import psycopg
 from benchmarks.distribution import SETTINGS, wait
 from benchmarks.figures import Figure, median, report, spread
 from benchmarks.processes import Ours
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 TARGETS = {"bytes_ratio": 1000.0, "time_ratio": 5.0}
 TABLES = {"called": "called_employees", "rowed": "rowed_employees"}
@@ -96,7 +96,7 @@ class Arena:
         with contextlib.ExitStack() as stack:
             dsns = {}
             for name in ("pub", "sub1"):
-                server = Server.start(durable=True, settings=SETTINGS)
+                server = EmbeddedServer.start(durable=True, settings=SETTINGS)
                 stack.callback(server.stop)
                 server.create_database(name)
                 dsns[name] = server.superuser_dsn(name)

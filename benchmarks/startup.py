@@ -21,7 +21,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from benchmarks.figures import Figure, median, report, spread
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 from twopc.sim.topology.pool import TopologyPool
 
@@ -63,7 +63,7 @@ def run_warm() -> list[float]:
 async def topology_fresh() -> list[float]:
     """Seconds until a Publisher and two Subscribers are there."""
     seconds = []
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         for _ in range(ROUNDS + 1):
             began = time.perf_counter()
             async with Topology(server=server):
@@ -99,7 +99,7 @@ def test_costs() -> dict[str, list[float]]:
 async def topology_pooled() -> list[float]:
     """Seconds until a topology is taken from a pool that has one ready."""
     seconds = []
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         pool = TopologyPool(server, prefix="bench", size=1)
         for _ in range(ROUNDS + 1):
             topology = await pool.take()

@@ -22,7 +22,7 @@ from twopc.errors import ArticleError
 from twopc.propagation import Format, Propagation
 from twopc.publisher import logical_publication
 from twopc.publisher.catalog import StoredArticle, get_article, guard, unguard
-from twopc.publisher.logical_publication import Wanted
+from twopc.publisher.logical_publication import LogNeeds
 from twopc.publisher.rights import Need
 from twopc.publisher.row_filter import read_filter
 from twopc.sql import fragments as f
@@ -85,13 +85,13 @@ async def fit(
             await _create_filter(connection, table, number, condition, owner)
 
 
-def _wanted(article: Article, propagation: Propagation, filters: Mapping[int, str]) -> Wanted:
+def _wanted(article: Article, propagation: Propagation, filters: Mapping[int, str]) -> LogNeeds:
     formats = {propagation.upd.format, propagation.dele.format}
     needed_by = "XCALL" if Format.XCALL in formats else ""
     if article.row_filter is not None or filters:
         needed_by = "its row filter"
     whole = propagation.upd.format in (Format.CALL, Format.MCALL)
-    return Wanted(
+    return LogNeeds(
         name=article.name,
         old_rows=propagation.needs_old_rows or bool(needed_by),
         needed_by=needed_by,

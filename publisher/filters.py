@@ -18,7 +18,7 @@ from twopc.errors import ArticleError
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import record_text
 from twopc.publisher.commands import Belonging, CommandBuilder
-from twopc.publisher.pgoutput import Change, Relation
+from twopc.publisher.pgoutput import RelationMessage, RowMessage
 
 #: So many images go in one call; each is as large as a row.
 _IMAGES_MAX = 2000
@@ -35,7 +35,7 @@ class RowFilters:
         self._connection = connection
         self._builder = builder
 
-    async def belongings(self, changes: Sequence[Change]) -> list[Belonging]:
+    async def belongings(self, changes: Sequence[RowMessage]) -> list[Belonging]:
         """For each change what `CommandBuilder.commands` takes beside it.
 
         Raises:
@@ -43,7 +43,7 @@ class RowFilters:
         """
         found: list[list[tuple[bool, bool]]] = [[] for _ in changes]
         by_relation: dict[int, list[int]] = {}
-        relations: dict[int, Relation] = {}
+        relations: dict[int, RelationMessage] = {}
         for place, change in enumerate(changes):
             by_relation.setdefault(id(change.relation), []).append(place)
             relations[id(change.relation)] = change.relation
@@ -81,7 +81,7 @@ class RowFilters:
         return belong
 
 
-def _images(article: DistributedArticle, changes: Sequence[Change]) -> list[str]:
+def _images(article: DistributedArticle, changes: Sequence[RowMessage]) -> list[str]:
     """The images that each change has, the old one first, as texts of the row type that the filter takes."""
     relation = changes[0].relation
     kept = [

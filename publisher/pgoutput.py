@@ -22,7 +22,7 @@ PROTOCOL = 1
 UNCHANGED: Final = bytes(bytearray(b"(unchanged)"))
 
 Values = list[bytes | None]
-"""The values of a row as text, in the order of `Relation.columns`; None is NULL."""
+"""The values of a row as text, in the order of `RelationMessage.columns`; None is NULL."""
 
 
 class RelationColumn(NamedTuple):
@@ -35,7 +35,7 @@ class RelationColumn(NamedTuple):
     """It is part of the replica identity."""
 
 
-class Relation(NamedTuple):
+class RelationMessage(NamedTuple):
     """What the rows that follow look like; sent before the first of them, and after ALTER TABLE."""
 
     oid: int
@@ -46,18 +46,18 @@ class Relation(NamedTuple):
     columns: tuple[RelationColumn, ...]
 
 
-class Begin(NamedTuple):
+class BeginMessage(NamedTuple):
     """A transaction begins."""
 
     lsn: int
-    """Of its commit record, as in its `Commit`."""
+    """Of its commit record, as in its `CommitMessage`."""
     time_us: int
     """When it was committed, in microseconds since 2000-01-01 00:00 UTC."""
     xid: int
     """The low 32 bits."""
 
 
-class Commit(NamedTuple):
+class CommitMessage(NamedTuple):
     """A transaction is complete."""
 
     lsn: int
@@ -67,10 +67,10 @@ class Commit(NamedTuple):
     time_us: int
 
 
-class Change(NamedTuple):
+class RowMessage(NamedTuple):
     """A row was changed."""
 
-    relation: Relation
+    relation: RelationMessage
     operation: str
     """``ins``, ``upd`` or ``del``."""
     old: Values | None
@@ -82,15 +82,15 @@ class Change(NamedTuple):
     """`old` holds the replica identity only: its other values are None."""
 
 
-class Truncate(NamedTuple):
+class TruncateMessage(NamedTuple):
     """Tables were emptied."""
 
-    relations: tuple[Relation, ...]
+    relations: tuple[RelationMessage, ...]
     cascade: bool
     restart_identity: bool
 
 
-class Message(NamedTuple):
+class LogicalMessage(NamedTuple):
     """What `pg_logical_emit_message` wrote."""
 
     transactional: bool
@@ -100,7 +100,7 @@ class Message(NamedTuple):
     content: bytes
 
 
-class Origin(NamedTuple):
+class OriginMessage(NamedTuple):
     """The transaction was committed by a session that had a replication origin set."""
 
     lsn: int
@@ -108,7 +108,7 @@ class Origin(NamedTuple):
     name: str
 
 
-class Type(NamedTuple):
+class TypeMessage(NamedTuple):
     """A type of a relation that follows."""
 
     oid: int
@@ -116,7 +116,16 @@ class Type(NamedTuple):
     name: str
 
 
-Decoded = Begin | Commit | Change | Truncate | Message | Origin | Type | Relation
+Decoded = (
+    BeginMessage
+    | CommitMessage
+    | RowMessage
+    | TruncateMessage
+    | LogicalMessage
+    | OriginMessage
+    | TypeMessage
+    | RelationMessage
+)
 
 _begin = Struct("!xqqI").unpack
 _commit = Struct("!xxqqq").unpack
@@ -131,9 +140,9 @@ _message = Struct("!xBq").unpack_from
 _lsn = Struct("!xq").unpack_from
 
 #: Named tuples made without their `__new__`, which costs as much again.
-_change = partial(tuple.__new__, Change)
-_made_begin = partial(tuple.__new__, Begin)
-_made_commit = partial(tuple.__new__, Commit)
+_change = partial(tuple.__new__, RowMessage)
+_made_begin = partial(tuple.__new__, BeginMessage)
+_made_commit = partial(tuple.__new__, CommitMessage)
 
 _TEXT, _NULL, _TOAST = b"tnu"
 _T = TypeVar("_T")
@@ -149,7 +158,7 @@ class Decoder:
     __slots__ = ("_relations",)
 
     def __init__(self) -> None:
-        self._relations: dict[int, Relation] = {}
+        self._relations: dict[int, RelationMessage] = {}
 
     def decode(self, data: bytes) -> Decoded:
         """The message in `data`, which holds one message and nothing else.
@@ -179,12 +188,12 @@ class Decoder:
                 case 79:  # O
                     (lsn,) = _lsn(data)
                     name, end = _string(data, 9)
-                    return _whole(Origin(lsn, name), data, end)
+                    return _whole(OriginMessage(lsn, name), data, end)
                 case 89:  # Y
                     (oid,) = _oid(data)
                     schema, at = _string(data, 5)
                     name, at = _string(data, at)
-                    return _whole(Type(oid, schema, name), data, at)
+                    return _whole(TypeMessage(oid, schema, name), data, at)
         except (error, IndexError, ValueError) as reason:
             raise RemoteProtocolError(
                 f"pgoutput: a message of {len(data)} bytes that begins with {data[:32]!r} cannot be "
@@ -199,7 +208,7 @@ class Decoder:
             "streaming on?"
         )
 
-    def _insert(self, data: bytes) -> Change:
+    def _insert(self, data: bytes) -> RowMessage:
         oid, kind, count = _oid_kind_count(data)
         if kind != b"N":
             raise ValueError(f"an insert with the row {kind!r}")
@@ -208,7 +217,7 @@ class Decoder:
             raise ValueError(f"{len(data) - at} bytes too many")
         return _change((self._relations[oid], "ins", None, new, False))
 
-    def _update(self, data: bytes) -> Change:
+    def _update(self, data: bytes) -> RowMessage:
         oid, kind, count = _oid_kind_count(data)
         old: Values | None = None
         at = 8
@@ -229,7 +238,7 @@ class Decoder:
             new = [o if n is UNCHANGED else n for o, n in zip(old, new, strict=True)]
         return _change((self._relations[oid], "upd", old, new, old_is_key))
 
-    def _delete(self, data: bytes) -> Change:
+    def _delete(self, data: bytes) -> RowMessage:
         oid, kind, count = _oid_kind_count(data)
         if kind not in (b"K", b"O"):
             raise ValueError(f"a delete with the row {kind!r}")
@@ -238,7 +247,7 @@ class Decoder:
             raise ValueError(f"{len(data) - at} bytes too many")
         return _change((self._relations[oid], "del", old, None, kind == b"K"))
 
-    def _relation(self, data: bytes) -> Relation:
+    def _relation(self, data: bytes) -> RelationMessage:
         (oid,) = _oid(data)
         schema, at = _string(data, 5)
         name, at = _string(data, at)
@@ -253,18 +262,18 @@ class Decoder:
             at += 8
             columns.append(RelationColumn(column, type_oid, typmod, bool(flags & 1)))
         # PostgreSQL leaves its own schema's name out
-        found = Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
+        found = RelationMessage(oid, schema or "pg_catalog", name, identity, tuple(columns))
         known = self._relations.get(oid)
         if found == known:
             found = known
         self._relations[oid] = _whole(found, data, at)
         return found
 
-    def _truncate(self, data: bytes) -> Truncate:
+    def _truncate(self, data: bytes) -> TruncateMessage:
         count, options = _truncate(data)
         oids = [_length(data, 6 + 4 * place)[0] for place in range(count)]
         relations = tuple([self._relations[oid] for oid in oids])
-        found = Truncate(relations, bool(options & 1), bool(options & 2))
+        found = TruncateMessage(relations, bool(options & 1), bool(options & 2))
         return _whole(found, data, 6 + 4 * count)
 
 
@@ -298,12 +307,12 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
     return data[at:end].decode(), end + 1
 
 
-def _read_message(data: bytes) -> Message:
+def _read_message(data: bytes) -> LogicalMessage:
     flags, lsn = _message(data)
     prefix, at = _string(data, 10)
     (length,) = _length(data, at)
     content = data[at + 4 : at + 4 + length]
-    return _whole(Message(bool(flags & 1), lsn, prefix, content), data, at + 4 + length)
+    return _whole(LogicalMessage(bool(flags & 1), lsn, prefix, content), data, at + 4 + length)
 
 
 def _whole(found: _T, data: bytes, end: int) -> _T:

@@ -19,7 +19,7 @@ _KEPT = "1 day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
+class PostedMessage:
     """A message in the log."""
 
     id: int
@@ -28,7 +28,9 @@ class Posted:
     """A position of the log not behind its commit."""
 
 
-async def post_message(connection: Connection, kind: str, body: Mapping[str, object]) -> Posted:
+async def post_message(
+    connection: Connection, kind: str, body: Mapping[str, object]
+) -> PostedMessage:
     """Post a message in a transaction of its own.
 
     Args:
@@ -51,10 +53,12 @@ async def post_message(connection: Connection, kind: str, body: Mapping[str, obj
         )
         row = await cursor.fetchone()
     assert row is not None
-    return Posted(id=row[0], after=row[1])
+    return PostedMessage(id=row[0], after=row[1])
 
 
-async def stored_message(distribution: Connection, publisher: str, message: Posted) -> str | None:
+async def stored_message(
+    distribution: Connection, publisher: str, message: PostedMessage
+) -> str | None:
     """The commit LSN under which a message is in the distribution database; None: not there yet."""
     cursor = await distribution.execute(
         """

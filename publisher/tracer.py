@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from twopc.errors import SubscriptionError
-from twopc.publisher.posting import Posted, post_message
+from twopc.publisher.posting import PostedMessage, post_message
 
 Connection = AsyncConnection[Any]
 
@@ -63,7 +63,7 @@ def _ms(start: datetime | None, end: datetime | None) -> float | None:
     return (end - start).total_seconds() * 1000
 
 
-async def post_tracer_token(publisher: Connection) -> Posted:
+async def post_tracer_token(publisher: Connection) -> PostedMessage:
     """Post a token (the analogue of sp_posttracertoken).
 
     Args:

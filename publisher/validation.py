@@ -19,9 +19,9 @@ from psycopg.rows import dict_row
 from twopc.distributed import DistributedArticle
 from twopc.names import PREFIX
 from twopc.proc_execution import BESIDE, CALL_TYPE, DEFINITION_TYPE, base_of, beside
-from twopc.publisher.posting import Posted, post_message, stored_message
+from twopc.publisher.posting import PostedMessage, post_message, stored_message
 from twopc.sql.checksum import PINNED
-from twopc.validation import Key, Verdict, touched_keys
+from twopc.validation import ArticleVerdict, Key, touched_keys
 
 Connection = AsyncConnection[Any]
 
@@ -49,7 +49,7 @@ async def reading(publisher: Connection) -> AsyncIterator[str]:
         yield row[0]
 
 
-async def post_request(publisher: Connection, subscriber: str) -> Posted:
+async def post_request(publisher: Connection, subscriber: str) -> PostedMessage:
     """Mark a place in the log: after everything that is visible at the Publisher now."""
     return await post_message(publisher, "validation", {"subscriber": subscriber})
 
@@ -175,7 +175,7 @@ async def _written_by_calls(
     return [writes for (writes,) in await cursor.fetchall()]
 
 
-async def record(distribution: Connection, publisher: str, verdict: Verdict) -> None:
+async def record(distribution: Connection, publisher: str, verdict: ArticleVerdict) -> None:
     """Enter a verdict into the history."""
     detail, result = verdict.messages()
     rows: list[tuple[str | None, ...]] = [

@@ -13,11 +13,11 @@ import psycopg
 
 from twopc.drivers import in_doubt
 from twopc.drivers.database import Database
-from twopc.drivers.decided import Decided
+from twopc.drivers.decided import DecisionReader
 from twopc.drivers.in_doubt import InDoubtBranch
-from twopc.drivers.participant import Participant
+from twopc.drivers.participant import ServerParticipant
 from twopc.drivers.points import Points
-from twopc.drivers.recovery import Recovery, Settled
+from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.errors import ConfigurationError, ServerError
 from twopc.names import BranchId
 from twopc.protocol.effects import Outcome
@@ -115,13 +115,15 @@ def _only(names: Sequence[str]) -> str | None:
 
 
 @asynccontextmanager
-async def _sites(topology: Topology) -> AsyncIterator[tuple[Database, dict[str, Participant]]]:
+async def _sites(
+    topology: Topology,
+) -> AsyncIterator[tuple[Database, dict[str, ServerParticipant]]]:
     """The distribution database and the participants, as recovery uses them."""
     database = Database(
         topology.distribution, topology.node(topology.distribution).dsn, "twopc operator"
     )
     participants = {
-        name: Participant(topology.address(name), topology.name)
+        name: ServerParticipant(topology.address(name), topology.name)
         for name in (topology.publisher, *topology.subscribers)
     }
     try:
@@ -132,7 +134,7 @@ async def _sites(topology: Topology) -> AsyncIterator[tuple[Database, dict[str, 
             await participant.close()
 
 
-async def recover(topology: Topology) -> list[Settled]:
+async def recover(topology: Topology) -> list[SettledBranch]:
     """One pass of recovery; see `twopc.drivers.recovery`. Nodes that cannot be reached are left for the next.
 
     Raises:
@@ -150,7 +152,7 @@ async def recover(topology: Topology) -> list[Settled]:
             topology.name,
             publisher=topology.publisher,
             participants=participants,
-            decisions=Decided(database),
+            decisions=DecisionReader(database),
             points=Points(),
         )
         return await recovery.run()

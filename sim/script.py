@@ -17,7 +17,7 @@ from psycopg import AsyncClientCursor, AsyncConnection, AsyncCursor, sql
 
 from twopc.subscriber.firing import Obstacle
 from twopc.subscriber.objects import LinkAddress, owner_role, user_mapping_text
-from twopc.subscriber.triggers import Sites
+from twopc.subscriber.triggers import BranchNames
 
 #: Statements that change nothing, or only for a moment; functions of ours change something.
 _LOOKS = re.compile(r"(?:select(?! msrepl\.)|with|show|set)\b", re.IGNORECASE)
@@ -63,7 +63,7 @@ class Trial(AsyncConnection[Any]):
 
 
 def script_synctran_commands(
-    commands: Sequence[str], *, database: str, sites: Sites, link: LinkAddress
+    commands: Sequence[str], *, database: str, sites: BranchNames, link: LinkAddress
 ) -> str:
     """The script, from what was tried there.
 

@@ -24,7 +24,7 @@ class SettingError(ConfigurationError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class RunSettings:
     """What holds, wherever it was said."""
 
     pg: str = ""
@@ -52,7 +52,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class SettingValue:
     """A setting's value as it was written, and where."""
 
     value: Any
@@ -105,7 +105,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "servers": _one_of("one", "each"),
     "on": _one_of("postgres", "model", "both"),
 }
-_FIELDS = tuple(field.name for field in dataclasses.fields(Settings))
+_FIELDS = tuple(field.name for field in dataclasses.fields(RunSettings))
 
 
 def written(name: str) -> str:
@@ -118,11 +118,11 @@ def variable(name: str) -> str:
     return _VARIABLES.get(name, f"TWOPC_{written(name).upper()}")
 
 
-def load(flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Path) -> Settings:
+def load(flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Path) -> RunSettings:
     """The settings that hold for somebody who works in the folder `start`.
 
     Args:
-        flags: what was given on the command line, by the names of `Settings` or as they are written
+        flags: what was given on the command line, by the names of `RunSettings` or as they are written
             there; None: not given.
 
     Raises:
@@ -135,7 +135,7 @@ def load(flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Pat
         given = _given(name, flags, environment, table, file)
         if given is not None:
             found[name] = _read(name, given)
-    return Settings(**found)
+    return RunSettings(**found)
 
 
 def source_of(
@@ -152,20 +152,20 @@ def _given(
     environment: Mapping[str, str],
     table: Mapping[str, Any],
     file: Path | None,
-) -> Given | None:
+) -> SettingValue | None:
     """The setting as the first of those who may say it has said it."""
     key = written(name)
     for each in (name, key):
         if flags.get(each) is not None:
-            return Given(value=flags[each], source=f"--{key}")
+            return SettingValue(value=flags[each], source=f"--{key}")
     if environment.get(variable(name)):  # an empty variable is how many shells unset one
-        return Given(value=environment[variable(name)], source=variable(name))
+        return SettingValue(value=environment[variable(name)], source=variable(name))
     if key in table:
-        return Given(value=table[key], source=f"{_TABLE} {key} in {file}")
+        return SettingValue(value=table[key], source=f"{_TABLE} {key} in {file}")
     return None
 
 
-def _read(name: str, given: Given) -> Any:
+def _read(name: str, given: SettingValue) -> Any:
     value = given.value
     if name == "timeout_ms" and isinstance(value, int) and given.source.startswith("--"):
         return value  # an option that was read already

@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 
 from twopc.errors import ConfigurationError
 from twopc.publisher.distribution import CleanUp, clean_up, keep_clean
-from twopc.publisher.log_reader import LogReader, Read
+from twopc.publisher.log_reader import LogReader, PassResult
 from twopc.sim.operate import attach
 from twopc.sim.survey import CONNECT_TIMEOUT_S
 from twopc.sql import path
@@ -43,7 +43,7 @@ def _unseen() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _NodeFacts:
     """What the nodes given are."""
 
     distribution: str
@@ -53,7 +53,7 @@ class _Found:
     subscribers: tuple[str, ...]
 
 
-async def _look(nodes: Mapping[str, str]) -> _Found:
+async def _look(nodes: Mapping[str, str]) -> _NodeFacts:
     """Find the distribution database among the nodes, and what it knows.
 
     Raises:
@@ -85,12 +85,12 @@ async def _look(nodes: Mapping[str, str]) -> _Found:
         raise ConfigurationError(
             f"none of {', '.join(nodes)} holds a distribution database: add --node distribution=DSN"
         )
-    return _Found(distribution=distribution, slots=slots, subscribers=tuple(subscribers))
+    return _NodeFacts(distribution=distribution, slots=slots, subscribers=tuple(subscribers))
 
 
 async def read_log(
     nodes: Mapping[str, str], *, once: bool = False, running: Running = _unseen
-) -> Read | None:
+) -> PassResult | None:
     """Run a Publisher's log reader until SIGINT or SIGTERM.
 
     Args:

@@ -30,7 +30,7 @@ SEALED = sql.SQL(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sites:
+class BranchNames:
     """The names under which both ends take part in a global transaction."""
 
     publisher: str
@@ -67,7 +67,7 @@ class CaptureTexts:
     """
 
     def __init__(
-        self, article: Article, sites: Sites, owner: str, local: Table | None = None
+        self, article: Article, sites: BranchNames, owner: str, local: Table | None = None
     ) -> None:
         self.article = article
         self.sites = sites

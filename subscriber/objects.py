@@ -18,7 +18,7 @@ from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, drop_text
 from twopc.subscriber.capture import NOTHING, SEALED
 from twopc.subscriber.firing import OPERATIONS
-from twopc.subscriber.triggers import LINK, Sites, TriggerTexts
+from twopc.subscriber.triggers import LINK, BranchNames, TriggerTexts
 from twopc.waits import link_prefix
 
 #: Name of the foreign server object that holds the Publisher's address.
@@ -45,7 +45,7 @@ def owner_role(database: str) -> str:
     return names.role("owner", database)
 
 
-def install_texts(database: str, sites: Sites, link: LinkAddress) -> list[str]:
+def install_texts(database: str, sites: BranchNames, link: LinkAddress) -> list[str]:
     """What a Subscriber needs before its first article, without the password of the link."""
     role = owner_role(database)
     owner = sql.Identifier(role)
@@ -125,7 +125,7 @@ def _options(options: Mapping[str, str]) -> sql.Composed:
     )
 
 
-def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
+def shared_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
     """Everything at a Subscriber that does not depend on an article."""
     link = sql.Literal(LINK)
     return [
@@ -177,7 +177,7 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
     ]
 
 
-def _voting(owner: sql.Identifier, sites: Sites) -> list[str]:
+def _voting(owner: sql.Identifier, sites: BranchNames) -> list[str]:
     """What prepares the Publisher's branch, and lets nobody commit without it."""
     return [
         prepare_branch(owner, sites, may_hold=False),
@@ -199,7 +199,7 @@ def _voting(owner: sql.Identifier, sites: Sites) -> list[str]:
     ]
 
 
-def _link_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
+def _link_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
     """What talks over the link, and tells of it."""
     link = sql.Literal(LINK)
     return [
@@ -246,7 +246,7 @@ def _renew_version(owner: sql.Identifier) -> list[str]:
     ]
 
 
-def prepare_branch(owner: sql.Identifier, sites: Sites, *, may_hold: bool) -> str:
+def prepare_branch(owner: sql.Identifier, sites: BranchNames, *, may_hold: bool) -> str:
     """The procedure that prepares the Publisher's branch; with foreign keys, rows may still be held."""
     held = (
         "\n    perform msrepl.send_held();"

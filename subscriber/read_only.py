@@ -22,14 +22,14 @@ from twopc.sql import fragments as f
 from twopc.sql.printing import PINNED
 from twopc.sql.render import render
 from twopc.subscriber.objects import owner_role
-from twopc.subscriber.triggers import Sites
+from twopc.subscriber.triggers import BranchNames
 
 __all__ = ["install", "install_texts", "subscribe"]
 
 Connection = AsyncConnection[Any]
 
 
-async def install(connection: Connection, sites: Sites, publisher_db: str) -> None:
+async def install(connection: Connection, sites: BranchNames, publisher_db: str) -> None:
     """Create what a Subscriber needs before its first article.
 
     Raises:
@@ -44,7 +44,7 @@ async def install(connection: Connection, sites: Sites, publisher_db: str) -> No
             raise SubscriptionError(f"{error.diag.message_primary}{hint}") from error
 
 
-def install_texts(database: str, sites: Sites, publisher_db: str) -> list[str]:
+def install_texts(database: str, sites: BranchNames, publisher_db: str) -> list[str]:
     """What `install` executes."""
     role = owner_role(database)
     owner = sql.Identifier(role)

@@ -36,7 +36,7 @@ from twopc.subscriber.objects import (
 )
 from twopc.subscriber.propagation import drop_all
 from twopc.subscriber.tables import check_same_shape, check_ways_in, create_types
-from twopc.subscriber.triggers import Sites, TriggerTexts
+from twopc.subscriber.triggers import BranchNames, TriggerTexts
 
 __all__ = [
     "LinkAddress",
@@ -60,7 +60,7 @@ __all__ = [
 Connection = AsyncConnection[Any]
 
 
-async def install(connection: Connection, sites: Sites, link: LinkAddress) -> None:
+async def install(connection: Connection, sites: BranchNames, link: LinkAddress) -> None:
     """Create what a Subscriber needs before its first article: dblink, the link, shared functions.
 
     Raises:
@@ -123,7 +123,7 @@ async def register_role(connection: Connection, role: str, coordinator: str | No
 async def subscribe(
     connection: Connection,
     article: Article,
-    sites: Sites,
+    sites: BranchNames,
     *,
     created_table: bool = False,
     added_version: bool = False,
@@ -155,7 +155,7 @@ async def subscribe(
 
 
 async def article_commands(
-    connection: Connection, article: Article, sites: Sites, **facts: Any
+    connection: Connection, article: Article, sites: BranchNames, **facts: Any
 ) -> tuple[list[str], tuple[Obstacle, ...]]:
     """What `subscribe` executes and returns; the connection only looks at the Subscriber's table."""
     local = await describe(connection, article.schema, article.table)
@@ -172,7 +172,7 @@ async def article_commands(
 
 
 async def regenerate(
-    connection: Connection, article: Article, sites: Sites
+    connection: Connection, article: Article, sites: BranchNames
 ) -> tuple[Obstacle, ...]:
     """Make the triggers of an article fit its table again, after an ALTER TABLE at either end.
 
@@ -269,7 +269,7 @@ async def _partitions(connection: Connection, article: Article) -> list[tuple[st
 
 
 async def activate(
-    connection: Connection, articles: Sequence[Article], sites: Sites
+    connection: Connection, articles: Sequence[Article], sites: BranchNames
 ) -> list[Obstacle]:
     """Let changes through again, after whatever kept our triggers from firing first is gone.
 

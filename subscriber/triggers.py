@@ -16,10 +16,10 @@ from twopc.articles import Column
 from twopc.sql import fragments as f
 from twopc.sql.render import render
 from twopc.sql.table_role import path_is_kept, runs_as
-from twopc.subscriber.capture import LINK, NOTHING, SEALED, CaptureTexts, Sites
+from twopc.subscriber.capture import LINK, NOTHING, SEALED, BranchNames, CaptureTexts
 from twopc.subscriber.firing import OPERATIONS, by_row
 
-__all__ = ["LINK", "Sites", "TriggerTexts"]
+__all__ = ["LINK", "BranchNames", "TriggerTexts"]
 
 _REFERENCING = {
     "ins": "new table as inserted",

@@ -21,7 +21,7 @@ from twopc.sql import fragments as f
 from twopc.sql.checksum import PINNED, ChecksumTexts
 from twopc.sql.describe import describe
 from twopc.subscriber.changing import Change, changing
-from twopc.validation import Difference, Key, parse_key
+from twopc.validation import Key, RowDifference, parse_key
 
 Connection = AsyncConnection[Any]
 Values = Sequence[str | None]
@@ -77,7 +77,7 @@ async def committed(subscriber: Connection, gids: Collection[str]) -> set[str]:
 async def repair(
     subscriber: Connection,
     article: Article,
-    differences: Sequence[Difference],
+    differences: Sequence[RowDifference],
     fetch: Fetch,
     *,
     versions: bool = True,
@@ -125,7 +125,7 @@ class _Repair:
             held[c.name].identity == "a" for c in self._columns if c.name not in article.key
         )
 
-    async def run(self, differences: Sequence[Difference], fetch: Fetch) -> list[Key]:
+    async def run(self, differences: Sequence[RowDifference], fetch: Fetch) -> list[Key]:
         """Repair what is still as it was found."""
         held = await self._held([each.key for each in differences])
         same = [each for each in differences if held.get(each.key) == each.actual]
@@ -140,7 +140,7 @@ class _Repair:
 
     async def _repair(
         self,
-        same: Sequence[Difference],
+        same: Sequence[RowDifference],
         by_kind: Mapping[str, Sequence[Key]],
         there: Mapping[Key, tuple[int, Values]],
         fetch: Fetch,

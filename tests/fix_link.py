@@ -17,7 +17,7 @@ import pytest
 
 from tests.fix_topology import Pair
 from twopc.names import PREFIX
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim.topology import Topology
 from twopc.waits import link_name
@@ -115,14 +115,14 @@ class Eyes:
 class TwoServers:
     """Servers that a module may crash."""
 
-    publisher: Server
-    subscriber: Server
+    publisher: EmbeddedServer
+    subscriber: EmbeddedServer
 
 
 @pytest.fixture(scope="module")
 def two_servers() -> Iterator[TwoServers]:
     """A server for Publishers and one for Subscribers; a test that crashes one restarts it."""
-    with Server.start() as publisher, Server.start() as subscriber:
+    with EmbeddedServer.start() as publisher, EmbeddedServer.start() as subscriber:
         yield TwoServers(publisher, subscriber)
 
 
@@ -236,7 +236,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 
 @pytest.fixture
-def eyes(server: Server) -> Iterator[Eyes]:
+def eyes(server: EmbeddedServer) -> Iterator[Eyes]:
     """Eyes on the worker's server, where the pairs of `make_pair` have both ends."""
     made = Eyes(server.superuser_dsn("postgres"))
     yield made
@@ -365,7 +365,7 @@ def _is_ours(gid: str) -> bool:
     return gid.startswith(f"{PREFIX}:")
 
 
-def _swept(servers: TwoServers, places: dict[str, tuple[Server, str]]) -> list[str]:
+def _swept(servers: TwoServers, places: dict[str, tuple[EmbeddedServer, str]]) -> list[str]:
     """Start what a failed test has left down, and roll back what it has left prepared."""
     for server in (servers.publisher, servers.subscriber):
         if not server.is_running():

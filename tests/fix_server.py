@@ -9,14 +9,14 @@ import psycopg
 import pytest
 
 from twopc.names import PREFIX
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 
 @dataclass(slots=True, kw_only=True)
 class Database:
     """A database that lives as long as one test."""
 
-    server: Server
+    server: EmbeddedServer
     name: str
     may_leave_prepared: bool = False
     """Set by a test that leaves prepared transactions of ours on purpose."""
@@ -35,17 +35,17 @@ MakeDatabase = Callable[[], Database]
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def server() -> Iterator[EmbeddedServer]:
     """One embedded server per worker process, flushing nothing.
 
     A test that crashes a server starts one of its own.
     """
-    with Server.start() as started:
+    with EmbeddedServer.start() as started:
         yield started
 
 
 @pytest.fixture
-def make_database(server: Server) -> Iterator[MakeDatabase]:
+def make_database(server: EmbeddedServer) -> Iterator[MakeDatabase]:
     """Makes empty databases; they are dropped after the test.
 
     The test fails if it has left a prepared transaction of ours in one of them, unless it says so.

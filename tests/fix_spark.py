@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.spark.replay.recorded import RecordedBank
-    from twopc.server import Server
+    from twopc.server import EmbeddedServer
 
 #: For this process's Java and that of all processes that it begins.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -69,7 +69,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def recorded_bank(
-    server: Server, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    server: EmbeddedServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RecordedBank]:
     """A topology that has worked, and its archive, for every test that only reads one."""
     from tests.spark.replay.recorded import recorded  # pyspark, which few tests need

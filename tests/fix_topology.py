@@ -19,7 +19,7 @@ from tests.by_hand import ByHand
 from twopc.errors import TwopcError
 from twopc.names import GlobalId
 from twopc.publisher.publication import owner_role
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim.topology import Topology
 from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
@@ -186,7 +186,9 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 
 
 @pytest.fixture
-async def make_topology(server: Server) -> AsyncIterator[Callable[..., Awaitable[Topology]]]:
+async def make_topology(
+    server: EmbeddedServer,
+) -> AsyncIterator[Callable[..., Awaitable[Topology]]]:
     """Makes topologies on the worker's server; everything is dropped after the test."""
     async with AsyncExitStack() as stack:
 
@@ -267,7 +269,7 @@ def kept_pairs() -> Iterator[KeptPairs]:
 @pytest.fixture
 async def make_pair(
     make_topology: Callable[..., Awaitable[Topology]],
-    server: Server,
+    server: EmbeddedServer,
     kept_pairs: KeptPairs,
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[MakePair]:

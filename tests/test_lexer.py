@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twopc.lexer import code, ends_transaction, statements, tokens, transaction_control
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 
 @pytest.fixture(scope="module")
-def session(server: Server) -> Iterator[psycopg.Connection]:
+def session(server: EmbeddedServer) -> Iterator[psycopg.Connection]:
     """An administrator's session."""
     with psycopg.connect(server.superuser_dsn("postgres"), autocommit=True) as connection:
         yield connection

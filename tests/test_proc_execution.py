@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from twopc.proc_execution import (
     Argument,
-    Call,
     GateFacts,
+    PgSnapshot,
     ProcArticle,
+    ProcCall,
     ProcType,
     ProcWarning,
-    Snapshot,
     Writers,
     base_of,
     beside,
@@ -121,20 +121,20 @@ def test_a_call_is_stored_and_read(
     settings: dict[str, str],
     failure: str | None,
 ) -> None:
-    call = Call(values=values, types=types, settings=settings, failure=failure)
-    assert Call.parse(call.as_text()) == call
+    call = ProcCall(values=values, types=types, settings=settings, failure=failure)
+    assert ProcCall.parse(call.as_text()) == call
 
 
 def test_a_call_is_short() -> None:
-    call = Call(values=("10",), settings={"search_path": '"$user", public'})
+    call = ProcCall(values=("10",), settings={"search_path": '"$user", public'})
     assert call.as_text() == '{"v":["10"],"s":{"search_path":"\\"$user\\", public"}}'
 
 
 def test_a_call_is_readable() -> None:
-    assert call_text(ARTICLE, Call(values=("10", "{it's}"))) == (
+    assert call_text(ARTICLE, ProcCall(values=("10", "{it's}"))) == (
         "{call \"public\".\"give_raise\" (10, '{it''s}')}"
     )
-    assert call_text(ARTICLE, Call(values=(None, "5"), types=("text", "integer"))) == (
+    assert call_text(ARTICLE, ProcCall(values=(None, "5"), types=("text", "integer"))) == (
         '{call "public"."give_raise" (NULL, 5)}'
     )
 
@@ -160,13 +160,13 @@ def test_snapshot_rule(snapshot: str, tables: frozenset[str] | None, seen: bool)
     writers = Writers(100)
     writers.note(104, A)
     writers.note(102, B)
-    assert writers.sees_all(Snapshot.parse(snapshot), tables) == seen
+    assert writers.sees_all(PgSnapshot.parse(snapshot), tables) == seen
 
 
 def test_who_wrote_any_table_counts_for_all() -> None:
     writers = Writers(0)
     writers.note(104, None)
-    assert not writers.sees_all(Snapshot.parse("104:105:104"), B)
+    assert not writers.sees_all(PgSnapshot.parse("104:105:104"), B)
 
 
 def test_the_horizon_begins_where_the_last_one_ended() -> None:
@@ -175,8 +175,8 @@ def test_the_horizon_begins_where_the_last_one_ended() -> None:
     writers.note(103, A)
     assert (writers.horizon, writers.highest) == (100, 107)
     again = Writers(writers.highest)
-    assert not again.sees_all(Snapshot.parse("107:109:107"), B)
-    assert again.sees_all(Snapshot.parse("108:109:"), B)
+    assert not again.sees_all(PgSnapshot.parse("107:109:107"), B)
+    assert again.sees_all(PgSnapshot.parse("108:109:"), B)
 
 
 def test_who_is_forgotten_raises_the_horizon() -> None:
@@ -186,8 +186,8 @@ def test_who_is_forgotten_raises_the_horizon() -> None:
     assert (writers.horizon, writers.highest) == (30, 30)
     writers.note(40, A)
     assert writers.horizon == 30
-    assert not writers.sees_all(Snapshot.parse("30:50:"), B)
-    assert writers.sees_all(Snapshot.parse("31:50:"), A)
+    assert not writers.sees_all(PgSnapshot.parse("30:50:"), B)
+    assert writers.sees_all(PgSnapshot.parse("31:50:"), A)
 
 
 def test_numbers_beside() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from twopc.names import GlobalId
-from twopc.waits import Party, Session, build, link_name, youngest
+from twopc.waits import OpenTransaction, Party, build, link_name, youngest
 
 
-def one(node: str, pid: int, *pids: int, gids: tuple[str, ...] = (), **changes: Any) -> Session:
+def one(
+    node: str, pid: int, *pids: int, gids: tuple[str, ...] = (), **changes: Any
+) -> OpenTransaction:
     """A session that waits for `pids` and `gids`; for nobody, if there are none."""
     facts = {
         "node": node,
@@ -24,10 +26,10 @@ def one(node: str, pid: int, *pids: int, gids: tuple[str, ...] = (), **changes: 
         "holder_pids": pids,
         "holder_gids": gids,
     }
-    return Session(**{**facts, **changes})
+    return OpenTransaction(**{**facts, **changes})
 
 
-def link(pid: int, of: tuple[str, int], *pids: int) -> Session:
+def link(pid: int, of: tuple[str, int], *pids: int) -> OpenTransaction:
     """A link's session at the Publisher."""
     return one("pub", pid, *pids, application_name=link_name(*of))
 

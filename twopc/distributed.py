@@ -15,9 +15,9 @@ from twopc import names
 from twopc.articles import Article, Column
 from twopc.propagation import (
     OPERATIONS,
+    CallParameter,
     CommandType,
     Format,
-    Parameter,
     Propagation,
     changed_columns,
     parameters,
@@ -110,7 +110,7 @@ def default_procedures(schema: str, table: str, *, apart: bool = False) -> dict[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class CommandText:
     """A command, read."""
 
     text: str
@@ -121,7 +121,7 @@ class Reading:
 
 def read_command(
     distributed: DistributedArticle | None, command_type: int, command: str, *, verb: str = "CALL"
-) -> Reading:
+) -> CommandText:
     """A command as `sp_browsereplcmds` shows it.
 
     Args:
@@ -130,7 +130,7 @@ def read_command(
     """
     operation = _OPERATION.get(command_type)
     if operation is None or distributed is None:
-        return Reading(text=command)
+        return CommandText(text=command)
     form = distributed.propagation.method(operation).format
     values = record_values(command.encode())
     try:
@@ -138,7 +138,7 @@ def read_command(
     except ValueError:
         wanted = ()
     if len(wanted) != len(values):  # the article has changed since
-        return Reading(text=command)
+        return CommandText(text=command)
     changed: tuple[int, ...] | None = None
     if wanted[-1].image == "bitmap" and values[-1] is not None:
         changed = tuple(changed_columns(bytes.fromhex(values[-1][2:].decode())))
@@ -150,13 +150,13 @@ def read_command(
         for place, (parameter, value) in enumerate(zip(wanted, values, strict=True))
     ]
     columns = distributed.article.value_columns
-    return Reading(
+    return CommandText(
         text=f"{{{verb} {distributed.procedure(operation)} ({','.join(shown)})}}",
         changed=None if changed is None else tuple(columns[n].name for n in changed),
     )
 
 
-def _shown(parameter: Parameter, value: bytes | None) -> str:
+def _shown(parameter: CallParameter, value: bytes | None) -> str:
     if value is None:
         return "NULL"
     text = value.decode()

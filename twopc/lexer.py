@@ -43,7 +43,7 @@ _LOWER: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 _COMMENT: Final = re.compile(r"/\*|\*/")
 
 
-class Token(NamedTuple):
+class SqlToken(NamedTuple):
     """One token."""
 
     kind: str
@@ -66,7 +66,7 @@ class Token(NamedTuple):
         return self.word
 
 
-def tokens(text: str, *, standard_conforming_strings: bool = True) -> Iterator[Token]:
+def tokens(text: str, *, standard_conforming_strings: bool = True) -> Iterator[SqlToken]:
     """The tokens of a text; joined, they are the text.
 
     Args:
@@ -88,7 +88,7 @@ def tokens(text: str, *, standard_conforming_strings: bool = True) -> Iterator[T
             kind, end = "string", len(text) if closing < 0 else closing + len(found[0])
         elif kind == "parameter" and brackets:
             kind, end = "mark", at + 1
-        yield Token(str(kind), text[at:end], at)
+        yield SqlToken(str(kind), text[at:end], at)
         at = end
 
 
@@ -102,13 +102,13 @@ def _comment_end(text: str, at: int) -> int:
     return len(text)
 
 
-def statements(text: str, *, standard_conforming_strings: bool = True) -> list[list[Token]]:
+def statements(text: str, *, standard_conforming_strings: bool = True) -> list[list[SqlToken]]:
     """The statements of a text as lists of tokens without spaces; empty ones are left out.
 
     A semicolon between parentheses, or in the body of a SQL-standard function (``begin atomic … end``), does
     not end a statement.
     """
-    result: list[list[Token]] = [[]]
+    result: list[list[SqlToken]] = [[]]
     parentheses = blocks = 0
     for token in tokens(text, standard_conforming_strings=standard_conforming_strings):
         kind = token.kind
@@ -131,12 +131,12 @@ def statements(text: str, *, standard_conforming_strings: bool = True) -> list[l
     return [statement for statement in result if statement]
 
 
-def words(statement: Sequence[Token]) -> list[str]:
-    """`Token.word` of each token."""
+def words(statement: Sequence[SqlToken]) -> list[str]:
+    """`SqlToken.word` of each token."""
     return [token.word for token in statement]
 
 
-def transaction_control(statement: Sequence[Token]) -> str:
+def transaction_control(statement: Sequence[SqlToken]) -> str:
     """The command by which a statement begins, ends or prepares a transaction: ``COMMIT``, ``PREPARE TRANSACTION``.
 
     Empty for any other statement; going back to a savepoint ends no transaction.
@@ -182,7 +182,7 @@ def unquoted(text: str) -> str:
     return text
 
 
-def code(text: str) -> Iterator[Token]:
+def code(text: str) -> Iterator[SqlToken]:
     """The tokens of a text without spaces; after a string, which may be a routine's body, those in it."""
     for token in tokens(text):
         if token.kind != "space":

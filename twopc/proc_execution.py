@@ -217,7 +217,7 @@ def _isolated(facts: GateFacts) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ProcCall:
     """One call, as it is stored and carried."""
 
     values: tuple[str | None, ...]
@@ -241,7 +241,7 @@ class Call:
         return json.dumps(present, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
-    def parse(cls, text: str) -> Call:
+    def parse(cls, text: str) -> ProcCall:
         """The inverse of `as_text`."""
         stored = json.loads(text)
         return cls(
@@ -252,7 +252,7 @@ class Call:
         )
 
 
-def call_text(article: ProcArticle, call: Call) -> str:
+def call_text(article: ProcArticle, call: ProcCall) -> str:
     """A call as people read it: ``{call "public"."give_raise" (10)}``."""
     types = call.types or tuple(each.type for each in article.given)
     shown = ", ".join(
@@ -272,7 +272,7 @@ def _shown(value: str | None, type_: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class PgSnapshot:
     """A pg_snapshot: which transactions had been committed."""
 
     xmin: int
@@ -280,7 +280,7 @@ class Snapshot:
     running: frozenset[int] = frozenset()
 
     @classmethod
-    def parse(cls, text: str) -> Snapshot:
+    def parse(cls, text: str) -> PgSnapshot:
         """From its text, ``xmin:xmax:xid,xid``."""
         xmin, xmax, running = text.split(":")
         return cls(
@@ -322,7 +322,7 @@ class Writers:
             forgotten, _ = self._noted.popleft()
             self.horizon = max(self.horizon, forgotten)
 
-    def sees_all(self, snapshot: Snapshot, tables: frozenset[str] | None) -> bool:
+    def sees_all(self, snapshot: PgSnapshot, tables: frozenset[str] | None) -> bool:
         """Whether a snapshot saw every writer of these tables; None: of any."""
         if self.horizon >= snapshot.xmin:
             return False

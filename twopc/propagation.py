@@ -137,7 +137,7 @@ def parse_method(operation: str, text: str) -> Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class CallParameter:
     """One value of a call, in the seed's order."""
 
     name: str
@@ -158,16 +158,16 @@ class Parameter:
         return {"c": "new", "o": "old", "p": "key"}[self.name[0]]
 
 
-def parameters(article: Article, operation: str, form: Format) -> tuple[Parameter, ...]:
+def parameters(article: Article, operation: str, form: Format) -> tuple[CallParameter, ...]:
     """The flat list of values that a command of this format stores, and its procedure takes.
 
     Columns are `Article.value_columns`, numbered from 1; key columns are in the key's order.
     """
     values, key = article.value_columns, article.key_columns
-    new = tuple(Parameter(name=f"c{n}", column=each) for n, each in enumerate(values, 1))
-    old = tuple(Parameter(name=f"old_c{n}", column=each) for n, each in enumerate(values, 1))
-    keys = tuple(Parameter(name=f"pkc{n}", column=each) for n, each in enumerate(key, 1))
-    mask = (Parameter(name="bitmap", column=None),)
+    new = tuple(CallParameter(name=f"c{n}", column=each) for n, each in enumerate(values, 1))
+    old = tuple(CallParameter(name=f"old_c{n}", column=each) for n, each in enumerate(values, 1))
+    keys = tuple(CallParameter(name=f"pkc{n}", column=each) for n, each in enumerate(key, 1))
+    mask = (CallParameter(name="bitmap", column=None),)
     match operation, form:
         case "ins", Format.CALL:
             return new

@@ -19,7 +19,7 @@ _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class RowDifference:
     """A row that is not the same at both ends."""
 
     key: Key
@@ -54,7 +54,7 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ArticleVerdict:
     """How one article of one subscription compares."""
 
     subscriber: str
@@ -65,7 +65,7 @@ class Verdict:
     """What the Subscriber has of them."""
     key: tuple[str, ...]
     """Names of the key's columns."""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[RowDifference, ...] = ()
     more: int = 0
     """So many further rows differ and are not named."""
     undecided: tuple[Key, ...] = ()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from twopc.names import BranchId, GlobalId, bounded
 
 #: The sessions of one database that have a transaction open, and what they wait for. One row each,
-#: columns in the order of the fields of `Session` after `node`. A prepared branch has no process:
+#: columns in the order of the fields of `OpenTransaction` after `node`. A prepared branch has no process:
 #: `pg_blocking_pids` calls it 0, and it is found by the lock that it holds on the same object.
 WAITS_SQL = """
 select s.port || '@' || extract(epoch from pg_postmaster_start_time()) as server,
@@ -87,7 +87,7 @@ def _short(subscriber: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class OpenTransaction:
     """One session with an open transaction; a row of `WAITS_SQL`."""
 
     node: str
@@ -108,10 +108,10 @@ class Session:
     holder_gids: tuple[str, ...]
 
 
-def session(node: str, row: tuple[object, ...]) -> Session:
+def session(node: str, row: tuple[object, ...]) -> OpenTransaction:
     """The value of a row of `WAITS_SQL` read at `node`."""
     server, pid, name, born, began, on_link, since, lock, relation, pids, gids = row
-    return Session(
+    return OpenTransaction(
         node=node,
         server=str(server),
         pid=int(pid),  # type: ignore[call-overload] # a database row is not typed
@@ -143,7 +143,7 @@ class Edge:
 
     party: Party
     """The local session that it waits in or for."""
-    waiter: Session
+    waiter: OpenTransaction
     holder: Party
     holder_pid: int
     holder_gid: str = ""
@@ -213,7 +213,7 @@ def _seen_by_one_server(cycle: Cycle) -> bool:
     )
 
 
-def build(sessions: Iterable[Session], transactions: Transactions | None = None) -> Graph:
+def build(sessions: Iterable[OpenTransaction], transactions: Transactions | None = None) -> Graph:
     """The wait graph.
 
     Args:
@@ -231,7 +231,7 @@ def build(sessions: Iterable[Session], transactions: Transactions | None = None)
 
     server_of_link = {_short(node): server for node, server in server_of.items()}
 
-    def party_of(one: Session) -> Party:
+    def party_of(one: OpenTransaction) -> Party:
         link = _LINK.match(one.application_name)
         if link is None:
             return Party(one.server, one.pid)
@@ -270,7 +270,9 @@ def build(sessions: Iterable[Session], transactions: Transactions | None = None)
     return Graph(edges={party: tuple(own) for party, own in edges.items() if own})
 
 
-def youngest(cycle: Cycle, sessions: Iterable[Session]) -> tuple[Session, Session] | None:
+def youngest(
+    cycle: Cycle, sessions: Iterable[OpenTransaction]
+) -> tuple[OpenTransaction, OpenTransaction] | None:
     """Whom to sacrifice: the local session that has least to lose, and the session of it that waits.
 
     Of those that wait over their links, if there are any, as in a cycle that no server sees whole: only there

@@ -10,7 +10,7 @@ from twopc.names import article_name
 from twopc.propagation import OPERATIONS, Format
 from twopc.publisher.commands import calls, statements
 from twopc.publisher.commands.rows import Command, LoggedRows, Make
-from twopc.publisher.pgoutput import Change, Relation
+from twopc.publisher.pgoutput import RelationMessage, RowMessage
 
 #: Per filtered article of a relation, in the order of their numbers: whether the old image and whether the
 #: new image belongs to it.
@@ -24,7 +24,7 @@ class _Plan:
 
     __slots__ = ("all", "filtered", "relation")
 
-    def __init__(self, relation: Relation, articles: Sequence[DistributedArticle]) -> None:
+    def __init__(self, relation: RelationMessage, articles: Sequence[DistributedArticle]) -> None:
         for article in articles:
             check_fit(relation, article)
         self.relation = relation
@@ -71,12 +71,12 @@ class CommandBuilder:
             a.article.row_filter is not None for each in self._articles.values() for a in each
         )
 
-    def filtered(self, relation: Relation) -> tuple[DistributedArticle, ...]:
+    def filtered(self, relation: RelationMessage) -> tuple[DistributedArticle, ...]:
         """The articles on this relation that have a row filter, in the order of a `Belonging`."""
         found = self._articles.get((relation.schema, relation.name), ())
         return tuple(each for each in found if each.article.row_filter is not None)
 
-    def fits(self, relation: Relation) -> bool:
+    def fits(self, relation: RelationMessage) -> bool:
         """The articles on this relation were made for what the log holds of it: see `check_fit`."""
         try:
             self._plan(relation)
@@ -84,7 +84,7 @@ class CommandBuilder:
             return False
         return True
 
-    def sole_call(self, relation: Relation, operation: str) -> LoggedRows | None:
+    def sole_call(self, relation: RelationMessage, operation: str) -> LoggedRows | None:
         """The article whose default call is all that becomes of such changes, if there is just one and it fits.
 
         That of an update is SCALL, that of others CALL.
@@ -97,7 +97,7 @@ class CommandBuilder:
             return None
         return LoggedRows(relation, found[0])
 
-    def commands(self, change: Change, belonging: Belonging = ()) -> Sequence[Command]:
+    def commands(self, change: RowMessage, belonging: Belonging = ()) -> Sequence[Command]:
         """The commands of one change; none if its table is not published.
 
         Args:
@@ -122,7 +122,7 @@ class CommandBuilder:
                 commands.append(make(change))
         return commands
 
-    def _plan(self, relation: Relation) -> _Plan:
+    def _plan(self, relation: RelationMessage) -> _Plan:
         found = self._plans.get(id(relation))
         if found is not None and found.relation is relation:
             return found
@@ -135,7 +135,7 @@ class CommandBuilder:
         return plan
 
 
-def _makers(relation: Relation, distributed: DistributedArticle) -> dict[str, Make]:
+def _makers(relation: RelationMessage, distributed: DistributedArticle) -> dict[str, Make]:
     """A function per operation that makes an article's command; none where the format is NONE."""
     rows, propagation = LoggedRows(relation, distributed), distributed.propagation
     large = propagation.large
@@ -179,7 +179,7 @@ def _moved(operation: str, old: bool, new: bool) -> str:
     return ""
 
 
-def check_fit(relation: Relation, distributed: DistributedArticle) -> None:
+def check_fit(relation: RelationMessage, distributed: DistributedArticle) -> None:
     """What the log holds of a table is what the article was made for.
 
     Raises:

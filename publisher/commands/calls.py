@@ -11,7 +11,7 @@ from operator import ne
 
 from twopc.propagation import TYPE_OF, bitmask, is_large, record_text
 from twopc.publisher.commands.rows import Command, LoggedRows, Make, Pick, Values, picker
-from twopc.publisher.pgoutput import Change
+from twopc.publisher.pgoutput import RowMessage
 
 _INSERT, _UPDATE, _DELETE = TYPE_OF["ins"], TYPE_OF["upd"], TYPE_OF["del"]
 
@@ -23,7 +23,7 @@ def insert(rows: LoggedRows) -> Make:
     """CALL: all values."""
     article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         new = change.new
         assert new is not None
         return (article, _INSERT, hashkey(key(new)), _record(pick(new)))
@@ -35,7 +35,7 @@ def delete(rows: LoggedRows) -> Make:
     """CALL: the key."""
     article, key, hashkey = rows.article_id, rows.key, rows.hashkey
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         assert change.old is not None
         known = key(change.old)
         return (article, _DELETE, hashkey(known), _record(known))
@@ -48,7 +48,7 @@ def delete_image(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
     article, key, hashkey = rows.article_id, rows.key, rows.hashkey
     image = _before(rows, large)
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         old = rows.old_row_needed(change)
         return (article, _DELETE, hashkey(key(old)), _record(image(old)))
 
@@ -59,7 +59,7 @@ def update(rows: LoggedRows) -> Make:
     """CALL: all new values, old key."""
     article, pick, hashkey = rows.article_id, rows.pick, rows.hashkey
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         assert change.new is not None
         values, known = rows.whole(pick(change.new)), rows.old_key(change)
         return (article, _UPDATE, hashkey(known), _record((*values, *known)))
@@ -85,7 +85,7 @@ def update_changed(rows: LoggedRows) -> Make:
         templates[differs] = made = (text, picker(taken, count + keys), 2 * len(taken) + 2, mask)
         return made
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         _, _, old, new, old_is_key = change
         assert new is not None
         after = pick(new)
@@ -110,7 +110,7 @@ def update_masked(rows: LoggedRows) -> Make:
     article, pick, hashkey = rows.article_id, rows.pick, rows.hashkey
     masks: dict[tuple[bool, ...], bytes] = {}
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         assert change.new is not None
         after, known = rows.whole(pick(change.new)), rows.old_key(change)
         differs = rows.differences(change)
@@ -129,7 +129,7 @@ def update_images(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
     article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
     image = _before(rows, large)
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         assert change.new is not None
         old = rows.old_row_needed(change)
         return (article, _UPDATE, hashkey(key(old)), _record((*image(old), *pick(change.new))))

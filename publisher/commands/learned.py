@@ -19,7 +19,7 @@ from zlib import crc32
 from twopc.propagation import TYPE_OF
 from twopc.publisher.commands.calls import mask_text
 from twopc.publisher.commands.rows import Command, LoggedRows
-from twopc.publisher.pgoutput import UNCHANGED, Change
+from twopc.publisher.pgoutput import UNCHANGED, RowMessage
 
 #: So many lengths of a column are listed, of one byte; a longer list costs more than it saves.
 _LENGTHS_MAX = 16
@@ -30,7 +30,7 @@ Shape = tuple[object, ...]
 """What the messages that one expression reads have in common, besides lengths that were seen."""
 
 
-class Seen:
+class ColumnSample:
     """What the values of one column looked like."""
 
     __slots__ = ("lengths", "null", "varied")
@@ -71,7 +71,7 @@ Read = Callable[[bytes], Command | None]
 """From a message to its command; None: it has another shape, or is not for an expression."""
 
 
-def shape_of(rows: LoggedRows, change: Change) -> Shape | None:
+def shape_of(rows: LoggedRows, change: RowMessage) -> Shape | None:
     """None: rare, or not for an expression; so are quotes and backslashes (34 and 92) in what is sent."""
     _, operation, old, new, old_is_key = change
     image = new if old is None else old
@@ -100,7 +100,12 @@ def shape_of(rows: LoggedRows, change: Change) -> Shape | None:
 
 
 def reading(
-    rows: LoggedRows, oid: bytes, operation: str, shape: Shape, seen: Sequence[Seen], tally: Tally
+    rows: LoggedRows,
+    oid: bytes,
+    operation: str,
+    shape: Shape,
+    seen: Sequence[ColumnSample],
+    tally: Tally,
 ) -> Read:
     """What reads messages of this shape.
 
@@ -108,7 +113,7 @@ def reading(
         oid: of the relation, as it stands in messages.
         seen: by the relation's columns.
     """
-    made, keys = _Expression(seen), rows.key_places
+    made, keys = _PatternBuilder(seen), rows.key_places
     known: Sequence[int]
     if operation == "del":
         old = made.deleted(oid, rows, bool(shape[0]))
@@ -208,10 +213,10 @@ def _fit(found: re.Match[bytes], checks: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
-class _Expression:
+class _PatternBuilder:
     """An expression in the making. Methods return groups, by the relation's columns."""
 
-    def __init__(self, seen: Sequence[Seen]) -> None:
+    def __init__(self, seen: Sequence[ColumnSample]) -> None:
         self._seen = seen
         self._parts: list[bytes] = []
         self._groups = 0

@@ -8,9 +8,9 @@ does not match takes the way through `Decoder` and `CommandBuilder`, which say w
 from __future__ import annotations
 
 from twopc.publisher.commands.builder import CommandBuilder
-from twopc.publisher.commands.learned import Read, Seen, Shape, Tally, reading, shape_of
+from twopc.publisher.commands.learned import ColumnSample, Read, Shape, Tally, reading, shape_of
 from twopc.publisher.commands.rows import Command, LoggedRows
-from twopc.publisher.pgoutput import Change, Decoded, Decoder, Relation
+from twopc.publisher.pgoutput import Decoded, Decoder, RelationMessage, RowMessage
 
 #: After so many changes of one shape, and so many more per column, an expression is made for it: about when
 #: they have cost as much as making it does.
@@ -48,7 +48,7 @@ class CommandReader:
     def read(self, data: bytes) -> Decoded | Command:
         """The message in `data`; a plain tuple is the only command of a change.
 
-        A `Change` is to be given to `CommandBuilder.commands`.
+        A `RowMessage` is to be given to `CommandBuilder.commands`.
 
         Raises:
             RemoteProtocolError: as `Decoder.decode`.
@@ -64,16 +64,16 @@ class CommandReader:
                         learner.reads.insert(0, read)
                     return command
         message = self._decode(data)
-        if type(message) is Change:
+        if type(message) is RowMessage:
             if learner is not None:
                 learner.learn(message)
             elif head not in self._learners:
                 self._learners[head] = self._learner(message, head[1:])
-        elif type(message) is Relation:
+        elif type(message) is RelationMessage:
             self._announced(message, head[1:])
         return message
 
-    def _learner(self, change: Change, oid: bytes) -> _Learner | None:
+    def _learner(self, change: RowMessage, oid: bytes) -> _Learner | None:
         if len(change.relation.columns) > _WIDTH_MAX:
             return None
         rows = self._builder.sole_call(change.relation, change.operation)
@@ -82,7 +82,7 @@ class CommandReader:
             return None
         return _Learner(rows, change, oid)
 
-    def _announced(self, relation: Relation, oid: bytes) -> None:
+    def _announced(self, relation: RelationMessage, oid: bytes) -> None:
         """What was learned of a relation that looked otherwise is not true of this one."""
         for letter in (b"I", b"U", b"D"):
             learner = self._learners.get(letter + oid)
@@ -98,7 +98,7 @@ class _Learner:
         "reads", "relation",
     )  # fmt: skip
 
-    def __init__(self, rows: LoggedRows, change: Change, oid: bytes) -> None:
+    def __init__(self, rows: LoggedRows, change: RowMessage, oid: bytes) -> None:
         self.relation = change.relation
         self.reads: list[Read] = []
         """What to try, in this order."""
@@ -113,11 +113,11 @@ class _Learner:
     def _forget(self) -> None:
         self.reads.clear()
         self._kept.clear()
-        self._seen = [Seen() for _ in self.relation.columns]
+        self._seen = [ColumnSample() for _ in self.relation.columns]
         self._counted: dict[Shape, int] = {}
         self._tally.hits = self._missed = 0
 
-    def learn(self, change: Change) -> None:
+    def learn(self, change: RowMessage) -> None:
         """From a change that no expression has matched."""
         if self._resting:
             self._resting -= 1

@@ -11,11 +11,11 @@ from twopc.articles import Column
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.names import VERSION_COLUMN
-from twopc.publisher.pgoutput import UNCHANGED, Change, Relation
+from twopc.publisher.pgoutput import UNCHANGED, RelationMessage, RowMessage
 
 #: article id, type, hashkey, command
 Command = tuple[int, int, int, bytes]
-Make = Callable[[Change], Command]
+Make = Callable[[RowMessage], Command]
 Values = Sequence[bytes | None]
 Pick = Callable[[Values], Values]
 
@@ -31,7 +31,7 @@ _CANONICAL = re.compile(
 class LoggedRows:
     """One article over one relation, as the log announces it."""
 
-    def __init__(self, relation: Relation, distributed: DistributedArticle) -> None:
+    def __init__(self, relation: RelationMessage, distributed: DistributedArticle) -> None:
         place = {column.name: at for at, column in enumerate(relation.columns)}
         self.article = distributed.article
         self.article_id = distributed.article_id
@@ -58,7 +58,7 @@ class LoggedRows:
             "REPLICA IDENTITY FULL: `twopc regenerate` it, and `twopc reinitialise` its Subscribers"
         )
 
-    def old_row(self, change: Change) -> Values | None:
+    def old_row(self, change: RowMessage) -> Values | None:
         """The old row as a whole; None if the log does not have it.
 
         A partition may have another replica identity than its parent, by which the log calls its rows:
@@ -69,14 +69,14 @@ class LoggedRows:
             return None
         return old
 
-    def old_row_needed(self, change: Change) -> Values:
+    def old_row_needed(self, change: RowMessage) -> Values:
         """As `old_row`, which must be there."""
         old = self.old_row(change)
         if old is None:
             raise self.lacking("the old row")
         return old
 
-    def differences(self, change: Change) -> tuple[bool, ...]:
+    def differences(self, change: RowMessage) -> tuple[bool, ...]:
         """Which values changed: without the old row, all that the log has."""
         assert change.new is not None
         old = self.old_row(change)
@@ -84,7 +84,7 @@ class LoggedRows:
             return tuple([value is not UNCHANGED for value in self.pick(change.new)])
         return tuple(map(ne, self.pick(old), self.pick(change.new)))
 
-    def old_key(self, change: Change) -> Values:
+    def old_key(self, change: RowMessage) -> Values:
         """An update has no old image if its key, at least, did not change."""
         image = change.new if change.old is None else change.old
         assert image is not None

@@ -13,7 +13,7 @@ from psycopg import sql
 from twopc.articles import Column
 from twopc.propagation import CommandType
 from twopc.publisher.commands.rows import Command, LoggedRows, Make, Values
-from twopc.publisher.pgoutput import UNCHANGED, Change
+from twopc.publisher.pgoutput import UNCHANGED, RowMessage
 from twopc.sql import fragments as f
 
 
@@ -28,7 +28,7 @@ def insert(rows: LoggedRows) -> Make:
         head += b" OVERRIDING SYSTEM VALUE"
     literals, pick = [_literals(column) for column in columns], rows.pick
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         assert change.new is not None
         texts = [lit(v) for lit, v in zip(literals, pick(change.new), strict=True)]
         text = b"%b VALUES (%b)" % (head, b", ".join(texts))
@@ -47,7 +47,7 @@ def update(rows: LoggedRows) -> Make:
         if column.identity != "a"  # takes no value, and cannot have changed
     ]
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         assert change.new is not None
         values, known = pick(change.new), rows.old_key(change)
         moved = known != key(change.new)
@@ -67,7 +67,7 @@ def delete(rows: LoggedRows) -> Make:
     head = _text("DELETE FROM {} WHERE ", f.table_of(rows.article))
     where, key = _where(rows), rows.key
 
-    def make(change: Change) -> Command:
+    def make(change: RowMessage) -> Command:
         assert change.old is not None
         return (
             rows.article_id, CommandType.SQL_DELETE, 0, head + where(key(change.old)),

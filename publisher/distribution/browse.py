@@ -10,14 +10,14 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from twopc.distributed import DistributedArticle, Reading, read_command
+from twopc.distributed import CommandText, DistributedArticle, read_command
 from twopc.errors import ConfigurationError
 from twopc.names import article_name
 from twopc.proc_execution import (
     CALL_TYPE,
     DEFINITION_TYPE,
-    Call,
     ProcArticle,
+    ProcCall,
     base_of,
     beside,
     call_text,
@@ -158,7 +158,7 @@ def _browsed(
     name = "" if article is None else article.article.name
     if routine is not None:
         name = article_name(routine.schema, routine.name)
-        reading = Reading(text=_routine_text(routine, kind, command))
+        reading = CommandText(text=_routine_text(routine, kind, command))
     else:
         verb = "CALL" if originator is None else "VCALL"
         reading = read_command(article, kind, command, verb=verb)
@@ -179,7 +179,7 @@ def _browsed(
 def _routine_text(routine: ProcArticle, kind: int, command: str) -> str:
     """A call as people read it, or the definition."""
     if kind == CALL_TYPE:
-        return call_text(routine, Call.parse(command))
+        return call_text(routine, ProcCall.parse(command))
     if kind == DEFINITION_TYPE:
         return str(json.loads(command)["definition"])
     return command

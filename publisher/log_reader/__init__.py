@@ -12,8 +12,8 @@ commit LSN. `engine` says what happens when; it runs on servers (`reader`) and i
 
 from __future__ import annotations
 
-from twopc.publisher.log_reader.engine import Engine
-from twopc.publisher.log_reader.ports import Read, Reading
+from twopc.publisher.log_reader.engine import LogReaderEngine
+from twopc.publisher.log_reader.ports import LogReaderProfile, PassResult
 from twopc.publisher.log_reader.reader import LogReader
 
-__all__ = ["Engine", "LogReader", "Read", "Reading"]
+__all__ = ["LogReader", "LogReaderEngine", "LogReaderProfile", "PassResult"]

@@ -16,10 +16,10 @@ from twopc.proc_execution import (
     BESIDE,
     CALL_TYPE,
     DEFINITION_TYPE,
-    Call,
+    PgSnapshot,
     ProcArticle,
+    ProcCall,
     ProcType,
-    Snapshot,
     Writers,
     base_of,
     beside,
@@ -65,7 +65,7 @@ class Brackets:
         """A transaction begins, which commits there."""
         self._lsn = lsn
         self._open: list[int] = []
-        self._sent: tuple[int, ProcArticle, Call] | None = None
+        self._sent: tuple[int, ProcArticle, ProcCall] | None = None
         self._written: set[str] | None = set()
 
     @property
@@ -112,11 +112,11 @@ class Brackets:
         if article is None:
             return
         if article.type is ProcType.SERIALIZABLE:
-            snapshot = Snapshot.parse((row["snapshot"] or b"").decode())
+            snapshot = PgSnapshot.parse((row["snapshot"] or b"").decode())
             if not self.writers.sees_all(snapshot, article.tables):
                 self.fallbacks.append((self._lsn, article.article_id))
                 return
-        self._sent = (number, article, Call.parse((row["call"] or b"{}").decode()))
+        self._sent = (number, article, ProcCall.parse((row["call"] or b"{}").decode()))
 
     def defined(self, body: bytes) -> tuple[Command, ...]:
         """A routine was defined anew, or its calls mean another thing: who did not see that, saw too little."""

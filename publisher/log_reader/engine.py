@@ -24,14 +24,14 @@ from twopc.errors import (
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.publisher.commands import Belonging, Command
-from twopc.publisher.log_reader.planner import Planner
+from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.publisher.log_reader.ports import (
     HostPort,
     LivePort,
-    Read,
-    Reading,
-    Registered,
-    SourcePort,
+    LogReaderProfile,
+    LogSourcePort,
+    PassResult,
+    ReaderArticles,
     StorePort,
     WalPort,
 )
@@ -47,7 +47,7 @@ _FORGET_EVERY_S = 60
 _LOOK_AFTER = 20_000
 
 
-class Engine:
+class LogReaderEngine:
     """Reads the log of one Publisher's database.
 
     Use it by one task: `run_once` for what is there, or `attend` for ever. After an error every session is
@@ -59,7 +59,7 @@ class Engine:
         points: where tests place faults.
     """
 
-    planner: ClassVar[type[Planner]] = Planner
+    planner: ClassVar[type[LogPlanner]] = LogPlanner
     """What becomes of messages."""
 
     def __init__(
@@ -67,11 +67,11 @@ class Engine:
         host: HostPort,
         *,
         publisher: str,
-        reading: Reading | None = None,
+        reading: LogReaderProfile | None = None,
         points: Points | None = None,
     ) -> None:
         self.publisher = publisher
-        self.reading = reading or Reading()
+        self.reading = reading or LogReaderProfile()
         self.points = points or Points()
         self.position = 0
         """Everything committed before is stored."""
@@ -79,8 +79,8 @@ class Engine:
         self._wal: WalPort | None = None
         self._store: StorePort | None = None
         self._live: LivePort | None = None
-        self._planned: Planner | None = None
-        self._registered: Registered | None = None
+        self._planned: LogPlanner | None = None
+        self._registered: ReaderArticles | None = None
         self._is_new = True
         """No pass has ended since the sessions were opened."""
         self._transactions = self._commands = 0
@@ -140,7 +140,7 @@ class Engine:
 
     # -- passes -----------------------------------------------------------------------------------
 
-    async def run_once(self) -> Read:
+    async def run_once(self) -> PassResult:
         """Store everything that was committed at the Publisher before this call.
 
         Raises:
@@ -188,7 +188,7 @@ class Engine:
         finally:
             await self.close()
 
-    async def _pass(self) -> Read:
+    async def _pass(self) -> PassResult:
         self._transactions = self._commands = 0
         caught_up = False
         for attempt in range(_ATTEMPTS):
@@ -214,7 +214,7 @@ class Engine:
                 if isinstance(error, TwopcError | psycopg.Error) and not _may_pass(error):
                     await self._host.record("failed", error)
                 raise
-        return Read(
+        return PassResult(
             transactions=self._transactions,
             commands=self._commands,
             position=lsn_text(self.position),
@@ -330,7 +330,7 @@ class Engine:
 
     # -- from a source to the store ---------------------------------------------------------------
 
-    async def _step(self, source: SourcePort) -> None:
+    async def _step(self, source: LogSourcePort) -> None:
         """Take in what has arrived; store it when nothing more has, or it is enough. The slot moves behind the store."""
         block = await source.take()
         if block:
@@ -342,7 +342,7 @@ class Engine:
         if self.position > source.confirmed and source.movable:
             await self._move(source)
 
-    async def _move(self, source: SourcePort) -> None:
+    async def _move(self, source: LogSourcePort) -> None:
         """Let the slot move to where everything is stored."""
         await self._reach("log_reader.before_advance")
         await source.confirm(self.position)
@@ -383,7 +383,7 @@ class Engine:
             await store.write(planner.take_part())
 
     async def _belonging(
-        self, planner: Planner, messages: list[Decoded | Command]
+        self, planner: LogPlanner, messages: list[Decoded | Command]
     ) -> dict[int, Belonging]:
         """By the `id` of each change of a filtered table: which of its images belong to which article."""
         assert self._wal is not None
@@ -420,7 +420,7 @@ class Engine:
         self.position = max(self.position, planner.end_lsn)
 
     @property
-    def _plan(self) -> Planner:
+    def _plan(self) -> LogPlanner:
         """There is one as soon as it is open."""
         assert self._planned is not None
         return self._planned

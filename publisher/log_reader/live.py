@@ -21,8 +21,8 @@ from twopc.publisher.log_reader.session import connect
 from twopc.publisher.log_reader.sources import (
     BLOCK_BYTES,
     BLOCK_MESSAGES,
-    Patience,
-    Warnings,
+    ServerWarnings,
+    SlotPatience,
     quoted,
 )
 from twopc.publisher.logical_publication import NAME
@@ -35,7 +35,7 @@ _status = Struct("!cqqqqB").pack
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class Live:
+class LiveSource:
     """A replication session: the server sends transactions as they are committed. See `LivePort`.
 
     Args:
@@ -46,7 +46,7 @@ class Live:
     def __init__(self, channel: CopyChannel, stopping: asyncio.Future[Any] | None) -> None:
         self.channel = channel
         self._stopping = stopping
-        self._warnings = Warnings(channel)
+        self._warnings = ServerWarnings(channel)
         self._settled = False
         self._kept: list[bytes] = []
         self._kept_bytes = 0
@@ -68,7 +68,7 @@ class Live:
         command = sql.SQL(
             "START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version {}, publication_names {})"
         ).format(sql.Identifier(slot), str(PROTOCOL), quoted(NAME))
-        patience = Patience(timeout_s)
+        patience = SlotPatience(timeout_s)
         while True:
             channel = CopyChannel(await connect(dsn, name, replication="database"))
             try:
@@ -127,7 +127,7 @@ class Live:
         await self.channel.readable(self._stopping)
 
     async def confirm(self, lsn: int) -> None:
-        """See `SourcePort`."""
+        """See `LogSourcePort`."""
         self.confirmed = lsn
         await self._report(lsn, ask=False)
 

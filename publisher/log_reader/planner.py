@@ -16,8 +16,22 @@ from twopc.proc_execution import ProcArticle
 from twopc.propagation import CommandType
 from twopc.publisher.commands import Belonging, Command, CommandBuilder, CommandReader
 from twopc.publisher.log_reader.brackets import Brackets
-from twopc.publisher.log_reader.rows import Commands, Transaction, blocks, parts, text_length
-from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Decoder, Relation, Truncate
+from twopc.publisher.log_reader.rows import (
+    CommandColumns,
+    LoggedTransaction,
+    blocks,
+    parts,
+    text_length,
+)
+from twopc.publisher.pgoutput import (
+    BeginMessage,
+    CommitMessage,
+    Decoded,
+    Decoder,
+    RelationMessage,
+    RowMessage,
+    TruncateMessage,
+)
 
 _OWN = ("branch_marker", "log_message", "call_marker")
 _POSTED_TYPES = {
@@ -25,13 +39,13 @@ _POSTED_TYPES = {
     b"validation": CommandType.VALIDATION,
 }
 #: Made without its `__new__`, which costs as much again.
-_transaction = partial(tuple.__new__, Transaction)
+_transaction = partial(tuple.__new__, LoggedTransaction)
 #: What is kept for a command besides its text, about.
 _COMMAND_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class TracerToken:
     """A tracer token that was met."""
 
     id: int
@@ -40,7 +54,7 @@ class Token:
 
 
 @dataclass(slots=True, kw_only=True)
-class Batch:
+class StoredBatch:
     """Whole transactions, to be stored in one commit."""
 
     transactions: int = 0
@@ -56,7 +70,7 @@ class Batch:
     remarked: list[tuple[int, int]] = field(default_factory=list)
     """Commit LSN and originator of transactions of which parts may carry another originator: the mark
     that counts came after them."""
-    tokens: list[Token] = field(default_factory=list)
+    tokens: list[TracerToken] = field(default_factory=list)
     truncated: list[tuple[int, str]] = field(default_factory=list)
     """Commit LSN and name of published tables that were emptied past the trigger that refuses it."""
     fallbacks: list[tuple[int, int]] = field(default_factory=list)
@@ -65,7 +79,7 @@ class Batch:
     """Marks that name nobody who is registered."""
 
 
-class Planner:
+class LogPlanner:
     """Makes the rows of one Publisher's log.
 
     Args:
@@ -99,11 +113,11 @@ class Planner:
         self.has_calls = bool(calls)
         """Calls of routines are stored."""
         self._reader = CommandReader(Decoder(), builder)
-        self._own: dict[int, Relation] = {}
+        self._own: dict[int, RelationMessage] = {}
         self._own_oids: set[bytes] = set()
-        self._batch = Batch()
-        self._complete: list[Transaction] = []
-        self._commands = Commands()
+        self._batch = StoredBatch()
+        self._complete: list[LoggedTransaction] = []
+        self._commands = CommandColumns()
         #: how many of the commands, and of the bytes, belong to complete transactions
         self._whole = self._kept = 0
         self._committed_us = 0
@@ -122,7 +136,7 @@ class Planner:
         self._taken: int
         self._stored: int
         self._part: int
-        self._begin(Begin(0, 0, next_xid & 0xFFFFFFFF))
+        self._begin(BeginMessage(0, 0, next_xid & 0xFFFFFFFF))
         self.open = False
 
     @property
@@ -159,12 +173,12 @@ class Planner:
                 continue
             yield read(data)
 
-    def filtered(self, messages: Iterable[Decoded | Command]) -> list[Change]:
+    def filtered(self, messages: Iterable[Decoded | Command]) -> list[RowMessage]:
         """The changes among these whose images are to be compared with row filters."""
         tables: dict[int, bool] = {}
-        found: list[Change] = []
+        found: list[RowMessage] = []
         for message in messages:
-            if type(message) is Change:
+            if type(message) is RowMessage:
                 relation = message.relation
                 known = tables.get(id(relation))
                 if known is None:
@@ -204,7 +218,7 @@ class Planner:
                 add_code(article * 100 + code + shift)
                 add_hashkey(hashkey)
                 add_text((text_length(size), text))
-            elif type(message) is Change:
+            elif type(message) is RowMessage:
                 if message[0][0] in own:
                     if self._dropping:
                         continue
@@ -228,22 +242,22 @@ class Planner:
                     add_code(article * 100 + code + aside)
                     add_hashkey(hashkey)
                     add_text((text_length(size), text))
-            elif type(message) is Begin:
+            elif type(message) is BeginMessage:
                 self._begin(message)
                 count = length = shift = 0
-            elif type(message) is Commit:
+            elif type(message) is CommitMessage:
                 self._count, self._length = count, length
                 self._commit(message)
                 count = length = 0
-            elif type(message) is Relation:
+            elif type(message) is RelationMessage:
                 self._announced(message)
-            elif type(message) is Truncate and not self._dropping:
+            elif type(message) is TruncateMessage and not self._dropping:
                 self._truncated(message)
         self._count, self._length = count, length
 
-    def take(self) -> Batch:
+    def take(self) -> StoredBatch:
         """The complete transactions, which are kept here no longer."""
-        batch, self._batch = self._batch, Batch()
+        batch, self._batch = self._batch, StoredBatch()
         batch.read_to, batch.time_us = self.read_to, self._committed_us
         batch.horizon = self.horizon
         batch.fallbacks, self._brackets.fallbacks = self._brackets.fallbacks, []
@@ -274,7 +288,7 @@ class Planner:
 
     # -- single messages --------------------------------------------------------------------------
 
-    def _begin(self, message: Begin) -> None:
+    def _begin(self, message: BeginMessage) -> None:
         self._lsn, self._time_us, xid = message
         self._xid = self._next_xid = full_xid(xid, self._next_xid)
         self._dropping = self._silent = self._lsn <= self.read_to
@@ -283,10 +297,10 @@ class Planner:
         self._originator = 0
         self._marks: tuple[bytes, ...] = ()
         self._remarked = False
-        self._tokens: tuple[Token, ...] = ()
+        self._tokens: tuple[TracerToken, ...] = ()
         self.open = True
 
-    def _commit(self, message: Commit) -> None:
+    def _commit(self, message: CommitMessage) -> None:
         self.end_lsn = message.end_lsn
         self.open = False
         if self._dropping:
@@ -309,7 +323,7 @@ class Planner:
         if self._remarked and self._part:
             self._batch.remarked.append((self._lsn, self._originator))
 
-    def _transaction(self) -> Transaction:
+    def _transaction(self) -> LoggedTransaction:
         """The one that is coming, as it is now."""
         return _transaction(
             (
@@ -325,7 +339,7 @@ class Planner:
             )
         )
 
-    def _announced(self, relation: Relation) -> None:
+    def _announced(self, relation: RelationMessage) -> None:
         oid = relation.oid.to_bytes(4, "big")
         if relation.schema == SCHEMA and relation.name in _OWN:
             self._own[relation.oid] = relation
@@ -334,7 +348,7 @@ class Planner:
             self._own.pop(relation.oid, None)
             self._own_oids.discard(oid)
 
-    def _truncated(self, message: Truncate) -> None:
+    def _truncated(self, message: TruncateMessage) -> None:
         emptied = [
             article_name(relation.schema, relation.name)
             for relation in message.relations
@@ -344,12 +358,12 @@ class Planner:
         for table in emptied:
             self._brackets.changed(table)
 
-    def _passed_over(self, relation: Relation) -> None:
+    def _passed_over(self, relation: RelationMessage) -> None:
         self.passed_over = True
         if self.has_calls:
             self._brackets.changed(article_name(relation.schema, relation.name))
 
-    def _take_own(self, change: Change) -> Sequence[Command]:
+    def _take_own(self, change: RowMessage) -> Sequence[Command]:
         """A mark of a branch or of a call, or what was posted. Rows of ours are only ever added; old ones are cleaned up."""
         if change.new is None or change.operation != "ins":
             return ()
@@ -369,7 +383,7 @@ class Planner:
         if kind is None:
             return ()
         if kind == CommandType.TRACER_TOKEN:
-            self._tokens += (Token(id=int(row["id"] or 0), time_us=self._time_us),)
+            self._tokens += (TracerToken(id=int(row["id"] or 0), time_us=self._time_us),)
         return ((0, kind, 0, row["body"] or b"{}"),)
 
     def _mark(self, row: Mapping[str, bytes | None]) -> None:

@@ -12,12 +12,12 @@ from typing import Protocol
 
 from twopc.proc_execution import ProcArticle
 from twopc.publisher.commands import Belonging, CommandBuilder
-from twopc.publisher.log_reader.planner import Batch
-from twopc.publisher.pgoutput import Change
+from twopc.publisher.log_reader.planner import StoredBatch
+from twopc.publisher.pgoutput import RowMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LogReaderProfile:
     """How a log reader reads; the original's names where it has one."""
 
     read_batch_size: int = 2_000
@@ -39,7 +39,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class PassResult:
     """What one pass has stored."""
 
     transactions: int
@@ -51,7 +51,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
+class ReaderArticles:
     """What the log reader makes commands with."""
 
     builder: CommandBuilder
@@ -65,7 +65,7 @@ class Registered:
     """The highest id of a writer that was stored; 0: not known."""
 
 
-class SourcePort(Protocol):
+class LogSourcePort(Protocol):
     """A session in which messages of the log come, from where the slot stands."""
 
     count: int
@@ -99,7 +99,7 @@ class SourcePort(Protocol):
         ...
 
 
-class LivePort(SourcePort, Protocol):
+class LivePort(LogSourcePort, Protocol):
     """A source to which the server sends what is committed; it can be left open between two passes."""
 
     ended: bool
@@ -141,7 +141,7 @@ class WalPort(Protocol):
         ...
 
     async def belongings(
-        self, builder: CommandBuilder, changes: Sequence[Change]
+        self, builder: CommandBuilder, changes: Sequence[RowMessage]
     ) -> list[Belonging]:
         """See `twopc.publisher.filters.RowFilters.belongings`."""
         ...
@@ -154,7 +154,7 @@ class WalPort(Protocol):
         """Messages as they are made. ServerError: somebody else reads the slot (18752)."""
         ...
 
-    async def peek(self, upto: int) -> SourcePort:
+    async def peek(self, upto: int) -> LogSourcePort:
         """Messages of transactions committed before a position, in bulk; it shows them again until the slot moves."""
         ...
 
@@ -176,7 +176,7 @@ class StorePort(Protocol):
         """Part of a transaction is sent, and not committed."""
         ...
 
-    async def registry(self) -> Registered:
+    async def registry(self) -> ReaderArticles:
         """What is published and subscribed now; what is stored later is made of this, or it is not stored."""
         ...
 
@@ -195,7 +195,7 @@ class StorePort(Protocol):
         """Store part of a transaction that is too large to wait for; `commit` ends it."""
         ...
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: StoredBatch) -> None:
         """Store a batch, which is all or what `write` has left, and the mark; durable when it returns.
 
         Raises:

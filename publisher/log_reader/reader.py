@@ -10,10 +10,10 @@ import psycopg
 from twopc.drivers.points import Points
 from twopc.errors import TwopcError
 from twopc.log import get_logger
-from twopc.publisher.log_reader.engine import Engine
-from twopc.publisher.log_reader.ports import Reading
+from twopc.publisher.log_reader.engine import LogReaderEngine
+from twopc.publisher.log_reader.ports import LogReaderProfile
 from twopc.publisher.log_reader.session import connect
-from twopc.publisher.log_reader.store import Store
+from twopc.publisher.log_reader.store import ServerStore
 from twopc.publisher.log_reader.wal import ServerWal
 
 _log = get_logger(__name__)
@@ -31,8 +31,8 @@ select id, %(event)s, read_to, %(error)s, %(message)s from there
 """
 
 
-class LogReader(Engine):
-    """Reads the log of one Publisher's database on a server; see `Engine`.
+class LogReader(LogReaderEngine):
+    """Reads the log of one Publisher's database on a server; see `LogReaderEngine`.
 
     Args:
         publisher: its node name, under which the distribution database knows it.
@@ -49,11 +49,11 @@ class LogReader(Engine):
         publisher_dsn: str,
         distribution_dsn: str,
         slot: str,
-        reading: Reading | None = None,
+        reading: LogReaderProfile | None = None,
         points: Points | None = None,
     ) -> None:
-        reading, points = reading or Reading(), points or Points()
-        self.host = Host(publisher, publisher_dsn, distribution_dsn, slot, reading, points)
+        reading, points = reading or LogReaderProfile(), points or Points()
+        self.host = AsyncioHost(publisher, publisher_dsn, distribution_dsn, slot, reading, points)
         super().__init__(self.host, publisher=publisher, reading=reading, points=points)
 
     @property
@@ -62,7 +62,7 @@ class LogReader(Engine):
         return frozenset(self.host.wal.sessions if self.host.wal is not None else ())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Read until `stop`; see `Engine.attend`."""
+        """Read until `stop`; see `LogReaderEngine.attend`."""
         await self.close()  # sessions opened from now on notice that it is told to stop
         stopping = self.host.stopped = asyncio.ensure_future(stop.wait())
         try:
@@ -72,11 +72,11 @@ class LogReader(Engine):
             self.host.stopped = None
 
 
-class Host:
+class AsyncioHost:
     """A process under asyncio, and its servers. See `HostPort`."""
 
     def __init__(
-        self, publisher: str, publisher_dsn: str, distribution_dsn: str, slot: str, reading: Reading,
+        self, publisher: str, publisher_dsn: str, distribution_dsn: str, slot: str, reading: LogReaderProfile,
         points: Points,
     ) -> None:  # fmt: skip
         self.publisher_dsn = publisher_dsn
@@ -112,9 +112,11 @@ class Host:
         )
         return self.wal
 
-    async def open_store(self) -> Store:
+    async def open_store(self) -> ServerStore:
         """See `HostPort`."""
-        return await Store.open(self.distribution_dsn, self._name, self._publisher, self._points)
+        return await ServerStore.open(
+            self.distribution_dsn, self._name, self._publisher, self._points
+        )
 
     async def record(self, event: str, error: BaseException | None = None) -> None:
         """Add a row to the history, on a connection of its own: after an error there may be no other.

@@ -30,7 +30,7 @@ _lsn = Struct("!iq").pack
 text_length = Struct("!i").pack
 
 
-class Transaction(NamedTuple):
+class LoggedTransaction(NamedTuple):
     """A transaction with the commands of it that are not in a block yet."""
 
     seqno: int
@@ -51,12 +51,12 @@ class Transaction(NamedTuple):
 
 
 _COMMANDS, _LENGTH, _STORED, _PART = map(
-    Transaction._fields.index, ("commands", "length", "stored", "part")
+    LoggedTransaction._fields.index, ("commands", "length", "stored", "part")
 )
 
 
 @dataclass(slots=True)
-class Commands:
+class CommandColumns:
     """Commands in their order, as three lists."""
 
     codes: list[int] = field(default_factory=list)
@@ -68,15 +68,15 @@ class Commands:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def take(self, count: int) -> Commands:
+    def take(self, count: int) -> CommandColumns:
         """The first ones, which are not here any longer."""
-        taken = Commands(self.codes[:count], self.hashkeys[:count], self.texts[: 2 * count])
+        taken = CommandColumns(self.codes[:count], self.hashkeys[:count], self.texts[: 2 * count])
         del self.codes[:count], self.hashkeys[:count], self.texts[: 2 * count]
         return taken
 
 
 def blocks(
-    publisher: int, transactions: Sequence[Transaction], commands: Commands
+    publisher: int, transactions: Sequence[LoggedTransaction], commands: CommandColumns
 ) -> Iterator[bytes]:
     """Rows of complete transactions with all their commands that are not stored yet."""
     first = at = 0
@@ -99,7 +99,7 @@ def blocks(
         yield _block(publisher, transactions[first:], commands, at, count)
 
 
-def parts(publisher: int, transaction: Transaction, commands: Commands) -> list[bytes]:
+def parts(publisher: int, transaction: LoggedTransaction, commands: CommandColumns) -> list[bytes]:
     """Rows of one transaction that is not complete, and of which these are the next commands."""
     rows: list[bytes] = []
     at = 0
@@ -110,7 +110,7 @@ def parts(publisher: int, transaction: Transaction, commands: Commands) -> list[
 
 
 def _ending(
-    publisher: int, transaction: Transaction, commands: Commands, at: int
+    publisher: int, transaction: LoggedTransaction, commands: CommandColumns, at: int
 ) -> Iterator[bytes]:
     """The rows of a large transaction, or the last of them."""
     sizes = list(_sizes(commands, at, at + transaction.commands - transaction.stored)) or [0]
@@ -125,7 +125,7 @@ def _ending(
     yield _block(publisher, [last], commands, end, sizes[-1])
 
 
-def _sizes(commands: Commands, start: int, end: int) -> Iterator[int]:
+def _sizes(commands: CommandColumns, start: int, end: int) -> Iterator[int]:
     """How many commands to take at a time."""
     size = length = 0
     for text in commands.texts[2 * start + 1 : 2 * end : 2]:
@@ -140,9 +140,9 @@ def _sizes(commands: Commands, start: int, end: int) -> Iterator[int]:
 
 def _part(
     publisher: int,
-    transaction: Transaction,
+    transaction: LoggedTransaction,
     number: int,
-    commands: Commands,
+    commands: CommandColumns,
     at: int,
     count: int,
     *,
@@ -166,7 +166,11 @@ def _part(
 
 
 def _block(
-    publisher: int, transactions: Sequence[Transaction], commands: Commands, at: int, count: int
+    publisher: int,
+    transactions: Sequence[LoggedTransaction],
+    commands: CommandColumns,
+    at: int,
+    count: int,
 ) -> bytes:
     seqnos, xids, times, originators, marks, counts, lengths, _, _ = zip(*transactions, strict=True)
     last = transactions[-1]

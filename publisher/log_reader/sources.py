@@ -30,7 +30,7 @@ _FIELD_AT = 6
 _LOOK_EVERY_S = 0.01
 
 
-class Warnings:
+class ServerWarnings:
     """Hears the server say that it leaves changes out: where the publication is missing, it only warns."""
 
     __slots__ = ("_text",)
@@ -53,7 +53,7 @@ class Warnings:
             )
 
 
-class Patience:
+class SlotPatience:
     """Waits for a slot that a session holds which was cut off just now: its server process is about to go,
     and the server tells nobody when it has."""
 
@@ -70,8 +70,8 @@ class Patience:
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-class Peek:
-    """Looks at what a slot has, one look after the other, and moves it between two looks. See `SourcePort`.
+class SlotPeek:
+    """Looks at what a slot has, one look after the other, and moves it between two looks. See `LogSourcePort`.
 
     Args:
         channel: to the Publisher's database; used for nothing else.
@@ -95,7 +95,7 @@ class Peek:
         self._first = b""
         self._brought = 0
         """How many messages the present look has brought."""
-        self._warnings = Warnings(channel)
+        self._warnings = ServerWarnings(channel)
         self.count = 0
         self.drained = False
         self.position = 0
@@ -117,7 +117,7 @@ class Peek:
             "'publication_names', {})) to stdout (format binary)"
         ).format(self._slot, lsn_text(self._upto), self._messages, str(PROTOCOL), quoted(NAME))
         text = command.as_bytes(self._channel.connection)
-        patience = Patience(self._timeout_s)
+        patience = SlotPatience(self._timeout_s)
         while True:
             try:
                 await self._channel.begin_copy(text)
@@ -178,7 +178,7 @@ class Peek:
         return block
 
     async def confirm(self, lsn: int) -> None:
-        """See `SourcePort`."""
+        """See `LogSourcePort`."""
         await self._advance(lsn)
         self.confirmed = lsn
 

@@ -16,8 +16,8 @@ from twopc.lsn import lsn_text
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.distribution import articles, called, proc_articles
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.planner import Batch
-from twopc.publisher.log_reader.ports import Registered
+from twopc.publisher.log_reader.planner import StoredBatch
+from twopc.publisher.log_reader.ports import ReaderArticles
 from twopc.publisher.log_reader.session import connect
 
 _BEGIN = sql.SQL("begin;")
@@ -66,7 +66,7 @@ where id = %(publisher)s
 """
 
 
-class Store:
+class ServerStore:
     """The distribution database on a server. See `StorePort`.
 
     Args:
@@ -113,7 +113,7 @@ class Store:
         """For other statements, while nothing is being stored."""
         return self._channel.connection
 
-    async def registry(self) -> Registered:
+    async def registry(self) -> ReaderArticles:
         """See `StorePort`."""
         async with self.connection.transaction():
             await self.connection.execute("set transaction isolation level repeatable read")
@@ -135,7 +135,7 @@ class Store:
             until = await cursor.fetchone()
             assert until is not None
         self._version = row[0]
-        return Registered(
+        return ReaderArticles(
             builder=builder,
             originators=originators,
             calls={each.article_id: each for each in routines if each.article_id in numbers},
@@ -162,7 +162,7 @@ class Store:
         await self._channel.copy_in(parts)
         await self._reach("log_reader.streamed")
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: StoredBatch) -> None:
         """See `StorePort`."""
         more = self._besides(batch)
         if self.streaming or self._points.armed:
@@ -190,7 +190,7 @@ class Store:
         if self._points.armed:
             await self._points.reach(point)
 
-    def _besides(self, batch: Batch) -> sql.Composed:
+    def _besides(self, batch: StoredBatch) -> sql.Composed:
         """The statements after the rows, COMMIT the last of them."""
         texts: list[sql.Composable] = [
             _REMARK.format(originator=originator, publisher=self.publisher, seqno=lsn_text(seqno))

@@ -16,12 +16,12 @@ from twopc.names import article_name
 from twopc.publisher import slot as slots
 from twopc.publisher.commands import Belonging, CommandBuilder
 from twopc.publisher.filters import RowFilters
-from twopc.publisher.log_reader.live import Live
-from twopc.publisher.log_reader.ports import Reading
+from twopc.publisher.log_reader.live import LiveSource
+from twopc.publisher.log_reader.ports import LogReaderProfile
 from twopc.publisher.log_reader.session import connect
-from twopc.publisher.log_reader.sources import Peek
+from twopc.publisher.log_reader.sources import SlotPeek
 from twopc.publisher.logical_publication import NAME
-from twopc.publisher.pgoutput import Change
+from twopc.publisher.pgoutput import RowMessage
 from twopc.sql.exclusive import free_key, others
 
 _log = get_logger(__name__)
@@ -65,7 +65,7 @@ class ServerWal:
     """
 
     def __init__(
-        self, connection: AsyncConnection[Any], dsn: str, name: str, slot: str, reading: Reading,
+        self, connection: AsyncConnection[Any], dsn: str, name: str, slot: str, reading: LogReaderProfile,
         stopping: asyncio.Future[Any] | None,
     ) -> None:  # fmt: skip
         self.connection = connection
@@ -81,7 +81,7 @@ class ServerWal:
 
     @classmethod
     async def open(
-        cls, dsn: str, name: str, publisher: str, slot: str, reading: Reading,
+        cls, dsn: str, name: str, publisher: str, slot: str, reading: LogReaderProfile,
         stopping: asyncio.Future[Any] | None,
     ) -> Self:  # fmt: skip
         """Connect, and take the slot. See `HostPort.open_wal`."""
@@ -158,7 +158,7 @@ class ServerWal:
             await self.connection.execute("select pg_log_standby_snapshot()")
 
     async def belongings(
-        self, builder: CommandBuilder, changes: Sequence[Change]
+        self, builder: CommandBuilder, changes: Sequence[RowMessage]
     ) -> list[Belonging]:
         """See `WalPort`."""
         return await RowFilters(self.connection, builder).belongings(changes)
@@ -167,19 +167,19 @@ class ServerWal:
         """See `WalPort`."""
         await self.connection.execute(_FORGET_CALLS)
 
-    async def live(self) -> Live:
+    async def live(self) -> LiveSource:
         """See `WalPort`."""
-        live = await Live.open(
+        live = await LiveSource.open(
             self._dsn, self._name, self._slot, timeout_s=self._reading.release_s, stopping=self._stopping
         )  # fmt: skip
         self.sessions.add(live.channel.connection.info.backend_pid)
         return live
 
-    async def peek(self, upto: int) -> Peek:
+    async def peek(self, upto: int) -> SlotPeek:
         """See `WalPort`."""
         channel = CopyChannel(await connect(self._dsn, self._name))
         self.sessions.add(channel.connection.info.backend_pid)
-        return Peek(
+        return SlotPeek(
             channel, self._slot, upto, self._reading.peek_messages,
             timeout_s=self._reading.release_s, advance=self._advance,
         )  # fmt: skip

@@ -21,7 +21,7 @@ from twopc.errors import ArticleError
 from twopc.lexer import ends_transaction
 from twopc.proc_execution import ProcArticle, ProcType, ProcWarning
 from twopc.publisher.proc_execution.articles import (
-    Routine,
+    CatalogRoutine,
     arguments_of,
     check,
     check_calls,
@@ -113,7 +113,9 @@ async def publish_procedure(
         return article
 
 
-def _check_calls(routine: Routine, type: ProcType, *, commits: bool, xact_abort: bool) -> None:
+def _check_calls(
+    routine: CatalogRoutine, type: ProcType, *, commits: bool, xact_abort: bool
+) -> None:
     """Refuse what cannot be called so at a Subscriber."""
     check_calls(routine)
     if type is ProcType.SERIALIZABLE and commits:
@@ -128,7 +130,7 @@ def _check_calls(routine: Routine, type: ProcType, *, commits: bool, xact_abort:
         )
 
 
-async def _check_new(connection: Connection, routine: Routine) -> None:
+async def _check_new(connection: Connection, routine: CatalogRoutine) -> None:
     cursor = await connection.execute(
         "select type from msrepl.sysprocarticles where objid = %s", (routine.objid,)
     )
@@ -139,11 +141,13 @@ async def _check_new(connection: Connection, routine: Routine) -> None:
         )
 
 
-def _where(routine: Routine) -> str:
+def _where(routine: CatalogRoutine) -> str:
     return f"{names.article_name(routine.schema, routine.name)}({routine.identity})"
 
 
-async def _register(connection: Connection, article: ProcArticle, routine: Routine) -> ProcArticle:
+async def _register(
+    connection: Connection, article: ProcArticle, routine: CatalogRoutine
+) -> ProcArticle:
     """Enter it; returns it with its number and what is told of it."""
     cursor = await connection.execute(
         """
@@ -203,7 +207,7 @@ async def examine_again(
     return found
 
 
-async def _wrap(connection: Connection, article: ProcArticle, routine: Routine) -> None:
+async def _wrap(connection: Connection, article: ProcArticle, routine: CatalogRoutine) -> None:
     """Put body, runner and what calls it in place."""
     texts = RoutineTexts(article, routine.signature)
     async with full_names(connection):

@@ -15,7 +15,7 @@ from psycopg.rows import class_row, dict_row
 from twopc import names
 from twopc.errors import ArticleError
 from twopc.proc_execution import PROC_SCHEMA, Argument, ProcArticle
-from twopc.publisher.proc_execution.texts import Signature
+from twopc.publisher.proc_execution.texts import ServerSignature
 from twopc.sql.printing import full_names
 
 Connection = AsyncConnection[Any]
@@ -39,7 +39,7 @@ _GIVEN_MAX = 99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Routine:
+class CatalogRoutine:
     """A routine, as the catalogs show it."""
 
     objid: int
@@ -65,9 +65,9 @@ class Routine:
     """How the definition begins."""
 
     @property
-    def signature(self) -> Signature:
+    def signature(self) -> ServerSignature:
         """For the texts that are made of it."""
-        return Signature(
+        return ServerSignature(
             arguments=self.declared, result=self.result, head=self.head, strict=self.strict
         )
 
@@ -101,14 +101,17 @@ from msrepl.sysprocarticles
 
 async def find_routine(
     connection: Connection, schema: str, name: str, signature: str | None
-) -> Routine:
+) -> CatalogRoutine:
     """The routine of that name and these argument types.
 
     Raises:
         ArticleError: there is none, or several (which are listed).
     """
     meant = None if signature is None else await _meant(connection, schema, name, signature)
-    async with full_names(connection), connection.cursor(row_factory=class_row(Routine)) as found:
+    async with (
+        full_names(connection),
+        connection.cursor(row_factory=class_row(CatalogRoutine)) as found,
+    ):
         await found.execute(
             _ROUTINES,
             {
@@ -144,7 +147,7 @@ async def _meant(connection: Connection, schema: str, name: str, signature: str)
     return None if row is None else row[0]
 
 
-def check(routine: Routine) -> None:
+def check(routine: CatalogRoutine) -> None:
     """Refuse what cannot be an article of any type.
 
     Raises:
@@ -165,7 +168,7 @@ def check(routine: Routine) -> None:
         raise ArticleError(f"{where} belongs to schema {routine.schema}, which is not published")
 
 
-def check_calls(routine: Routine) -> None:
+def check_calls(routine: CatalogRoutine) -> None:
     """Refuse what cannot be called in two places alike.
 
     Raises:
@@ -192,7 +195,7 @@ def check_calls(routine: Routine) -> None:
         raise ArticleError(f"{where} takes more than {_GIVEN_MAX} arguments")
 
 
-def arguments_of(routine: Routine) -> tuple[Argument, ...]:
+def arguments_of(routine: CatalogRoutine) -> tuple[Argument, ...]:
     """As the words have them."""
     return tuple(Argument(**each) for each in routine.arguments)
 

@@ -8,8 +8,14 @@ from psycopg import AsyncConnection
 
 from twopc.names import article_name
 from twopc.proc_execution import ProcArticle, ProcType, ProcWarning
-from twopc.publisher.proc_execution.scan import Known, decides, source_of, strange_type, warnings_of
-from twopc.publisher.proc_execution.writes import Narrow
+from twopc.publisher.proc_execution.scan import (
+    DatabaseRoutines,
+    decides,
+    source_of,
+    strange_type,
+    warnings_of,
+)
+from twopc.publisher.proc_execution.writes import ArticleLimits
 
 Connection = AsyncConnection[Any]
 
@@ -62,11 +68,11 @@ async def examine(
     warnings = warnings_of(
         source_of(article.definition),
         tables={article_name(schema, name): cut for schema, name, cut, *_ in tables},
-        known=Known(
+        known=DatabaseRoutines(
             unpublished=frozenset(article_name(schema, name) for schema, name in others),
             made={article_name(schema, name): made for schema, name, _, made, *_ in tables if made},
             narrow={
-                article_name(schema, name): Narrow(
+                article_name(schema, name): ArticleLimits(
                     left_out=frozenset(left_out),
                     decides=decides(condition, columns),
                     stays=frozenset(stays),

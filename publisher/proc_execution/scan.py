@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from twopc import lexer
 from twopc.proc_execution import ProcWarning
-from twopc.publisher.proc_execution.writes import Narrow, of_writes
+from twopc.publisher.proc_execution.writes import ArticleLimits, of_writes
 
 _BODY = re.compile(r"\nAS (\$(?:function|procedure)x*\$)(.*)\1\s*\Z", re.DOTALL)
 
@@ -43,7 +43,7 @@ _STRANGE_TYPES = re.compile(r"(oid|reg\w+|tid|xid8?|cid|refcursor)(\[\])?\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class DatabaseRoutines:
     """What there is in the database besides articles."""
 
     unpublished: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class Known:
     """By article: a column whose values the Publisher makes."""
     functions: Mapping[str, str] = field(default_factory=dict)
     """Texts of the user's functions, by name."""
-    narrow: Mapping[str, Narrow] = field(default_factory=dict)
+    narrow: Mapping[str, ArticleLimits] = field(default_factory=dict)
     """By article: what of it does not travel."""
     declared: frozenset[str] | None = None
     """Articles that are said to be read or written; None: nothing is said."""
@@ -70,7 +70,7 @@ def words_of(source: str) -> tuple[str, ...]:
 
 
 def warnings_of(
-    source: str, *, tables: Mapping[str, bool], known: Known
+    source: str, *, tables: Mapping[str, bool], known: DatabaseRoutines
 ) -> tuple[ProcWarning, ...]:
     """What may come to something else at a Subscriber, a warning per object.
 

@@ -22,7 +22,7 @@ _ROWS_OF = "select * from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
+class ServerSignature:
     """A routine's signature, as the server prints it."""
 
     arguments: str
@@ -55,7 +55,7 @@ class RoutineTexts:
         signature: the same routine's.
     """
 
-    def __init__(self, article: ProcArticle, signature: Signature) -> None:
+    def __init__(self, article: ProcArticle, signature: ServerSignature) -> None:
         self._article = article
         self._signature = signature
         self._number = article.article_id

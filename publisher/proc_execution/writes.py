@@ -14,7 +14,7 @@ _AFTER_SET = {";", "where", "from", "returning"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrow:
+class ArticleLimits:
     """What of an article does not travel."""
 
     left_out: frozenset[str] = frozenset()
@@ -26,7 +26,7 @@ class Narrow:
 
 
 def of_writes(
-    tokens: Sequence[str], narrow: Mapping[str, Narrow], written_as: Callable[[str], str]
+    tokens: Sequence[str], narrow: Mapping[str, ArticleLimits], written_as: Callable[[str], str]
 ) -> Iterator[ProcWarning]:
     """Warnings of writes that a call makes at a Subscriber otherwise than rows would be.
 

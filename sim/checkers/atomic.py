@@ -7,12 +7,12 @@ from typing import Any
 
 from twopc.names import BranchId, further_branch, node_of
 from twopc.sim.checkers.records import NONE, Settings, left_by, of_kind
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"})
 
 
-def atomic(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def atomic(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
     """Every global transaction took effect at all its participants or at none, as its client heard.
 
     A branch's marker row is written by the branch itself, so it is there exactly where the branch
@@ -78,7 +78,7 @@ def _sender(branch: str, names: Sequence[str]) -> str:
     return of if slash else next(alone, branch)
 
 
-def _wrote(records: Sequence[Record]) -> dict[str, set[str]]:
+def _wrote(records: Sequence[HistoryRecord]) -> dict[str, set[str]]:
     """Where rows were changed, by global transaction; none in which anything was taken back."""
     wrote: dict[str, set[str]] = {}
     done = [record for record in of_kind(records, "ok") if record.gid]
@@ -91,7 +91,7 @@ def _wrote(records: Sequence[Record]) -> dict[str, set[str]]:
     return wrote
 
 
-def prepared_left(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def prepared_left(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
     """The branches that are still prepared when everything has settled."""
     return [
         f"{gid} is still prepared at {record.node}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twopc.sim.checkers.records import NONE, Settings, by_key, left_by, of_kind, states, versions
-from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.history import ENDS, HistoryRecord
 
 #: Tags of records after which a Subscriber has a copy of everything.
 _COPIED = frozenset({"REINITIALISE", "SUBSCRIBE"})
 
 
-def echoed(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def echoed(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
     """No transaction is delivered to the Subscriber that it came from.
 
     Where it came from is known from who began it, whatever the agent took it for. Of one at several Subscribers
@@ -30,14 +30,16 @@ def echoed(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
     ]
 
 
-def each_change_applied_once(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def each_change_applied_once(
+    records: Sequence[HistoryRecord], settings: Settings = NONE
+) -> list[str]:
     """Each committed global transaction was applied, or passed over as its own, at every Subscriber
     to which one of the rows belongs that it changed; and nothing was applied twice.
     """
     return list(dict.fromkeys((*_twice(records), *_missed(records))))
 
 
-def _twice(records: Sequence[Record]) -> Iterator[str]:
+def _twice(records: Sequence[HistoryRecord]) -> Iterator[str]:
     seen: set[tuple[str, str]] = set()
     for record in of_kind(records, "deliver"):
         data = record.data or {}
@@ -48,7 +50,7 @@ def _twice(records: Sequence[Record]) -> Iterator[str]:
         seen.add(place)
 
 
-def _missed(records: Sequence[Record]) -> Iterator[str]:
+def _missed(records: Sequence[HistoryRecord]) -> Iterator[str]:
     publisher = next((node for *_, node, _ in states(records)), "")
     subscribers = list(dict.fromkeys(node for *_, node, _ in states(records) if node != publisher))
     filtered, parts = _parts(records)
@@ -72,7 +74,9 @@ def _missed(records: Sequence[Record]) -> Iterator[str]:
                 yield f"{node} did not get {commit.gid}, which {commit.session} ({commit.step}) committed"
 
 
-def _parts(records: Sequence[Record]) -> tuple[set[tuple[str, str]], set[tuple[str, str, str]]]:
+def _parts(
+    records: Sequence[HistoryRecord],
+) -> tuple[set[tuple[str, str]], set[tuple[str, str, str]]]:
     """Of which tables a Subscriber gets a part only, and which rows."""
     filtered: set[tuple[str, str]] = set()
     rows: set[tuple[str, str, str]] = set()
@@ -86,11 +90,11 @@ def _parts(records: Sequence[Record]) -> tuple[set[tuple[str, str]], set[tuple[s
 
 
 def _changes(
-    records: Sequence[Record], publisher: str
-) -> Iterator[tuple[Record, set[tuple[str, str]]]]:
+    records: Sequence[HistoryRecord], publisher: str
+) -> Iterator[tuple[HistoryRecord, set[tuple[str, str]]]]:
     """Each commit of a global transaction, with the rows that it changed at the Publisher."""
     before: dict[str, dict[str, str]] = {}
-    commit: Record | None = None
+    commit: HistoryRecord | None = None
     changed: set[tuple[str, str]] = set()
     for record in records:
         data = record.data or {}

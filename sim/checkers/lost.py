@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twopc.sim.checkers.records import NONE, Numbers, Settings, versions
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 
 _Rows = dict[tuple[str, str], str]  # table and key → version
 
 
-def no_lost_update(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def no_lost_update(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
     """A Subscriber changes a row at the Publisher only where both had it in the same version.
 
     Told from row versions alone: those before its commit and those after it, at both ends. A row that a
@@ -30,10 +30,12 @@ def no_lost_update(records: Sequence[Record], settings: Settings = NONE) -> list
     return broken
 
 
-def _commits(records: Sequence[Record]) -> Iterator[tuple[Record | None, list[Record]]]:
+def _commits(
+    records: Sequence[HistoryRecord],
+) -> Iterator[tuple[HistoryRecord | None, list[HistoryRecord]]]:
     """The looks at tables, those right after a commit together with it."""
-    commit: Record | None = None
-    looks: list[Record] = []
+    commit: HistoryRecord | None = None
+    looks: list[HistoryRecord] = []
     for record in records:
         if record.kind == "state":
             if not (record.data or {}).get("part"):
@@ -47,17 +49,17 @@ def _commits(records: Sequence[Record]) -> Iterator[tuple[Record | None, list[Re
         yield commit, looks
 
 
-def _note(held: dict[str, _Rows], look: Record) -> None:
+def _note(held: dict[str, _Rows], look: HistoryRecord) -> None:
     table = str((look.data or {})["table"])
     kept = {place: v for place, v in held.get(look.node, {}).items() if place[0] != table}
     held[look.node] = {**kept, **{(table, key): v for key, v in versions(look).items()}}
 
 
 def _lost(
-    commit: Record,
+    commit: HistoryRecord,
     node: str,
     held: dict[str, _Rows],
-    looks: Sequence[Record],
+    looks: Sequence[HistoryRecord],
     publisher: str,
     numbers: Numbers,
 ) -> Iterator[str]:

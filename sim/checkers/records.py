@@ -7,22 +7,22 @@ from types import MappingProxyType
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 
 #: What a scenario says of an invariant, by the names of its keys.
 Settings = Mapping[str, Any]
-Check = Callable[[Sequence[Record], Settings], list[str]]
+Check = Callable[[Sequence[HistoryRecord], Settings], list[str]]
 #: How the agents' work after the last step is called in a history.
 LAST_SYNC = "last sync"
 NONE: Settings = MappingProxyType({})
 
 
-def of_kind(records: Sequence[Record], kind: str) -> Iterator[Record]:
+def of_kind(records: Sequence[HistoryRecord], kind: str) -> Iterator[HistoryRecord]:
     """The records of a kind."""
     return (record for record in records if record.kind == kind)
 
 
-def states(records: Sequence[Record]) -> Iterator[tuple[str, str, str, Record]]:
+def states(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, str, str, HistoryRecord]]:
     """Every look at a table: its moment, table and node, and the record.
 
     Rows of a part are none, and what stands where nobody subscribes any more is nobody's copy.
@@ -33,7 +33,7 @@ def states(records: Sequence[Record]) -> Iterator[tuple[str, str, str, Record]]:
             yield str(data["moment"]), str(data["table"]), record.node, record
 
 
-def left_by(records: Sequence[Record]) -> set[str]:
+def left_by(records: Sequence[HistoryRecord]) -> set[str]:
     """The Subscribers that have left in the course of an order; with them went the markers of their branches."""
     said = {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}
     # whoever asked for it may have given up waiting, and a look tells that it happened all the same
@@ -41,18 +41,18 @@ def left_by(records: Sequence[Record]) -> set[str]:
     return said | {node for node, data in last.items() if data.get("subscribed") is False}
 
 
-def by_key(record: Record) -> dict[str, Mapping[str, Any]]:
+def by_key(record: HistoryRecord) -> dict[str, Mapping[str, Any]]:
     """The rows that a look at a table found, by their keys in words."""
     key = (record.data or {})["key"]
     return {", ".join(f"{name}={row.get(name)}" for name in key): row for row in record.rows or ()}
 
 
-def versions(record: Record) -> dict[str, str]:
+def versions(record: HistoryRecord) -> dict[str, str]:
     """Each row's version, by its key in words."""
     return {key: str(row.get(VERSION_COLUMN)) for key, row in by_key(record).items()}
 
 
-def has_versions(record: Record) -> bool:
+def has_versions(record: HistoryRecord) -> bool:
     """The rows of a look at a table have versions that mean something there."""
     return (record.data or {}).get("versions") is not False
 
@@ -65,7 +65,7 @@ def content(row: Mapping[str, Any]) -> dict[str, Any]:
 class Numbers:
     """The versions of rows by number, as they were seen at the Publisher: ``v1`` is the first."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[HistoryRecord]) -> None:
         self._known: dict[tuple[str, str], list[str | None]] = {}
         publisher = next((node for _, _, node, _ in states(records)), "")
         for _, table, node, record in states(records):

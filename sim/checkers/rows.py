@@ -18,7 +18,7 @@ from twopc.sim.checkers.records import (
     of_kind,
     states,
 )
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.words import row_text
 
 _Content = dict[str, Any]
@@ -26,7 +26,7 @@ _Content = dict[str, Any]
 _EVERYWHERE = "everywhere"
 
 
-def versions_move_forward(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def versions_move_forward(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
     """A row's version changes whenever its contents do, and one that was left never comes back.
 
     And one version names one content: a row that has the same version at two nodes is the same.
@@ -56,7 +56,7 @@ def versions_move_forward(records: Sequence[Record], settings: Settings = NONE) 
     return list(dict.fromkeys(broken))
 
 
-def converged(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def converged(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
     """Once everything is delivered, each Subscriber holds the Publisher's rows, those that belong to it.
 
     Row versions too, unless it only reads: a Subscriber with another one would be refused at its next change.
@@ -87,7 +87,7 @@ def converged(records: Sequence[Record], settings: Settings = NONE) -> list[str]
     return broken
 
 
-def _differences(table: str, wanted: Record, got: Record) -> Iterator[str]:
+def _differences(table: str, wanted: HistoryRecord, got: HistoryRecord) -> Iterator[str]:
     """What a table at a Subscriber lacks, has too much or has otherwise, by key."""
     there, here = by_key(wanted), by_key(got)
     known, digests = ((each.data or {}).get("digests", {}) for each in (wanted, got))
@@ -118,7 +118,7 @@ def _differences(table: str, wanted: Record, got: Record) -> Iterator[str]:
                 yield f"{where} differs from {wanted.node} in {shown}"
 
 
-def sums(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def sums(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
     """A column adds up to what it must, in the end. A row without a value adds nothing.
 
     Settings: `table`, `column`, `equals`; `node`: where; `everywhere`: each node by itself; None: the
@@ -157,14 +157,16 @@ def sums(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
     return broken
 
 
-def _nodes(meant: str | None, records: Sequence[Record], known: Collection[str]) -> list[str]:
+def _nodes(
+    meant: str | None, records: Sequence[HistoryRecord], known: Collection[str]
+) -> list[str]:
     """Of the nodes of which something is known those that are meant; None: the Publisher."""
     if meant is None:
         meant = next((node for _, _, node, _ in states(records)), "")
     return [node for node in known if meant in (node, _EVERYWHERE)]
 
 
-def no_rows(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+def no_rows(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
     """A query of the scenario's returns nothing, in the end.
 
     Settings: `text`; `at`: where, as `node` of `sums`. The query has been asked by whoever played.

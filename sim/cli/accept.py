@@ -13,8 +13,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twopc.sim.scenario.check import Loaded
-    from twopc.sim.scenario.judging import Failure
+    from twopc.sim.scenario.check import LoadedScenario
+    from twopc.sim.scenario.judging import FailedCheck
 
 #: How `CI` is written by somebody who means that it is none.
 _NOT_CI = ("", "0", "false", "no")
@@ -39,7 +39,7 @@ def refuse_to_accept(paths: Sequence[Path], environment: Mapping[str, str]) -> N
             )
 
 
-def accept(loaded: Loaded, failures: Sequence[Failure], out: Console) -> bool:
+def accept(loaded: LoadedScenario, failures: Sequence[FailedCheck], out: Console) -> bool:
     """Change the file so that what has happened is expected; says what it did, and whether it could."""
     from twopc.errors import ConfigurationError, ScenarioError
     from twopc.sim.scenario.accept import accepted

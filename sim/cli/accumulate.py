@@ -21,7 +21,7 @@ from twopc.sim.cli.spark_options import (
 
 if TYPE_CHECKING:
     from twopc.sim.spark.archive import Archive
-    from twopc.sim.spark.archive.load import Wanted
+    from twopc.sim.spark.archive.load import LoadRequest
     from twopc.sim.spark.session import SparkOptions
 
 
@@ -84,7 +84,7 @@ def accumulate(options: AccumulateOptions) -> None:
     for_s = None if options.for_ is None else _seconds(options.for_, "--for")
     if options.follow:
         _refuse_connect(spark.where)
-    wanted = load.Wanted(
+    wanted = load.LoadRequest(
         dsn=options.dsn,
         publisher=options.publisher,
         publisher_dsn=options.publisher_dsn,
@@ -108,7 +108,7 @@ def _refuse_connect(master: str) -> None:
 
 def _append(
     options: AccumulateOptions,
-    wanted: Wanted,
+    wanted: LoadRequest,
     spark: SparkOptions,
     *,
     every_s: float,

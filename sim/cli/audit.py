@@ -26,7 +26,7 @@ from twopc.sim.cli.spark_options import (
 
 if TYPE_CHECKING:
     from twopc.sim.spark.archive import Archive
-    from twopc.sim.spark.audit.report import Report
+    from twopc.sim.spark.audit.report import AuditReport
 
 _ROOT = Path(".twopc/audits")
 
@@ -72,7 +72,7 @@ def audit(options: AuditOptions) -> None:
     """
     spark = options.spark.options()
     from twopc.sim.spark.archive import Archive
-    from twopc.sim.spark.audit.report import CLASSES, Wanted
+    from twopc.sim.spark.audit.report import CLASSES, AuditRequest
     from twopc.sim.spark.audit.report import audit as look
 
     for kind in options.only or ():
@@ -94,7 +94,9 @@ def audit(options: AuditOptions) -> None:
         raise typer.BadParameter(f"{folder} is there already", param_hint="--out")
     places = [word for node in nodes for word in ("--node", f"{node}=…")]
     repro = shlex.join(["twopc", "audit", str(options.archive), *places])
-    wanted = Wanted(only=chosen, limit=options.limit, drive=options.drive, repro=repro, out=folder)
+    wanted = AuditRequest(
+        only=chosen, limit=options.limit, drive=options.drive, repro=repro, out=folder
+    )
     with begun(spark, quiet=options.as_json) as session:
         report = look(session, archive, nodes, wanted)
     if options.as_json:
@@ -105,7 +107,7 @@ def audit(options: AuditOptions) -> None:
     raise typer.Exit(_code(report, options.allow_unexamined))
 
 
-def _code(report: Report, allow_unexamined: bool) -> int:
+def _code(report: AuditReport, allow_unexamined: bool) -> int:
     if report.total:
         return SAFETY
     return PASS if allow_unexamined or not report.unexamined else UNKNOWN
@@ -147,7 +149,7 @@ def _install_witness(archive: Archive, given: Mapping[str, str]) -> None:
         raise typer.Exit(UNKNOWN)
 
 
-def _tell(report: Report, chosen: Sequence[str], folder: Path, archive: Archive) -> None:
+def _tell(report: AuditReport, chosen: Sequence[str], folder: Path, archive: Archive) -> None:
     """The classes in one line, findings, and what nobody has looked at."""
     keys = _keys(archive)
     words = []
@@ -190,7 +192,7 @@ def _gid(finding: Mapping[str, Any]) -> str:
     return f" [{finding['gid']}]" if finding["gid"] else ""
 
 
-def _json(report: Report, archive: Archive, again: str, folder: Path) -> dict[str, Any]:
+def _json(report: AuditReport, archive: Archive, again: str, folder: Path) -> dict[str, Any]:
     return {
         "command": "audit",
         "archive": archive.name,

@@ -14,28 +14,28 @@ from twopc.sim.cli.options import RunOptions
 from twopc.sim.cli.playing import play
 from twopc.sim.report import terminal
 from twopc.sim.report.groups import groups
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.timeline import draw, timeline
-from twopc.sim.scenario.agree import Difference, compare
+from twopc.sim.scenario.agree import Disagreement, compare
 from twopc.sim.scenario.theatres import played
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
 
 #: Where it is played, in this order, and how each is called.
 STAGES = {"postgres": "PostgreSQL", "model": "the model"}
 
 
-def play_both(loaded: Sequence[Loaded], options: RunOptions) -> int:
+def play_both(loaded: Sequence[LoadedScenario], options: RunOptions) -> int:
     """Play the files on both and compare; returns the exit code, which is 1 if they differ."""
     for given, name in ((options.accept, "--accept"), (options.keep, "--keep")):
         if given:
             raise typer.BadParameter("it is said of one stage, not of both", param_hint=name)
     out = terminal.console(sys.stderr if options.as_json or options.progress == "json" else None)
     codes: list[int] = []
-    found: list[dict[str, Sequence[Record]]] = []
+    found: list[dict[str, Sequence[HistoryRecord]]] = []
     for on, name in STAGES.items():
         out.print(f"on {name}", style="bold")
         first = on == next(iter(STAGES))
@@ -55,10 +55,12 @@ def play_both(loaded: Sequence[Loaded], options: RunOptions) -> int:
     return worst([*codes, SAFETY] if differences else codes)
 
 
-def _compare(path: str, one: Sequence[Record], other: Sequence[Record], out: Console) -> int:
+def _compare(
+    path: str, one: Sequence[HistoryRecord], other: Sequence[HistoryRecord], out: Console
+) -> int:
     """Tell in which orders of a file the two differ; how many they are."""
     one, other = comparable(one, other)
-    of_order: dict[str, list[Difference]] = {}
+    of_order: dict[str, list[Disagreement]] = {}
     for difference in compare(one, other):
         of_order.setdefault(difference.order, []).append(difference)
     orders = len({*dict(by_order(one)), *dict(by_order(other))})
@@ -80,8 +82,8 @@ def _compare(path: str, one: Sequence[Record], other: Sequence[Record], out: Con
 
 
 def comparable(
-    one: Sequence[Record], other: Sequence[Record]
-) -> tuple[Sequence[Record], Sequence[Record]]:
+    one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]
+) -> tuple[Sequence[HistoryRecord], Sequence[HistoryRecord]]:
     """Without the twins that one of the stages cannot play."""
     left_out = {
         str((record.data or {}).get("group"))

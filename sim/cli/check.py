@@ -14,7 +14,7 @@ from twopc.sim.cli.exits import PASS, USAGE
 from twopc.sim.cli.options import Paths, Pg, settings
 
 if TYPE_CHECKING:
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.text import Document
 
 
@@ -37,7 +37,7 @@ def check(
 
     chosen = settings(pg=pg, on=on)
     code = PASS
-    read: list[tuple[Path, Document, Loaded | None]] = []
+    read: list[tuple[Path, Document, LoadedScenario | None]] = []
     for path in scenario_files(paths):
         try:
             read.append((path, *examine(path)))
@@ -63,7 +63,7 @@ def check(
     raise typer.Exit(code)
 
 
-async def _ask(loaded: Sequence[Loaded], pg: str) -> None:
+async def _ask(loaded: Sequence[LoadedScenario], pg: str) -> None:
     """Note in each document what a server does not take."""
     from twopc.sim.scenario.connect import check_statements
     from twopc.sim.scenario.postgres_stage import PostgresTheatre

@@ -20,24 +20,24 @@ from twopc.sim.faults.matrix import (
     Derive,
     MatrixCell,
     MatrixResult,
-    Setup,
+    MatrixSetup,
     cases,
     left_out,
     needs_a_server_each,
     serve,
 )
 from twopc.sim.faults.matrix_page import Square, figures, write_csv, write_page
-from twopc.sim.faults.matrix_pool import Pool
+from twopc.sim.faults.matrix_pool import ProcessPool
 from twopc.sim.scenario.theatres import BOTH
 
 if TYPE_CHECKING:
     from twopc.sim.cli.options import RunOptions
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
 
 _SAY_EVERY = 50
 
 
-def play_matrix(loaded: Sequence[Loaded], options: RunOptions) -> int:
+def play_matrix(loaded: Sequence[LoadedScenario], options: RunOptions) -> int:
     """Play the matrix of each file; returns the exit code, which is 1 if a cell is broken."""
     commits = _variants(options.commit)
     if options.settings.on == BOTH:
@@ -66,16 +66,16 @@ def _workers(options: RunOptions) -> int:
     return jobs if options.jobs or jobs > 1 else os.cpu_count() or 1
 
 
-def _play(loaded: Loaded, options: RunOptions, commits: tuple[str, ...]) -> int:
+def _play(loaded: LoadedScenario, options: RunOptions, commits: tuple[str, ...]) -> int:
     path, on, workers = loaded.document.path, options.settings.on, _workers(options)
     began = time.monotonic()
-    setup = Setup(
+    setup = MatrixSetup(
         path=path, on=on, options=dataclasses.replace(place_of(options), keep=False),
         selection=selection_of(options), commits=commits,
     )  # fmt: skip
     squares: list[Square] = []
     unsettled = 0
-    with Pool(serve, setup, workers) as pool:
+    with ProcessPool(serve, setup, workers) as pool:
         cells = _derived(loaded, setup, pool, options.cell)
         places = {str(cell): place for place, cell in enumerate(cells)}
         try:
@@ -107,7 +107,9 @@ def _play(loaded: Loaded, options: RunOptions, commits: tuple[str, ...]) -> int:
     return SAFETY if any(square.state == "broken" for square in squares) else PASS
 
 
-def _derived(loaded: Loaded, setup: Setup, pool: Pool, part: str) -> list[MatrixCell]:
+def _derived(
+    loaded: LoadedScenario, setup: MatrixSetup, pool: ProcessPool, part: str
+) -> list[MatrixCell]:
     """Every cell whose name has `part`, those that need servers of their own last: they share them then."""
     orders = [case.name for case in cases(loaded, setup.selection, setup.commits)]
     derived = {job.order: cells for job, cells in pool.results(Derive(name) for name in orders)}
@@ -115,7 +117,7 @@ def _derived(loaded: Loaded, setup: Setup, pool: Pool, part: str) -> list[Matrix
     return sorted(every, key=lambda cell: needs_a_server_each(cell, loaded.scenario))
 
 
-def _say_left_out(loaded: Loaded, setup: Setup) -> None:
+def _say_left_out(loaded: LoadedScenario, setup: MatrixSetup) -> None:
     """How many orders a variant does not allow, and why."""
     why = Counter(left_out(loaded, setup.selection, setup.commits).values())
     for reason, count in why.items():

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
-    from twopc.sim.report.history import Record
+    from twopc.sim.report.history import HistoryRecord
 
 _TOTALS = ("tests", "failures", "errors")
 
 
-def junit_of(runs: Sequence[Sequence[Record]]) -> str:
+def junit_of(runs: Sequence[Sequence[HistoryRecord]]) -> str:
     """The suites of several runs in one document."""
     from twopc.sim.report.junit import junit
 
@@ -31,7 +31,9 @@ def junit_of(runs: Sequence[Sequence[Record]]) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def write_all(runs: Sequence[Sequence[Record]], *, junit: Path | None, html: Path | None) -> None:
+def write_all(
+    runs: Sequence[Sequence[HistoryRecord]], *, junit: Path | None, html: Path | None
+) -> None:
     """Write what was asked for.
 
     Raises:

@@ -13,7 +13,7 @@ from twopc.sim.cli.completion import run_names
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twopc.sim.report.history import Record
+    from twopc.sim.report.history import HistoryRecord
 
 
 def explain(
@@ -71,7 +71,7 @@ def _played(path: Path) -> Path:
     return played(options.settings.on, go()) / "history.jsonl"
 
 
-def _lines(records: Sequence[Record]) -> list[str]:
+def _lines(records: Sequence[HistoryRecord]) -> list[str]:
     """As text, a sentence a line; of generated orders one of each behaviour."""
     from twopc.sim.report.groups import groups
     from twopc.sim.report.story import story
@@ -84,7 +84,7 @@ def _lines(records: Sequence[Record]) -> list[str]:
     return lines
 
 
-def _print(records: Sequence[Record], out: Console) -> None:
+def _print(records: Sequence[HistoryRecord], out: Console) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text

@@ -10,7 +10,7 @@ import twopc
 from twopc.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
 
 SUFFIX = ".twopc.yaml"
 #: The scenarios that are installed with the package.
@@ -42,7 +42,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def load_all(paths: Iterable[Path]) -> list[Loaded]:
+def load_all(paths: Iterable[Path]) -> list[LoadedScenario]:
     """The scenarios of the files and folders named.
 
     Raises:

@@ -16,8 +16,8 @@ from twopc.sim.cli.options import Expression, File, OrderName, Paths, Tags, Twin
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twopc.sim.scenario.cases import Group
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.cases import CaseGroup
+    from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.workload import Workload
 
 #: Generated orders that `show --orders` tells unless more are asked for.
@@ -48,7 +48,7 @@ def list_(
         raise typer.Exit(NOTHING)
 
 
-def _told(loaded: Loaded, groups: Sequence[Group]) -> dict[str, Any]:
+def _told(loaded: LoadedScenario, groups: Sequence[CaseGroup]) -> dict[str, Any]:
     return {
         "scenario": loaded.scenario.name,
         "file": loaded.document.path,
@@ -61,7 +61,9 @@ def _told(loaded: Loaded, groups: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def _table(found: Sequence[tuple[Loaded, Sequence[Group]]], out: Console, *, orders: bool) -> None:
+def _table(
+    found: Sequence[tuple[LoadedScenario, Sequence[CaseGroup]]], out: Console, *, orders: bool
+) -> None:
     """A line a scenario, in columns as wide as they must be; nothing is cut off."""
     from rich.text import Text
 
@@ -85,13 +87,13 @@ def _table(found: Sequence[tuple[Loaded, Sequence[Group]]], out: Console, *, ord
     out.print(f"{_counted(len(found), 'scenario')}, {_orders_and_twins(every)}", style="dim")
 
 
-def _orders_and_twins(groups: Sequence[Group]) -> str:
+def _orders_and_twins(groups: Sequence[CaseGroup]) -> str:
     twins = sum(each.twin is not None for each in groups)
     orders = _counted(len(groups) - twins, "order")
     return orders + (f", {_counted(twins, 'twin')}" if twins else "")
 
 
-def _how_many(group: Group) -> str:
+def _how_many(group: CaseGroup) -> str:
     if group.order.generate is None:
         return ""
     return f"  ({group.courses.counts.orders:,} generated)"
@@ -122,7 +124,7 @@ def show(
     _orders(loaded, chosen, out, orders=orders)
 
 
-def _head(loaded: Loaded, out: Console) -> None:
+def _head(loaded: LoadedScenario, out: Console) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -142,7 +144,7 @@ def _head(loaded: Loaded, out: Console) -> None:
     out.print(table)
 
 
-def _facts(loaded: Loaded) -> Iterator[tuple[str, list[str]]]:
+def _facts(loaded: LoadedScenario) -> Iterator[tuple[str, list[str]]]:
     scenario = loaded.scenario
     topology = scenario.topology
     others = ", ".join(topology.subscribers) or "none"
@@ -193,7 +195,9 @@ def _load(workload: Workload) -> Iterator[str]:
         yield f"{keys.count} rows of {keys.table}, picked {keys.pick}"
 
 
-def _orders(loaded: Loaded, groups: Sequence[Group], out: Console, *, orders: bool) -> None:
+def _orders(
+    loaded: LoadedScenario, groups: Sequence[CaseGroup], out: Console, *, orders: bool
+) -> None:
     from rich.text import Text
 
     took = _latest(loaded)
@@ -220,7 +224,7 @@ def _orders(loaded: Loaded, groups: Sequence[Group], out: Console, *, orders: bo
     out.print(Text(f"  cost  {told}", style="dim"), soft_wrap=True)
 
 
-def _what(group: Group) -> str:
+def _what(group: CaseGroup) -> str:
     """How many steps or orders, and of a twin what makes it one."""
     if group.twin is not None:
         return f"must fail: {group.twin.must_fail}"
@@ -235,7 +239,7 @@ def _what(group: Group) -> str:
     return "; ".join(parts)
 
 
-def _courses(group: Group) -> Iterator[str]:
+def _courses(group: CaseGroup) -> Iterator[str]:
     """The steps of each course; of generated ones the first, by their rank."""
     from twopc.sim.cli.items import item_text
 
@@ -250,7 +254,7 @@ def _courses(group: Group) -> Iterator[str]:
         yield number + " ".join(item_text(item) for item in items)
 
 
-def _whole_ms(loaded: Loaded) -> float:
+def _whole_ms(loaded: LoadedScenario) -> float:
     """How long the scenario's latest run from here took, by the last line of its history; 0: unknown."""
     path = Path(settings().out) / loaded.scenario.name / "latest" / "history.jsonl"
     try:
@@ -259,7 +263,7 @@ def _whole_ms(loaded: Loaded) -> float:
         return 0.0
 
 
-def _latest(loaded: Loaded) -> dict[str, float]:
+def _latest(loaded: LoadedScenario) -> dict[str, float]:
     """Milliseconds that each group took in the scenario's latest run from here."""
     path = Path(settings().out) / loaded.scenario.name / "latest" / "verdict.json"
     try:

@@ -15,8 +15,8 @@ import typer
 from twopc.sim.cli.exits import NOTHING
 
 if TYPE_CHECKING:
-    from twopc.sim.report.history import Record
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.report.history import HistoryRecord
+    from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.model import Scenario
     from twopc.sim.scenario.stage import Theatre
 
@@ -27,10 +27,10 @@ WAITED = "⧗"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class MatrixRow:
     """An order of a scenario and how it ended at each level."""
 
-    loaded: Loaded
+    loaded: LoadedScenario
     order: str
     outcomes: tuple[str, ...]
 
@@ -77,18 +77,18 @@ def matrix(
         into.write_text(inserted(into.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
-async def _played(chosen: Sequence[Loaded]) -> list[Row]:
+async def _played(chosen: Sequence[LoadedScenario]) -> list[MatrixRow]:
     from twopc.sim.scenario.postgres_stage import PostgresTheatre
 
     async with PostgresTheatre() as theatre:
         return [row for each in chosen for row in await rows(each, theatre)]
 
 
-async def rows(loaded: Loaded, theatre: Theatre) -> list[Row]:
+async def rows(loaded: LoadedScenario, theatre: Theatre) -> list[MatrixRow]:
     """What becomes of a scenario's listed orders at each of `LEVELS`; not of those with a level of their own."""
     scenario = loaded.scenario
     return [
-        Row(
+        MatrixRow(
             loaded=loaded,
             order=order.name,
             outcomes=tuple([await _outcome(scenario, place, level, theatre) for level in LEVELS]),
@@ -121,7 +121,7 @@ async def _outcome(scenario: Scenario, place: int, level: str, theatre: Theatre)
     return outcome(history.records)
 
 
-def outcome(records: Sequence[Record]) -> str:
+def outcome(records: Sequence[HistoryRecord]) -> str:
     """How the first session that was refused was refused, or ``ok``; with a sign if it had waited."""
     waited = {record.step for record in records if record.kind == "blocked" and record.session}
     for record in records:
@@ -133,7 +133,7 @@ def outcome(records: Sequence[Record]) -> str:
     return f"{WAITED} ok" if waited else "ok"
 
 
-def table(rows: Sequence[Row], folder: Path = Path()) -> str:
+def table(rows: Sequence[MatrixRow], folder: Path = Path()) -> str:
     """The outcomes as Markdown, each scenario with a link that works from `folder`."""
     lines = [
         f"| conflict | order | {' | '.join(LEVELS)} |",

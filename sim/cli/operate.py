@@ -26,7 +26,7 @@ from twopc.sim.cli.place import (
 if TYPE_CHECKING:
     from twopc.doctor import RoleOfNode
     from twopc.drivers.in_doubt import InDoubtBranch
-    from twopc.drivers.recovery import Settled
+    from twopc.drivers.recovery import SettledBranch
     from twopc.sim.topology import Topology
 
 
@@ -44,7 +44,7 @@ def doctor(
 ) -> None:
     """Say whether servers are fit to be nodes, and the exact line for what is missing."""
     from twopc.doctor import Finding, examine, format_findings, registered_slots
-    from twopc.server import Server
+    from twopc.server import EmbeddedServer
 
     def show(title: str, findings: tuple[Finding, ...]) -> bool:
         print(title)
@@ -54,7 +54,7 @@ def doctor(
 
     bad = False
     if not nodes:
-        with Server.start(durable=True) as server:
+        with EmbeddedServer.start(durable=True) as server:
             for role in ("publisher", "subscriber", "distribution"):
                 found = examine(server.superuser_dsn("postgres"), role_of_node=role)
                 bad |= show(f"embedded server as {role}", found)
@@ -120,7 +120,7 @@ def recover(
 
     unreachable: dict[str, str] = {}
 
-    async def work(topology: Topology) -> tuple[list[Settled], list[InDoubtBranch]]:
+    async def work(topology: Topology) -> tuple[list[SettledBranch], list[InDoubtBranch]]:
         before = {one.gid for one in await operate.look(topology, {})}
         settled = await operate.recover(topology)
         after = await operate.look(topology, unreachable)

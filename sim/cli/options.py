@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from twopc.sim.cli.completion import order_names, stage_names
-from twopc.sim.settings import Settings, load
+from twopc.sim.settings import RunSettings, load
 
 Paths = Annotated[
     list[Path],
@@ -164,7 +164,7 @@ class RunOptions:
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the matrix' cells there.")
     ] = None
 
-    settings: Settings = dataclasses.field(init=False)
+    settings: RunSettings = dataclasses.field(init=False)
     """What holds, the options above first."""
     nodes: Mapping[str, str] = dataclasses.field(init=False)
     """Connection strings of databases that are there already."""
@@ -179,7 +179,7 @@ class RunOptions:
         object.__setattr__(self, "nodes", _nodes(place.dsn or ()))
 
 
-def settings(**flags: Any) -> Settings:
+def settings(**flags: Any) -> RunSettings:
     """The settings that hold here, the flags first.
 
     Raises:

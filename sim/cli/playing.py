@@ -22,7 +22,7 @@ from twopc.sim.cli.ticking import ticking
 from twopc.sim.report import terminal
 from twopc.sim.report.groups import groups as groups_of
 from twopc.sim.report.groups import skipped_twins
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.judged import word
 from twopc.sim.report.run_files import RunFiles
 from twopc.sim.scenario.cases import groups
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from twopc.sim.cli.options import RunOptions
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.stage import Theatre
 
 
@@ -67,10 +67,10 @@ def place_of(options: RunOptions) -> TheatreOptions:
 
 
 async def play(
-    loaded: Sequence[Loaded],
+    loaded: Sequence[LoadedScenario],
     options: RunOptions,
     *,
-    records: dict[str, Sequence[Record]] | None = None,
+    records: dict[str, Sequence[HistoryRecord]] | None = None,
 ) -> int:
     """Play the files and say what became of them; returns the exit code.
 
@@ -101,7 +101,7 @@ async def play(
         sys.stderr if options.as_json or options.progress == "json" else None
     )
     codes: list[int] = []
-    runs: list[Sequence[Record]] = []
+    runs: list[Sequence[HistoryRecord]] = []
     try:
         async with theatre_of(options) as stages:
             for each in chosen:
@@ -146,7 +146,7 @@ async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class FileResult:
     """What became of one file."""
 
     code: int
@@ -156,12 +156,12 @@ class Done:
 
 
 async def one(
-    loaded: Loaded,
+    loaded: LoadedScenario,
     stages: Theatre,
     options: RunOptions,
     console: Console,
-    runs: list[Sequence[Record]] | None = None,
-) -> Done:
+    runs: list[Sequence[HistoryRecord]] | None = None,
+) -> FileResult:
     """Play one file, tell of it, and leave a directory.
 
     Args:
@@ -220,10 +220,10 @@ async def one(
 
         done = accept(loaded, [*show.failures, *show.unsaid], console)
         code = PASS if done else code or USAGE
-    return Done(code=code, directory=files.directory)
+    return FileResult(code=code, directory=files.directory)
 
 
-def _seed(loaded: Loaded, options: RunOptions) -> int:
+def _seed(loaded: LoadedScenario, options: RunOptions) -> int:
     """What somebody has said, or else the file."""
     scenario = loaded.scenario
     of_load = scenario.workload.seed if scenario.workload is not None else None
@@ -231,7 +231,9 @@ def _seed(loaded: Loaded, options: RunOptions) -> int:
     return next((seed for seed in said if seed is not None), 0)
 
 
-def _of_loads(records: Sequence[Record], files: RunFiles, environment: Mapping[str, Any]) -> None:
+def _of_loads(
+    records: Sequence[HistoryRecord], files: RunFiles, environment: Mapping[str, Any]
+) -> None:
     """What only loads leave behind: every parameter of theirs, and pictures."""
     drew = {each.order: each.data for each in records if each.kind == "drew"}
     if drew:
@@ -242,7 +244,7 @@ def _of_loads(records: Sequence[Record], files: RunFiles, environment: Mapping[s
 
 
 def _total(
-    told: Mapping[str, Any], records: Sequence[Record], console: Console, elapsed_s: float
+    told: Mapping[str, Any], records: Sequence[HistoryRecord], console: Console, elapsed_s: float
 ) -> None:
     for text in skipped_twins(records):
         terminal.remark(console, f"– {text}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from twopc.sim.spark.archive import Archive
-    from twopc.sim.spark.replay import Report
+    from twopc.sim.spark.replay import ReplayReport
     from twopc.sim.spark.replay.archive import PostgresOptions
     from twopc.sim.spark.replay.simulation import ModelOptions
     from twopc.sim.spark.session import SparkOptions
@@ -57,7 +57,7 @@ def replay(options: ReplayOptions) -> None:
         raise _ended(told)
     _fits(options, target)
 
-    def play(archive: Archive, session: SparkSession) -> Report:
+    def play(archive: Archive, session: SparkSession) -> ReplayReport:
         if options.onto is Onto.postgres:
             return _carried_out(archive, session, target, carry_out)
         if options.onto is Onto.model:
@@ -123,7 +123,7 @@ def _fits(options: ReplayOptions, target: Mapping[str, str]) -> None:
 def _replay(
     options: ReplayOptions,
     spark: SparkOptions,
-    play: Callable[[Archive, SparkSession], Report],
+    play: Callable[[Archive, SparkSession], ReplayReport],
     folder: Path,
 ) -> None:
     """Play and tell; ends with an exit code."""
@@ -147,7 +147,7 @@ def _rows(
     moment: int | datetime | None,
     nodes: Mapping[str, str],
     options: ReplayOptions,
-) -> Report:
+) -> ReplayReport:
     from twopc.sim.spark.fold import seqno_at
     from twopc.sim.spark.replay import onto_rows
     from twopc.sim.spark.replay.rows import NothingError
@@ -163,7 +163,7 @@ def _rows(
 
 def _carried_out(
     archive: Archive, spark: SparkSession, nodes: Mapping[str, str], options: PostgresOptions
-) -> Report:
+) -> ReplayReport:
     from twopc.sim.spark.cores import cores
     from twopc.sim.spark.replay.archive import onto_postgres
 
@@ -175,7 +175,7 @@ def _simulated(
     spark: SparkSession,
     options: ReplayOptions,
     simulate: Callable[..., ModelOptions],
-) -> Report:
+) -> ReplayReport:
     from twopc.sim.spark.replay.simulation import onto_model, recorded_run, scenario_of
     from twopc.sim.spark.sweep import grid
 
@@ -193,7 +193,7 @@ def _said(
     target: Mapping[str, str],
     spark: SparkOptions,
     folder: Path,
-) -> Report:
+) -> ReplayReport:
     """What came of a run's statements, said once more; without tasks their history is left in `folder`."""
     from twopc.sim.replay.runs import RunReplay
     from twopc.sim.scenario.theatres import TheatreOptions
@@ -236,11 +236,11 @@ def _beyond(options: ReplayOptions) -> bool:
 # -- what comes of either --------------------------------------------------------------------------
 
 
-def _ended(report: Report) -> typer.Exit:
+def _ended(report: ReplayReport) -> typer.Exit:
     return typer.Exit(SAFETY if report.total else UNKNOWN if report.unexamined else PASS)
 
 
-def _tell(report: Report, *, limit: int, as_json: bool, out: Path) -> None:
+def _tell(report: ReplayReport, *, limit: int, as_json: bool, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     report.write(out / "divergences")
     repro = shlex.join(["twopc", *sys.argv[1:]])

@@ -11,7 +11,7 @@ import typer
 from twopc.sim.cli.completion import run_names
 
 if TYPE_CHECKING:
-    from twopc.sim.report.history import Record
+    from twopc.sim.report.history import HistoryRecord
 
 _HISTORY = "history.jsonl"
 
@@ -68,7 +68,7 @@ def report(
         sys.stdout.write(text)
 
 
-def chosen(records: list[Record], order: str) -> list[Record]:
+def chosen(records: list[HistoryRecord], order: str) -> list[HistoryRecord]:
     """The records of the order, or of the group of orders, that is called so, and of the run itself.
 
     Raises:
@@ -88,7 +88,7 @@ def chosen(records: list[Record], order: str) -> list[Record]:
     return [record for record in records if not record.order or record.order in wanted]
 
 
-def _group(records: list[Record]) -> str:
+def _group(records: list[HistoryRecord]) -> str:
     """The group of the order whose records these are; of a listed one, its own name."""
     data = next((record.data or {} for record in records if record.kind == "order"), {})
     return str(data.get("group", ""))
@@ -116,7 +116,7 @@ def find(run: str) -> Path:
     )
 
 
-def _text(form: str, records: list[Record], out: Path | None) -> str:
+def _text(form: str, records: list[HistoryRecord], out: Path | None) -> str:
     """The form; what is for a terminal has its colours if it is printed on one."""
     import io
 
@@ -135,7 +135,7 @@ def _text(form: str, records: list[Record], out: Path | None) -> str:
 
 
 def _for_elle(
-    form: str, records: list[Record], model: Literal["list-append", "rw-register"]
+    form: str, records: list[HistoryRecord], model: Literal["list-append", "rw-register"]
 ) -> str:
     from twopc.sim.report import elle
 

@@ -16,9 +16,9 @@ from twopc.sim.cli.options import File
 
 if TYPE_CHECKING:
     from twopc.sim.model.explore.programs import Script
-    from twopc.sim.model.explore.words import Broken, Budget, Explored
+    from twopc.sim.model.explore.words import BrokenInvariant, Budget, SearchFigures
     from twopc.sim.model.wiring import Wiring
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
 
 #: What goes wrong unless other kinds are asked for.
 _KINDS = ("coordinator", "publisher", "subscriber", "log")
@@ -129,7 +129,7 @@ def _wiring(names: list[str]) -> Wiring:
     return wiring
 
 
-def _every(script: Script, wiring: Wiring, budget: Budget) -> Explored:
+def _every(script: Script, wiring: Wiring, budget: Budget) -> SearchFigures:
     """Short ones first, then all."""
     import dataclasses
 
@@ -139,18 +139,18 @@ def _every(script: Script, wiring: Wiring, budget: Budget) -> Explored:
     return short if short.broken is not None else exhaust(script, wiring, budget)
 
 
-def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOptions) -> Explored:
+def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOptions) -> SearchFigures:
     import time
 
-    from twopc.sim.model.choosing import Seeded
+    from twopc.sim.model.choosing import SeededChooser
     from twopc.sim.model.explore.single import play, replay
-    from twopc.sim.model.explore.words import Explored
+    from twopc.sim.model.explore.words import SearchFigures
 
     began, endings, orders, done = time.monotonic(), set[str](), set[tuple[int, ...]](), 0
-    broken: Broken | None = None
+    broken: BrokenInvariant | None = None
     for number in range(options.runs):
         chance = random.Random(f"{options.seed}/{number}")
-        chooser = Seeded(chance, often=chance.choice((0.02, 0.1, 0.3)))
+        chooser = SeededChooser(chance, often=chance.choice((0.02, 0.1, 0.3)))
         choices, _, wrong, ending = play(script, wiring, budget, chooser)
         done += 1
         orders.add(choices)
@@ -160,14 +160,14 @@ def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOption
             break
         if budget.seconds and time.monotonic() - began > budget.seconds:
             break
-    return Explored(
+    return SearchFigures(
         runs=done, states=0, orders=len(orders), endings=tuple(sorted(endings)), crash_points=0,
         pruned=0, seconds=time.monotonic() - began, exhausted=False, broken=broken,
     )  # fmt: skip
 
 
 def _told(
-    loaded: Loaded, script: Script, wiring: Wiring, budget: Budget, found: Explored,
+    loaded: LoadedScenario, script: Script, wiring: Wiring, budget: Budget, found: SearchFigures,
     options: SearchOptions,
 ) -> int:  # fmt: skip
     """Say what was found; the exit code."""
@@ -198,7 +198,7 @@ def _told(
     return LIVENESS if short.invariants == ("ends",) else SAFETY
 
 
-def _figures(found: Explored) -> str:
+def _figures(found: SearchFigures) -> str:
     if not found.states:
         return f"{found.orders} different runs of {found.runs}, {found.seconds:.1f} s"
     return (
@@ -208,7 +208,7 @@ def _figures(found: Explored) -> str:
     )
 
 
-def _shown(broken: Broken) -> None:
+def _shown(broken: BrokenInvariant) -> None:
     print(f"broken: {', '.join(broken.invariants)}\n  {broken.message}", file=sys.stdout)
     print(f"{broken.events} events:")
     for line in broken.trace:
@@ -216,21 +216,26 @@ def _shown(broken: Broken) -> None:
 
 
 def _scenario(
-    loaded: Loaded, script: Script, made: Wiring, budget: Budget, broken: Broken, off: list[str]
+    loaded: LoadedScenario,
+    script: Script,
+    made: Wiring,
+    budget: Budget,
+    broken: BrokenInvariant,
+    off: list[str],
 ) -> tuple[str, str]:
     """The text of a scenario that shows it, and what of it no scenario can say."""
-    from twopc.sim.model.choosing import Replay
+    from twopc.sim.model.choosing import ReplayChooser
     from twopc.sim.model.explore.single import played
     from twopc.sim.model.plants.protections import SUPPORTED
     from twopc.sim.model.wiring import Wiring
     from twopc.sim.scenario.searching import found_text
 
-    run = played(script, made, budget, Replay(broken.choices)).run
+    run = played(script, made, budget, ReplayChooser(broken.choices)).run
     launched, struck = run.launched, run.struck  # type: ignore[attr-defined] # of a script
     faults = [(strike.do, point) for strike, point in struck if strike.do and point]
     names = ["converged" if name == "same_rows" else name for name in broken.invariants]
     twin = [name for name in off if name in SUPPORTED]
-    right = played(script, Wiring(), budget, Replay(broken.choices)).run if twin else run
+    right = played(script, Wiring(), budget, ReplayChooser(broken.choices)).run if twin else run
     told = right.evidence.told  # type: ignore[attr-defined] # likewise
     text = found_text(loaded, launched, faults, twin, names, told)
     if len(faults) < len(struck):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twopc.sim.report import progress, terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diff import parted
-from twopc.sim.report.groups import Group, groups
+from twopc.sim.report.groups import ReportGroup, groups
 from twopc.sim.report.judged import word
 from twopc.sim.report.timeline import draw, timeline
 from twopc.sim.scenario.accept import unsaid
@@ -19,12 +19,12 @@ from twopc.sim.scenario.accept import unsaid
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twopc.sim.report.history import History, Record
-    from twopc.sim.report.played import Played
+    from twopc.sim.report.history import History, HistoryRecord
+    from twopc.sim.report.played import PlayedOrder
     from twopc.sim.report.run_files import RunFiles
-    from twopc.sim.scenario.check import Loaded
-    from twopc.sim.scenario.judging import Failure, OrderVerdict
-    from twopc.sim.scenario.words import Case, Counts
+    from twopc.sim.scenario.check import LoadedScenario
+    from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
+    from twopc.sim.scenario.words import Case, CaseCounts
 
 #: What is longer is said below the caret and not beside it.
 _BESIDE_MAX = 90
@@ -35,7 +35,7 @@ class Show:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedScenario,
         console: Console,
         history: History,
         files: RunFiles,
@@ -49,9 +49,9 @@ class Show:
         self._files = files
         self._timeline = timeline
         self._as_json = as_json
-        self._failures: dict[str, list[Failure]] = {}
+        self._failures: dict[str, list[FailedCheck]] = {}
         """By case."""
-        self.unsaid: list[Failure] = []
+        self.unsaid: list[FailedCheck] = []
         """What happened where a file leaves it open."""
         self.done = 0
         """Cases that are over."""
@@ -60,11 +60,11 @@ class Show:
         """Groups that have been printed."""
 
     @property
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[FailedCheck]:
         """Of all cases."""
         return [failure for of in self._failures.values() for failure in of]
 
-    def case(self, case: Case, verdict: OrderVerdict, records: Sequence[Record]) -> None:
+    def case(self, case: Case, verdict: OrderVerdict, records: Sequence[HistoryRecord]) -> None:
         """One case is over."""
         self._failures[case.name] = list(verdict.failures)
         self.unsaid += unsaid(case, records)
@@ -83,7 +83,7 @@ class Show:
                 flush=True,
             )
 
-    def group(self, name: str, counts: Counts) -> None:
+    def group(self, name: str, counts: CaseCounts) -> None:
         """All cases of a group are over."""
         del counts  # the history has them too
         found = [each for each in groups(self._history.records) if each.name == name]
@@ -101,7 +101,7 @@ class Show:
         if self._as_json and found:
             print(progress.as_json("group", **found[0].verdict()), flush=True)
 
-    def _line(self, group: Group) -> None:
+    def _line(self, group: ReportGroup) -> None:
         terminal.order_line(
             self._console,
             group.name,
@@ -111,7 +111,7 @@ class Show:
             elapsed_us=int(group.elapsed_ms * 1000),
         )
 
-    def _order(self, order: Played, *, several: bool) -> None:
+    def _order(self, order: PlayedOrder, *, several: bool) -> None:
         """Where it was expected otherwise, why, what happened, and how to see it again."""
         failures = order.verdict["failures"]
         if several:
@@ -139,7 +139,7 @@ class Show:
             terminal.again(self._console, order.verdict["repro"], str(self._files.directory))
 
 
-def broken(loaded: Loaded, error: BaseException) -> dict[str, Any]:
+def broken(loaded: LoadedScenario, error: BaseException) -> dict[str, Any]:
     """The verdict of a run that could not begin, or was not let end."""
     import asyncio
 

@@ -14,7 +14,7 @@ from twopc.sim.cli.exits import NOTHING, PASS
 from twopc.sim.cli.options import PlaceOptions, RunOptions
 
 if TYPE_CHECKING:
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
 
 
 @command
@@ -52,7 +52,7 @@ def step(
     raise typer.Exit(played(options.settings.on, _go(loaded, options)))
 
 
-async def _go(loaded: Loaded, options: RunOptions) -> int:
+async def _go(loaded: LoadedScenario, options: RunOptions) -> int:
     from twopc.sim.cli.lines import Lines
     from twopc.sim.cli.playing import selection_of, theatre_of
     from twopc.sim.cli.stepping import Stepping

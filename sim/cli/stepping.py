@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from twopc.sim.cli.walk import Walk
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
 
 HELP = """\
   n, Enter    play what comes next; after the last step, deliver everything
@@ -35,7 +35,7 @@ HELP = """\
 class Stepping:
     """One walk, a command at a time."""
 
-    def __init__(self, loaded: Loaded, walk: Walk, out: Console) -> None:
+    def __init__(self, loaded: LoadedScenario, walk: Walk, out: Console) -> None:
         self._loaded = loaded
         self._walk = walk
         self._out = out

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from twopc.sim.scenario.text import Document
     from twopc.sim.spark.session import SparkOptions
     from twopc.sim.spark.sweep.grid import Point
-    from twopc.sim.spark.sweep.results import Asked, Results
+    from twopc.sim.spark.sweep.results import Results, SweepRequest
     from twopc.sim.spark.sweep.run import Listener
     from twopc.sim.spark.sweep.summary import Summary
 
@@ -103,7 +103,7 @@ def sweep(options: SweepOptions) -> None:
     results = Results(where, about, resume=options.resume)
     began = time.perf_counter()
     whole = _play(spark, document, points, numbers, results, options)
-    told = _Told(
+    told = _SweepSummary(
         points=points, about=about, results=results, wanted=len(points) * len(numbers),
         seconds=time.perf_counter() - began, options=options,
     )  # fmt: skip
@@ -152,11 +152,11 @@ def _listener(progress: str) -> Listener | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _SweepSummary:
     """What is told at the end."""
 
     points: Sequence[Point]
-    about: Asked
+    about: SweepRequest
     results: Results
     wanted: int
     seconds: float

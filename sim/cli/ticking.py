@@ -49,7 +49,7 @@ async def _is_over(over: asyncio.Event, limit_s: float) -> bool:
     return over.is_set()
 
 
-def _now(history: History) -> progress.Standing:
+def _now(history: History) -> progress.RunProgress:
     """How the order stands that has written last, as far as it can be told without holding it up."""
     recent = history.records[-_RECENT_MAX:]
     order = next((each.order for each in reversed(recent) if each.order), "")

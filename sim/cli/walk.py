@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from twopc.sim.report.history import History, OrderHistory, Record
+from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario.model import OrderItem
 from twopc.sim.scenario.player import InfeasibleError, Player
 from twopc.sim.scenario.run import begin, header
 from twopc.sim.scenario.words import Selection
 
 if TYPE_CHECKING:
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.stage import Theatre
     from twopc.sim.scenario.words import Case
 
@@ -28,7 +28,7 @@ _PATIENCE_MS = 24 * 3600 * 1000
 class Walk:
     """One case, and how far somebody has gone through it. Leave it by `close`."""
 
-    def __init__(self, loaded: Loaded, case: Case, theatre: Theatre) -> None:
+    def __init__(self, loaded: LoadedScenario, case: Case, theatre: Theatre) -> None:
         self._loaded = loaded
         self.case = _patient(case)
         """What is played, with all the time that somebody may take."""
@@ -52,12 +52,12 @@ class Walk:
         return self.case.name
 
     @property
-    def records(self) -> Sequence[Record]:
+    def records(self) -> Sequence[HistoryRecord]:
         """Everything since the beginning, the run's header first."""
         return self._run.records
 
     @property
-    def order(self) -> Sequence[Record]:
+    def order(self) -> Sequence[HistoryRecord]:
         """The order's own."""
         assert self._history is not None
         return self._history.records

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from twopc.sim.up.state import State
-    from twopc.sim.up.watch import Moment
+    from twopc.sim.up.watch import TopologyState
 
 _ROWS_MAX = 6
 
@@ -46,23 +46,23 @@ def watch(
     raise typer.Exit(LIVENESS if now.missing or now.unreachable else PASS)
 
 
-async def _look(state: State) -> Moment:
-    from twopc.sim.up.watch import Watch
+async def _look(state: State) -> TopologyState:
+    from twopc.sim.up.watch import TopologyWatch
 
-    async with Watch(state) as eyes:
+    async with TopologyWatch(state) as eyes:
         return await eyes.look()
 
 
-async def _watch(state: State, every_s: float, *, once: bool) -> Moment:
+async def _watch(state: State, every_s: float, *, once: bool) -> TopologyState:
     from rich.live import Live
 
     from twopc.sim.report import terminal
-    from twopc.sim.up.watch import Watch
+    from twopc.sim.up.watch import TopologyWatch
 
     console = terminal.console()
     loop = asyncio.get_running_loop()
     never = asyncio.Event()
-    async with Watch(state) as eyes:
+    async with TopologyWatch(state) as eyes:
         before = await eyes.look()
         began = loop.time()
         if once:
@@ -80,7 +80,9 @@ async def _watch(state: State, every_s: float, *, once: bool) -> Moment:
                     before, began = now, at
 
 
-def screen(state: State, before: Moment, now: Moment, seconds: float) -> RenderableType:
+def screen(
+    state: State, before: TopologyState, now: TopologyState, seconds: float
+) -> RenderableType:
     """The screen, from two looks that are so many seconds apart."""
     from rich.console import Group
     from rich.rule import Rule
@@ -118,7 +120,7 @@ def screen(state: State, before: Moment, now: Moment, seconds: float) -> Rendera
     return Group(*shown)
 
 
-def _nodes(before: Moment, now: Moment, seconds: float) -> RenderableType:
+def _nodes(before: TopologyState, now: TopologyState, seconds: float) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=None, header_style="dim", pad_edge=False)

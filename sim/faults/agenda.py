@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from twopc.sim.faults.words import COORDINATOR, Arrival, Place, Plan
+from twopc.sim.faults.words import COORDINATOR, Arrival, FaultPlace, FaultPlan
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
 
@@ -21,14 +21,14 @@ _HEALS = "heals "
 class Occasions:
     """Places at which something happens, each at the arrival that it speaks of."""
 
-    def __init__(self, places: Iterable[tuple[str, Place]] = ()) -> None:
-        self._places: dict[str, Place] = {}
+    def __init__(self, places: Iterable[tuple[str, FaultPlace]] = ()) -> None:
+        self._places: dict[str, FaultPlace] = {}
         self._left: dict[str, int] = {}
         """How many arrivals that count are left."""
         for name, place in places:
             self.add(name, place)
 
-    def add(self, name: str, place: Place) -> None:
+    def add(self, name: str, place: FaultPlace) -> None:
         """Count arrivals from now on."""
         self._places[name] = place
         self._left[name] = place.nth
@@ -60,17 +60,17 @@ class Occasions:
 class Agenda(Generic[M]):
     """The faults of one case; `M` is how something broken is mended."""
 
-    def __init__(self, plans: Iterable[Plan]) -> None:
+    def __init__(self, plans: Iterable[FaultPlan]) -> None:
         self.plans = {plan.id: plan for plan in plans}
         self.occasions = Occasions()
-        self._armed: dict[str, Plan] = {}
+        self._armed: dict[str, FaultPlan] = {}
         """Armed, and not happened yet."""
         self._broken: dict[str, M] = {}
         self._fired: list[tuple[str, str]] = []
 
     # -- happening ---------------------------------------------------------------------------------
 
-    def arm(self, name: str) -> Plan:
+    def arm(self, name: str) -> FaultPlan:
         """Have a fault happen at the next arrival that counts."""
         plan = self._armed[name] = self.plans[name]
         self.occasions.add(name, plan.place)
@@ -80,23 +80,25 @@ class Agenda(Generic[M]):
         """It is to happen, and has not happened yet."""
         return name in self._armed
 
-    def armed_at(self, points: Iterable[str]) -> tuple[tuple[str, Place], ...]:
+    def armed_at(self, points: Iterable[str]) -> tuple[tuple[str, FaultPlace], ...]:
         """What is armed at points of these names."""
         return tuple(
             (name, plan.place) for name, plan in self._armed.items() if plan.place.name in points
         )
 
-    def arrived(self, point: str, *, session: str | None, gid: str) -> tuple[list[str], list[Plan]]:
+    def arrived(
+        self, point: str, *, session: str | None, gid: str
+    ) -> tuple[list[str], list[FaultPlan]]:
         """What heals as a transaction comes to a point, and the faults that strike it there."""
         names = self.occasions.arrived(point, session=session, gid=gid)
         healed = [self.healed_by(name) for name in names if self.healed_by(name)]
         return healed, [self.plans[name] for name in names if name in self.plans]
 
-    def strike(self, plan: Plan) -> None:
+    def strike(self, plan: FaultPlan) -> None:
         """It happens now, once."""
         del self._armed[plan.id]
 
-    def note(self, plan: Plan, arrival: Arrival) -> None:
+    def note(self, plan: FaultPlan, arrival: Arrival) -> None:
         """It has happened."""
         self._fired.append((plan.id, arrival.point))
 
@@ -107,20 +109,20 @@ class Agenda(Generic[M]):
 
     # -- healing -----------------------------------------------------------------------------------
 
-    def breaks(self, plan: Plan, mend: M) -> None:
+    def breaks(self, plan: FaultPlan, mend: M) -> None:
         """What a fault has done lasts until it is mended."""
         self._broken[plan.id] = mend
 
-    def heals_after_s(self, plan: Plan) -> float | None:
+    def heals_after_s(self, plan: FaultPlan) -> float | None:
         """After how long it heals by itself; None: it does not, or nothing is broken."""
         if plan.id in self._broken and plan.heal.when == "after":
             return plan.heal.after_ms / 1000
         return None
 
-    def heals_at(self, plan: Plan) -> tuple[tuple[str, Place], ...]:
+    def heals_at(self, plan: FaultPlan) -> tuple[tuple[str, FaultPlace], ...]:
         """The place, and the name of that occasion, at which it heals; none: it does not so."""
         if plan.id in self._broken and plan.heal.when == "at":
-            return ((_HEALS + plan.id, Place(point=plan.heal.point)),)
+            return ((_HEALS + plan.id, FaultPlace(point=plan.heal.point)),)
         return ()
 
     @staticmethod
@@ -132,7 +134,7 @@ class Agenda(Generic[M]):
         """How something is mended, which is not broken from now on; None: it is not broken."""
         return self._broken.pop(name, None)
 
-    def broken(self, *, for_good: bool = False) -> list[Plan]:
+    def broken(self, *, for_good: bool = False) -> list[FaultPlan]:
         """What is broken and heals at the end, if not before; `for_good`: what never does, too."""
         return [
             self.plans[name]

@@ -13,8 +13,8 @@ from twopc import log
 from twopc.errors import DeliveryError
 from twopc.sim.faults.remote import DeadError, RemoteProcess
 from twopc.sim.faults.serving import Serving
-from twopc.sim.faults.words import Place
-from twopc.subscriber.distribution_agent import Delivered, DistributionAgent, Profile, Servers
+from twopc.sim.faults.words import FaultPlace
+from twopc.subscriber.distribution_agent import AgentProgress, DistributionAgent, Profile, Servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class AgentSetup:
     distribution_dsn: str = field(repr=False)
     subscriber_dsn: str = field(repr=False)
     profile: Profile | None
-    armed: tuple[tuple[str, Place], ...] = ()
+    armed: tuple[tuple[str, FaultPlace], ...] = ()
     """Faults by their ids, and where each of them is."""
 
 
@@ -44,7 +44,7 @@ class _Delivering(Serving):
     def _serving(self) -> AbstractAsyncContextManager[Any]:
         return _closed(self._agent)
 
-    async def _run_once(self, _: str, final: bool) -> Delivered:
+    async def _run_once(self, _: str, final: bool) -> AgentProgress:
         return await self._agent.run_once(final=final)
 
 
@@ -74,7 +74,7 @@ class RemoteAgent:
         self._living = living
         self._process: RemoteProcess | None = None
 
-    async def run_once(self, *, final: bool = True) -> Delivered:
+    async def run_once(self, *, final: bool = True) -> AgentProgress:
         """Deliver everything that is there. DeliveryError, also if the process dies of it."""
         process = self._process = await self._living(self._subscriber)
         try:
@@ -85,7 +85,7 @@ class RemoteAgent:
                 node=self._subscriber,
                 sqlstate="08006",
             ) from None
-        assert isinstance(delivered, Delivered)
+        assert isinstance(delivered, AgentProgress)
         return delivered
 
     async def close(self) -> None:

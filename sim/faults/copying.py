@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twopc.sim.faults.agenda import Agenda
-from twopc.sim.faults.words import Arrival, Plan
+from twopc.sim.faults.words import Arrival, FaultPlan
 from twopc.sim.topology import Topology
 
 
@@ -24,7 +24,7 @@ class Copying:
         self,
         topology: Topology,
         agenda: Agenda[Any],
-        happen: Callable[[Plan, Arrival], Awaitable[None]],
+        happen: Callable[[FaultPlan, Arrival], Awaitable[None]],
     ) -> None:
         self._topology = topology
         self._agenda = agenda

@@ -14,11 +14,11 @@ from psycopg.pq import TransactionStatus
 from twopc.sim.faults import strikes
 from twopc.sim.faults.agenda import Agenda
 from twopc.sim.faults.remote import RemoteProcess
-from twopc.sim.faults.serving import Word
+from twopc.sim.faults.serving import ResumeOrder
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.faults.ways import REQUESTS, Ways
 from twopc.sim.faults.wires import Fate
-from twopc.sim.faults.words import Arrival, Plan
+from twopc.sim.faults.words import Arrival, FaultPlan
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
@@ -52,7 +52,7 @@ class Deeds:
         """By node, the processes that serve a coordinator that was killed."""
 
     @property
-    def _deeds(self) -> dict[str, Callable[[Plan, Arrival], Awaitable[Word | None]]]:
+    def _deeds(self) -> dict[str, Callable[[FaultPlan, Arrival], Awaitable[ResumeOrder | None]]]:
         return {
             "crash": self._crash,
             "pause": self._pause,
@@ -73,7 +73,7 @@ class Deeds:
             "error": self._fail,
         }
 
-    async def _crash(self, plan: Plan, arrival: Arrival) -> Word | None:
+    async def _crash(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder | None:
         if plan.deed.what == "agent":
             return await self._crash_agent(plan.deed.node, arrival)
         process = self.coordinator
@@ -84,29 +84,29 @@ class Deeds:
         self._agenda.breaks(plan, self._start_again)
         return None
 
-    async def _crash_agent(self, subscriber: str, arrival: Arrival) -> Word | None:
+    async def _crash_agent(self, subscriber: str, arrival: Arrival) -> ResumeOrder | None:
         """Its next sync makes another one."""
         process = self.agents.get(subscriber)
         if process is not None and process.is_alive:
             theirs = await strikes.processes_of_agent(self._topology, subscriber)
             await process.kill()
             await strikes.until_gone(self._topology, theirs)
-        return None if arrival.at == subscriber else Word()
+        return None if arrival.at == subscriber else ResumeOrder()
 
-    async def _pause(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _pause(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         of_agent = plan.deed.what == "agent"
         process = self.agents.get(plan.deed.node) if of_agent else self.coordinator
         if process is None or not process.is_alive:
-            return Word()
+            return ResumeOrder()
         process.stop()
 
         async def go_on() -> None:
             process.go_on()
 
         self._agenda.breaks(plan, go_on)
-        return Word()
+        return ResumeOrder()
 
-    async def _end_backends(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _end_backends(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         deed, node = plan.deed, self._topology.node(plan.deed.node)
         pids = await strikes.backends(self._topology, deed.node, arrival.pids)
         if deed.verb == "kill":
@@ -117,17 +117,17 @@ class Deeds:
             await strikes.terminate_backends(node, pids)
         else:
             await strikes.cancel_backends(node, pids)
-        return Word()
+        return ResumeOrder()
 
-    async def _restart(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _restart(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         node = self._topology.node(plan.deed.node)
         await self._leave(node.name)
         await strikes.stop_server(node, plan.deed.how or "fast")
         await strikes.start_server(node)
         await self._return_to(node.name)
-        return Word()
+        return ResumeOrder()
 
-    async def _stop(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _stop(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         node = self._topology.node(plan.deed.node)
         await self._leave(node.name)
         await strikes.stop_server(node, plan.deed.how or "fast")
@@ -142,31 +142,31 @@ class Deeds:
             await self._return_to(node.name)
 
         self._agenda.breaks(plan, start)
-        return Word()
+        return ResumeOrder()
 
-    async def _delay(self, plan: Plan, arrival: Arrival) -> Word:
-        return Word(delay_ms=plan.deed.ms)
+    async def _delay(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
+        return ResumeOrder(delay_ms=plan.deed.ms)
 
-    async def _forget(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _forget(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         if plan.deed.what == "decisions":
             await strikes.lose_decisions(self._topology)
         else:
             await strikes.forget_markers(self._topology, arrival.gid, down=self.down)
-        return Word()
+        return ResumeOrder()
 
-    async def _finish(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _finish(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         await strikes.finish(self._topology, plan.deed.node, arrival.gid, plan.deed.how)
-        return Word()
+        return ResumeOrder()
 
-    async def _fill(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _fill(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         node = self._topology.node(plan.deed.node)
         self._agenda.breaks(plan, partial(strikes.free_slots, node))
         await strikes.fill_slots(node)
-        return Word()
+        return ResumeOrder()
 
     # -- connections -------------------------------------------------------------------------------
 
-    async def _cut(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _cut(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         wires = self._ways.wires(self._ways.of(plan)[:1])
 
         async def mend() -> None:
@@ -176,9 +176,9 @@ class Deeds:
         for wire in wires:
             wire.cut()
         self._agenda.breaks(plan, mend)
-        return Word()
+        return ResumeOrder()
 
-    async def _swallow(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _swallow(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         (way, *_) = self._ways.of(plan)
         (wire,) = self._ways.wires([way])
         forward = plan.deed.node == way[0]  # who talks first is named first
@@ -189,22 +189,22 @@ class Deeds:
             wire.mend()
 
         self._agenda.breaks(plan, mend)
-        return Word()
+        return ResumeOrder()
 
-    async def _fail(self, plan: Plan, arrival: Arrival) -> Word:
-        return Word(lose=True)
+    async def _fail(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
+        return ResumeOrder(lose=True)
 
-    async def _lose(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _lose(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         """Of the answer that is here; or of that to the request that comes next."""
         if plan.place.name.startswith("reply."):
-            return Word(lose=True)
+            return ResumeOrder(lose=True)
 
         async def answered(_: str) -> Fate:
             return "lose"
 
         return self._next_answer(plan, answered)
 
-    async def _repeat(self, plan: Plan, arrival: Arrival) -> Word:
+    async def _repeat(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         """A request arrives twice: the second time over another connection."""
         ((_, node), *_) = self._ways.of_answers(plan.place)
         dsn = self._topology.node(node).coordinator_dsn
@@ -215,13 +215,15 @@ class Deeds:
 
         if plan.place.name.startswith("reply."):
             await answered(arrival.text)
-            return Word()
+            return ResumeOrder()
         return self._next_answer(plan, answered)
 
-    def _next_answer(self, plan: Plan, answered: Callable[[str], Awaitable[Fate]]) -> Word:
+    def _next_answer(
+        self, plan: FaultPlan, answered: Callable[[str], Awaitable[Fate]]
+    ) -> ResumeOrder:
         for wire in self._ways.wires(self._ways.of_answers(plan.place)):
             wire.watch(REQUESTS[plan.place.name], answered)
-        return Word()
+        return ResumeOrder()
 
     async def _leave(self, node: str) -> None:
         """Nobody of ours is connected to a node's server any more."""

@@ -59,7 +59,7 @@ where pronamespace = 'msrepl'::regnamespace and proname = any (%s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class GateWait:
     """Somebody waits at a gate."""
 
     node: str
@@ -68,7 +68,7 @@ class Waiting:
     """Its application_name."""
 
 
-class Gate:
+class FaultGate:
     """The gate of one fault: at the Publisher's procedures, or at every Subscriber's triggers.
 
     Args:
@@ -135,14 +135,14 @@ class Gate:
                     self._keepers[node] = await self._topology.node(node).connect()
                 await self._hold(node, "lock")
 
-    async def waiting(self) -> list[Waiting]:
+    async def waiting(self) -> list[GateWait]:
         """Who waits there now."""
         found = []
         for node, keeper in [*self._keepers.items()]:  # it may be about to shut
             if not keeper.closed:
                 cursor = await keeper.execute(_WAITING, (_CLASS, self._key))
                 found += [
-                    Waiting(node=node, pid=pid, name=name) for pid, name in await cursor.fetchall()
+                    GateWait(node=node, pid=pid, name=name) for pid, name in await cursor.fetchall()
                 ]
         return found
 

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from twopc.sim.faults.words import needs_servers
-from twopc.sim.report.history import History, OrderHistory, Record
+from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario.cases import groups
-from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.faults import Fault, When
 from twopc.sim.scenario.faults_meaning import points
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.steps import hangs
-from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.matrix import path_of
 from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.model import Scenario
@@ -90,7 +90,7 @@ class MatrixResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class MatrixSetup:
     """What a process needs to play cells of a scenario."""
 
     path: str
@@ -111,7 +111,9 @@ class Derive:
 # -- what there is ---------------------------------------------------------------------------------
 
 
-def cases(loaded: Loaded, selection: Selection, commits: Sequence[str] = ()) -> Iterator[Case]:
+def cases(
+    loaded: LoadedScenario, selection: Selection, commits: Sequence[str] = ()
+) -> Iterator[Case]:
     """A case for each order, in each cell of the file's own matrix; of generated ones the first.
 
     Args:
@@ -126,7 +128,9 @@ def cases(loaded: Loaded, selection: Selection, commits: Sequence[str] = ()) -> 
                 yield made
 
 
-def left_out(loaded: Loaded, selection: Selection, commits: Sequence[str]) -> dict[str, str]:
+def left_out(
+    loaded: LoadedScenario, selection: Selection, commits: Sequence[str]
+) -> dict[str, str]:
     """The cases that no stage could play, each with why."""
     return {
         made.name: why
@@ -137,7 +141,7 @@ def left_out(loaded: Loaded, selection: Selection, commits: Sequence[str]) -> di
     }
 
 
-def _cases(loaded: Loaded, selection: Selection) -> Iterator[Case]:
+def _cases(loaded: LoadedScenario, selection: Selection) -> Iterator[Case]:
     chosen = dataclasses.replace(selection, twins=False)
     for group in groups(loaded, chosen):
         course = group.courses.next()
@@ -145,7 +149,7 @@ def _cases(loaded: Loaded, selection: Selection) -> Iterator[Case]:
             yield dataclasses.replace(group.case(*course), number=0)
 
 
-def in_variant(loaded: Loaded, case: Case, commit: str) -> tuple[Case, str]:
+def in_variant(loaded: LoadedScenario, case: Case, commit: str) -> tuple[Case, str]:
     """The case in another variant of two-phase commit, and why that cannot be; empty: it can.
 
     Where the file's own matrix says the variant, it is not changed.
@@ -210,7 +214,7 @@ def deeds(able: Capabilities, nodes: list[str], point: str) -> Iterator[str]:
 class Stand:
     """Plays the cells of one scenario, one after the other."""
 
-    def __init__(self, setup: Setup, place: Theatre) -> None:
+    def __init__(self, setup: MatrixSetup, place: Theatre) -> None:
         self._theatre = place
         wanted = cases(load(setup.path), setup.selection, setup.commits)
         self._cases = {case.name: case for case in wanted}
@@ -261,7 +265,7 @@ class Stand:
         ) as error:  # one that cannot be played is broken, and the others are not its victims
             took = time.monotonic() - began
             return MatrixResult(cell=cell, broken=(f"not played: {error!r}",), seconds=took)
-        runs, expected = Runs(history.records), Expected(case)
+        runs, expected = Runs(history.records), CaseExpectations(case)
         failures = [*hangs(case, expected, runs), *invariants(case, expected, runs)]
         if _somebody_guessed(case, history.records):
             failures = [one for one in failures if not _is_confessed(one, history.records)]
@@ -293,13 +297,13 @@ class Stand:
         return own
 
 
-def _somebody_guessed(case: Case, records: Sequence[Record]) -> bool:
+def _somebody_guessed(case: Case, records: Sequence[HistoryRecord]) -> bool:
     """Whether a fault of the file's own has finished a branch by hand: right once, and wrong in this cell, maybe."""
     by_hand = {one.id for one in case.scenario.faults if one.do.startswith("finish ")}
     return any(one.kind == "fault" and (one.data or {}).get("id") in by_hand for one in records)
 
 
-def _is_confessed(failure: Failure, records: Sequence[Record]) -> bool:
+def _is_confessed(failure: FailedCheck, records: Sequence[HistoryRecord]) -> bool:
     """Whether it is damage that no protocol can mend, and the application was not told that all is well."""
     unknown = [one.gid for one in records if one.kind == "in_doubt"]
     if failure.check == "atomic":
@@ -307,12 +311,12 @@ def _is_confessed(failure: Failure, records: Sequence[Record]) -> bool:
     return failure.check == "converged" and bool(unknown)
 
 
-def serve(setup: Setup, wire: Connection) -> None:
+def serve(setup: MatrixSetup, wire: Connection) -> None:
     """Play what comes over the wire until its end; for `twopc.sim.faults.matrix_pool`."""
     played(setup.on, _serve(setup, wire))
 
 
-async def _serve(setup: Setup, wire: Connection) -> None:
+async def _serve(setup: MatrixSetup, wire: Connection) -> None:
     # Between two cells nothing goes on here, so it may stand where it listens.
     async with theatre(setup.on, setup.options) as place:
         stand = Stand(setup, place)

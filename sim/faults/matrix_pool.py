@@ -21,7 +21,7 @@ _END_S = 60
 _context = multiprocessing.get_context("spawn")
 
 
-class Pool:
+class ProcessPool:
     """So many processes; a context manager that leaves none behind.
 
     Args:
@@ -36,7 +36,7 @@ class Pool:
         self._count = max(1, workers)
         self._processes: dict[Connection, multiprocessing.context.SpawnProcess] = {}
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> ProcessPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -13,18 +13,18 @@ from typing import Any
 
 import simpy
 
-from twopc.drivers.virtual import Awaited, wait
+from twopc.drivers.virtual import AwaitableSteps, wait
 from twopc.names import branch_gid
 from twopc.protocol.effects import Outcome
 from twopc.sim.faults.able import ANSWERS, COPIES, GATED
 from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
 from twopc.sim.faults.ways import REQUESTS, ends, gid_in, ways_of_answers
-from twopc.sim.faults.words import COORDINATOR, Arrival, Plan
-from twopc.sim.model.network import Watch
+from twopc.sim.faults.words import COORDINATOR, Arrival, FaultPlan
+from twopc.sim.model.network import RequestWatch
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.system import LOG, System
-from twopc.sim.model.words import Cause, Label, LostError, SqlError, StatementResult, Steps
+from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, StatementResult, Steps
 from twopc.sim.sessions.model import CoordinatedSession, VirtualSession
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
@@ -39,7 +39,7 @@ Mend = Callable[[], Steps[None]]
 class ModelPerformer:
     """Faults of one case."""
 
-    def __init__(self, model: System, plans: Sequence[Plan]) -> None:
+    def __init__(self, model: System, plans: Sequence[FaultPlan]) -> None:
         self._model = model
         self._kernel = model.kernel
         self._agenda: Agenda[Mend] = Agenda(plans)
@@ -82,10 +82,10 @@ class ModelPerformer:
         if self._agenda.occasions.at(point):
             self._stand_at(point)
         for each in healed:
-            await Awaited(self._mend(each))
+            await AwaitableSteps(self._mend(each))
         for plan in struck:
             arrival = Arrival(point=point, session=name, gid=gid, pids=pids)
-            await Awaited(self._wait_for(plan, arrival))
+            await AwaitableSteps(self._wait_for(plan, arrival))
 
     def _who(self, point: str) -> tuple[str, CoordinatedSession | None]:
         """Whose transaction has come to a point."""
@@ -100,7 +100,7 @@ class ModelPerformer:
         )
         return next(doing, ("", None))
 
-    def _await_answer(self, plan: Plan) -> None:
+    def _await_answer(self, plan: FaultPlan) -> None:
         def answered(text: str) -> Steps[bool]:
             if not self._agenda.is_armed(plan.id):
                 return False  # it has happened where another connection's answer arrived
@@ -116,12 +116,14 @@ class ModelPerformer:
 
         self._watch(plan, answered)
 
-    def _watch(self, plan: Plan, answered: Callable[[str], Steps[bool]]) -> None:
+    def _watch(self, plan: FaultPlan, answered: Callable[[str], Steps[bool]]) -> None:
         words = REQUESTS[plan.place.name].decode().removeprefix("log_")
         for here, there in self._of_answers(plan):
-            self._model.network.watch(Watch(here=here, there=there, words=words, answered=answered))
+            self._model.network.watch(
+                RequestWatch(here=here, there=there, words=words, answered=answered)
+            )
 
-    def _of_answers(self, plan: Plan) -> list[tuple[str, str]]:
+    def _of_answers(self, plan: FaultPlan) -> list[tuple[str, str]]:
         model = self._model
         ours = f"coordinator:{model.spec.coordinator}"
         ways = ways_of_answers(plan.place, model.spec.publisher, model.subscribers, log=LOG)
@@ -129,7 +131,7 @@ class ModelPerformer:
 
     # -- happening ---------------------------------------------------------------------------------
 
-    def _wait_for(self, plan: Plan, arrival: Arrival) -> Steps[None]:
+    def _wait_for(self, plan: FaultPlan, arrival: Arrival) -> Steps[None]:
         """Until it has happened; whoever waits may be killed by it."""
         standing = self._model.reaching if plan.place.name in GATED else None
         done = self._kernel.event()
@@ -142,13 +144,13 @@ class ModelPerformer:
             raise SqlError(plan.deed.how, "a fault of the scenario")
         if standing is not None and standing in self._struck:
             if plan.deed.verb == "terminate":
-                raise LostError("terminating connection due to administrator command")
+                raise RequestLostError("terminating connection due to administrator command")
             raise SqlError("57014", "canceling statement due to user request")
 
-    def _happen(self, plan: Plan, arrival: Arrival, done: simpy.Event) -> Steps[None]:
+    def _happen(self, plan: FaultPlan, arrival: Arrival, done: simpy.Event) -> Steps[None]:
         self._agenda.strike(plan)
         self._agenda.note(plan, arrival)
-        with suppress(LostError):  # what it was to strike is not there
+        with suppress(RequestLostError):  # what it was to strike is not there
             yield from self._deeds(plan, arrival)
         self._plan_healing(plan)
         if self._ends and plan.heal.when == "end" and plan.deed.verb != "crash":
@@ -156,7 +158,7 @@ class ModelPerformer:
         self._under_way.remove(done)
         done.succeed()
 
-    def _deeds(self, plan: Plan, arrival: Arrival) -> Steps[None]:
+    def _deeds(self, plan: FaultPlan, arrival: Arrival) -> Steps[None]:
         deed = plan.deed
         match deed.verb, deed.what:
             case "crash", "agent":
@@ -189,7 +191,7 @@ class ModelPerformer:
             case _:
                 yield from self._by_hand(plan, arrival)
 
-    def _by_hand(self, plan: Plan, arrival: Arrival) -> Steps[None]:
+    def _by_hand(self, plan: FaultPlan, arrival: Arrival) -> Steps[None]:
         deed, model = plan.deed, self._model
         match deed.verb, deed.what:
             case "forget", "decisions":
@@ -223,7 +225,7 @@ class ModelPerformer:
                 else:
                     self._watch(plan, partial(self._again, plan))
 
-    def _again(self, plan: Plan, text: str) -> Steps[bool]:
+    def _again(self, plan: FaultPlan, text: str) -> Steps[bool]:
         """The same request, over another connection; nobody hears what is answered."""
         ((_, node), *_) = self._of_answers(plan)
         if node != LOG:
@@ -272,7 +274,7 @@ class ModelPerformer:
         names = {"twopc finisher", *(link_name(*place) for place in arrival.pids.items())}
         return [one for one in here.values() if one.application_name in names]
 
-    def _cut(self, plan: Plan) -> None:
+    def _cut(self, plan: FaultPlan) -> None:
         deed, network = plan.deed, self._model.network
         who, node = ends(deed, self._model.spec.publisher)
         here = self._seat.process.actor if who == COORDINATOR else who
@@ -305,7 +307,7 @@ class ModelPerformer:
 
     # -- healing -----------------------------------------------------------------------------------
 
-    def _plan_healing(self, plan: Plan) -> None:
+    def _plan_healing(self, plan: FaultPlan) -> None:
         after_s = self._agenda.heals_after_s(plan)
         if after_s is not None:
             self._kernel.spawn(self._mend_later(plan, after_s), f"{plan.id} heals")
@@ -313,7 +315,7 @@ class ModelPerformer:
             self._agenda.occasions.add(occasion, place)
             self._stand_at(place.point)
 
-    def _mend_later(self, plan: Plan, after_s: float) -> Steps[None]:
+    def _mend_later(self, plan: FaultPlan, after_s: float) -> Steps[None]:
         yield self._kernel.delay(after_s, _LABEL)
         yield from self._mend(plan.id)
 

@@ -12,7 +12,7 @@ from twopc.sim.faults.model import ModelPerformer
 from twopc.sim.faults.words import plans_of
 from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.model_check import Unwritten
+from twopc.sim.scenario.model_check import NullRecorder
 from twopc.sim.scenario.model_stage import ModelStage
 from twopc.sim.scenario.stage import AwayError, NodeContent
 from twopc.sim.scenario.words import Case
@@ -24,7 +24,7 @@ from twopc.sim.sessions.waits import Waits
 class FaultyModelStage(ModelStage):
     """Faults happen at the protocol's points in the model."""
 
-    def __init__(self, model: System, case: Case, recorder: Unwritten) -> None:
+    def __init__(self, model: System, case: Case, recorder: NullRecorder) -> None:
         super().__init__(model, case.scenario, recorder)
         self._performer = ModelPerformer(model, plans_of(case))
 

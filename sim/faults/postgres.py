@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError
 from twopc.sim.faults import strikes
 from twopc.sim.faults.able import AGENTS, ANSWERS, COORDINATOR, COPIES, GATED
@@ -21,12 +21,12 @@ from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, 
 from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
 from twopc.sim.faults.copying import Copying
 from twopc.sim.faults.deeds import Deeds, Mend
-from twopc.sim.faults.gates import Gate, Waiting
+from twopc.sim.faults.gates import FaultGate, GateWait
 from twopc.sim.faults.remote import RemoteProcess
-from twopc.sim.faults.serving import ARM, Halted, Setup, Word, serve
+from twopc.sim.faults.serving import ARM, CoordinatorSetup, HaltNotice, ResumeOrder, serve
 from twopc.sim.faults.ways import REQUESTS, Ways, gid_in
 from twopc.sim.faults.wires import Fate
-from twopc.sim.faults.words import Arrival, Plan
+from twopc.sim.faults.words import Arrival, FaultPlan
 from twopc.sim.sessions.servers import PostgresSession
 from twopc.sim.sessions.waits import Observer, Wait
 from twopc.sim.topology import Topology
@@ -50,12 +50,12 @@ class Performer(Deeds):
         self,
         topology: Topology,
         observer: Observer,
-        plans: Sequence[Plan] = (),
+        plans: Sequence[FaultPlan] = (),
         *,
         step_ms: int = 10_000,
         gives_up: bool = False,
         off: frozenset[str] = frozenset(),
-        settled: list[Settled] | None = None,
+        settled: list[SettledBranch] | None = None,
     ) -> None:
         agenda: Agenda[Mend] = Agenda(plans)
         super().__init__(topology, observer, agenda, Ways(topology, plans), self._another)
@@ -67,14 +67,14 @@ class Performer(Deeds):
         """Held while a fault happens or is mended: nobody looks at the nodes meanwhile."""
         self._timers: list[asyncio.TimerHandle] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, FaultGate] = {}
         """By the faults that happen there."""
         self._standing = 0
         """The process that stands at the gate where something has happened last."""
         self._starting = asyncio.Lock()
         self._copying = Copying(topology, agenda, self._at_copy)
 
-    async def add(self, plan: Plan) -> None:
+    async def add(self, plan: FaultPlan) -> None:
         """Know one more fault.
 
         Raises:
@@ -101,7 +101,7 @@ class Performer(Deeds):
             self._topology.agents.make_driven = partial(RemoteAgent, living=self._living_agent)
         for number, plan in enumerate(self._agenda.plans.values()):
             if plan.place.name in GATED:
-                gate = Gate(self._topology, number, plan.place.name, plan.deed.how)
+                gate = FaultGate(self._topology, number, plan.place.name, plan.deed.how)
                 await gate.build()
                 self._gates[plan.id] = gate
 
@@ -118,7 +118,7 @@ class Performer(Deeds):
     async def _start(self) -> None:
         """Start a process, which recovers what others have left; it may die of that."""
         topology = self._topology
-        setup = Setup(
+        setup = CoordinatorSetup(
             coordinator=topology.name,
             distribution=self._ways.distribution(),
             publisher=self._ways.address(topology.publisher),
@@ -166,16 +166,16 @@ class Performer(Deeds):
         await process.start()
         return process
 
-    async def _agent_halted(self, subscriber: str, note: Halted) -> Word | None:
+    async def _agent_halted(self, subscriber: str, note: HaltNotice) -> ResumeOrder | None:
         if not self._agenda.is_armed(note.fault):
-            return Word()  # it has happened to another Subscriber's agent
+            return ResumeOrder()  # it has happened to another Subscriber's agent
         return await self.happen(note.fault, Arrival(point=note.point, at=subscriber))
 
-    async def _halted(self, note: Halted) -> Word | None:
+    async def _halted(self, note: HaltNotice) -> ResumeOrder | None:
         healed = self._agenda.healed_by(note.fault)
         if healed:
             await self._mend(healed)
-            return Word()
+            return ResumeOrder()
         session = self.sessions.get(note.session)
         pids = session.begun if session is not None else {}
         arrival = Arrival(point=note.point, session=note.session, gid=note.gid, pids=pids)
@@ -199,7 +199,7 @@ class Performer(Deeds):
         elif self.coordinator is not None and self.coordinator.is_alive:
             await self.coordinator.call("", ARM, name, plan.place)
 
-    def _await_answers(self, plan: Plan) -> None:
+    def _await_answers(self, plan: FaultPlan) -> None:
         """Stand where an answer arrives: it is held back meanwhile."""
 
         async def answered(text: str) -> Fate:
@@ -234,7 +234,7 @@ class Performer(Deeds):
                     await gate.let_pass(node)
         return is_anybody
 
-    async def _at_gate(self, plan: Plan, waiting: Waiting) -> bool:
+    async def _at_gate(self, plan: FaultPlan, waiting: GateWait) -> bool:
         """Whether it has happened to somebody who stands at a gate; it may not be his turn."""
         name, session = session_of_process(self.sessions, waiting.node, waiting.pid, waiting.name)
         gid, pids = (session.gid, session.begun) if session is not None else ("", {})
@@ -245,7 +245,7 @@ class Performer(Deeds):
         await self.happen(plan.id, arrival)
         return True
 
-    async def _at_copy(self, plan: Plan, arrival: Arrival) -> None:
+    async def _at_copy(self, plan: FaultPlan, arrival: Arrival) -> None:
         word = await self.happen(plan.id, arrival)
         if word is not None and word.delay_ms:
             await _pass(word.delay_ms / 1000)
@@ -267,7 +267,7 @@ class Performer(Deeds):
 
     # -- happening ---------------------------------------------------------------------------------
 
-    async def happen(self, name: str, arrival: Arrival) -> Word | None:
+    async def happen(self, name: str, arrival: Arrival) -> ResumeOrder | None:
         """It happens now; returns how whoever stands there goes on, None if he does not."""
         plan = self._agenda.plans[name]
         of_agent = plan.deed.what == "agent"
@@ -285,7 +285,9 @@ class Performer(Deeds):
                 struck.bury()
         return word
 
-    async def _leave_gate(self, gate: Gate, word: Word | None, arrival: Arrival) -> None:
+    async def _leave_gate(
+        self, gate: FaultGate, word: ResumeOrder | None, arrival: Arrival
+    ) -> None:
         """What happened at a gate has happened: it stays open."""
         if word is not None and word.delay_ms:
             await _pass(word.delay_ms / 1000)
@@ -297,7 +299,7 @@ class Performer(Deeds):
 
     # -- healing -----------------------------------------------------------------------------------
 
-    def _plan_healing(self, plan: Plan, word: Word | None) -> Word | None:
+    def _plan_healing(self, plan: FaultPlan, word: ResumeOrder | None) -> ResumeOrder | None:
         """Have mended in time what has been broken; where it heals is said with the word to go on."""
         after_s, places = self._agenda.heals_after_s(plan), self._agenda.heals_at(plan)
         if after_s is not None:
@@ -357,7 +359,7 @@ class Performer(Deeds):
         await self._ways.close()
 
 
-def _is_of_agents(plan: Plan) -> bool:
+def _is_of_agents(plan: FaultPlan) -> bool:
     return plan.deed.what == "agent" or plan.place.name in AGENTS
 
 

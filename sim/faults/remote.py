@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ServerError
-from twopc.sim.faults.serving import END, Call, Halted, Reply, Word
+from twopc.sim.faults.serving import END, CallReply, HaltNotice, ResumeOrder, SessionCall
 
 _context = multiprocessing.get_context("forkserver")
 _PRELOAD = [
@@ -29,7 +29,7 @@ _PRELOAD = [
 _END_S = 15
 
 #: What is done while it stands; returns how it goes on, or None if it does not live any more.
-OnHalt = Callable[[Halted], Awaitable[Word | None]]
+OnHalt = Callable[[HaltNotice], Awaitable[ResumeOrder | None]]
 
 
 class DeadError(Exception):
@@ -50,7 +50,7 @@ class RemoteProcess:
         serve: Callable[[Any, Connection, Connection], None],
         setup: Any,
         on_halt: OnHalt,
-        settled: list[Settled] | None = None,
+        settled: list[SettledBranch] | None = None,
     ) -> None:
         self._serve = serve
         self._setup = setup
@@ -108,7 +108,7 @@ class RemoteProcess:
         self._waiting[self._number] = answer
         number = self._number
         try:
-            self._calls.send(Call(number, session, verb, arguments))
+            self._calls.send(SessionCall(number, session, verb, arguments))
         except (BrokenPipeError, ConnectionResetError):
             self._gone()
         return await answer
@@ -119,10 +119,10 @@ class RemoteProcess:
         except (EOFError, ConnectionResetError):
             self._gone()
             return
-        if isinstance(note, Settled):
+        if isinstance(note, SettledBranch):
             self._settled.append(note)
             return
-        assert isinstance(note, Reply)
+        assert isinstance(note, CallReply)
         answer = self._waiting.pop(note.number, None)
         if answer is None or answer.done():
             return  # who asked has not waited
@@ -133,7 +133,7 @@ class RemoteProcess:
 
     def _hear_halt(self) -> None:
         try:
-            note: Halted = self._halts.recv()
+            note: HaltNotice = self._halts.recv()
         except (EOFError, ConnectionResetError):
             asyncio.get_running_loop().remove_reader(self._halts.fileno())
             return
@@ -141,7 +141,7 @@ class RemoteProcess:
         self._halting.add(task)
         task.add_done_callback(self._halting.discard)
 
-    async def _stand(self, note: Halted) -> None:
+    async def _stand(self, note: HaltNotice) -> None:
         try:
             word = await self._on_halt(note)
         except Exception as error:  # it stands there for good: who waits for it is told why
@@ -198,7 +198,7 @@ class RemoteProcess:
         self.go_on()
         if self.is_alive and not self.is_busy:
             self._deaf()
-            self._calls.send(Call(0, "", END))
+            self._calls.send(SessionCall(0, "", END))
             await asyncio.to_thread(self._process.join, _END_S)
         await self.kill()
         self.bury()

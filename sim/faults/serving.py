@@ -22,10 +22,10 @@ import psycopg
 from twopc import errors, log
 from twopc.drivers import ParticipantAddress, Points, PostgresCoordinator
 from twopc.drivers.implementation import PRODUCT, Implementation
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.transaction import Transaction
 from twopc.sim.faults.agenda import Occasions
-from twopc.sim.faults.words import Place
+from twopc.sim.faults.words import FaultPlace
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.servers import result_of, transaction_at
 
@@ -34,7 +34,7 @@ _AT_WORK: ContextVar[tuple[str, str]] = ContextVar("at_work", default=("", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class CoordinatorSetup:
     """The coordinator to be opened."""
 
     coordinator: str
@@ -46,14 +46,14 @@ class Setup:
     commit: str
     in_doubt_after_s: float
     answer_timeout_s: float
-    armed: tuple[tuple[str, Place], ...] = ()
+    armed: tuple[tuple[str, FaultPlace], ...] = ()
     """Faults by their ids, and where each of them is."""
     off: frozenset[str] = frozenset()
     """Protections that are switched off in this process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SessionCall:
     """A session asks for something."""
 
     number: int
@@ -63,7 +63,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class CallReply:
     """What came of a call."""
 
     number: int
@@ -72,8 +72,8 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Halted:
-    """It stands at a point until it gets a `Word`."""
+class HaltNotice:
+    """It stands at a point until it gets a `ResumeOrder`."""
 
     fault: str
     point: str
@@ -82,11 +82,11 @@ class Halted:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ResumeOrder:
     """How it goes on from where it stands."""
 
     delay_ms: int = 0
-    arm: tuple[tuple[str, Place], ...] = ()
+    arm: tuple[tuple[str, FaultPlace], ...] = ()
     """Further places at which it shall halt."""
     lose: bool = False
     """What stands there does not go on: an answer does not arrive, a statement fails."""
@@ -108,7 +108,7 @@ class _HaltingPoints(Points):
         self._halts = halts
         self._occasions = Occasions()
 
-    def put(self, fault: str, place: Place) -> None:
+    def put(self, fault: str, place: FaultPlace) -> None:
         """Have a fault halt the process at its place."""
         self._occasions.add(fault, place)
         self.armed = True
@@ -118,12 +118,12 @@ class _HaltingPoints(Points):
         struck = self._occasions.arrived(name, session=session, gid=gid)
         self.armed = bool(self._occasions)
         for fault in struck:
-            await self._halt(Halted(fault, name, session, gid))
+            await self._halt(HaltNotice(fault, name, session, gid))
 
-    async def _halt(self, halted: Halted) -> None:
+    async def _halt(self, halted: HaltNotice) -> None:
         self._halts.send(halted)
         try:
-            word: Word = self._halts.recv()
+            word: ResumeOrder = self._halts.recv()
         except (EOFError, ConnectionResetError):
             os._exit(1)  # nobody is left who could say how it goes on
         for fault, place in word.arm:
@@ -139,7 +139,7 @@ class Serving:
     """
 
     def __init__(
-        self, armed: tuple[tuple[str, Place], ...], calls: Connection, halts: Connection
+        self, armed: tuple[tuple[str, FaultPlace], ...], calls: Connection, halts: Connection
     ) -> None:
         self._calls = calls
         self._points = _HaltingPoints(halts)
@@ -152,7 +152,7 @@ class Serving:
         """Serve until told to end, or until nobody is there who could tell it."""
         asyncio.get_running_loop().add_reader(self._calls.fileno(), self._listen)
         async with self._serving():
-            self._calls.send(Reply(0))
+            self._calls.send(CallReply(0))
             await self._ended.wait()
 
     def _serving(self) -> AbstractAsyncContextManager[Any]:
@@ -161,7 +161,7 @@ class Serving:
 
     def _listen(self) -> None:
         try:
-            call: Call = self._calls.recv()
+            call: SessionCall = self._calls.recv()
         except (EOFError, ConnectionResetError):
             os._exit(1)  # whoever has started it is dead: as it would be after a crash of both
         if call.verb == END:
@@ -171,23 +171,23 @@ class Serving:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _reply(self, call: Call) -> None:
+    async def _reply(self, call: SessionCall) -> None:
         try:
-            reply = Reply(call.number, await self._answer(call))
+            reply = CallReply(call.number, await self._answer(call))
         except (errors.TwopcError, psycopg.Error) as error:
-            reply = Reply(call.number, failure=error)
+            reply = CallReply(call.number, failure=error)
         except Exception as error:  # a fault of ours: told there, where somebody reads it
-            reply = Reply(call.number, failure=_unexpected(error))
+            reply = CallReply(call.number, failure=_unexpected(error))
         try:
             self._calls.send(reply)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             # nothing of it was sent: whoever waits is told why
-            self._calls.send(Reply(call.number, failure=_unexpected(error)))
+            self._calls.send(CallReply(call.number, failure=_unexpected(error)))
 
-    async def _answer(self, call: Call) -> Any:
+    async def _answer(self, call: SessionCall) -> Any:
         return await getattr(self, f"_{call.verb}")(call.session, *call.arguments)
 
-    async def _arm(self, _: str, fault: str, place: Place) -> None:
+    async def _arm(self, _: str, fault: str, place: FaultPlace) -> None:
         self._points.put(fault, place)
 
 
@@ -196,7 +196,7 @@ def _unexpected(error: Exception) -> RuntimeError:
 
 
 class _Coordinating(Serving):
-    def __init__(self, setup: Setup, calls: Connection, halts: Connection) -> None:
+    def __init__(self, setup: CoordinatorSetup, calls: Connection, halts: Connection) -> None:
         super().__init__(setup.armed, calls, halts)
         self._setup = setup
         self._open: dict[str, Transaction] = {}
@@ -216,7 +216,7 @@ class _Coordinating(Serving):
     def _serving(self) -> AbstractAsyncContextManager[Any]:
         return self._coordinator
 
-    async def _answer(self, call: Call) -> Any:
+    async def _answer(self, call: SessionCall) -> Any:
         transaction = self._open.get(call.session)
         _AT_WORK.set((call.session, transaction.gid if transaction is not None else ""))
         return await super()._answer(call)
@@ -253,11 +253,11 @@ class _Coordinating(Serving):
     async def _recover(self, _: str) -> None:
         await self._coordinator.recover()
 
-    def _has_settled(self, settled: Settled) -> None:
+    def _has_settled(self, settled: SettledBranch) -> None:
         self._calls.send(settled)
 
 
-def _classes(setup: Setup) -> Implementation:
+def _classes(setup: CoordinatorSetup) -> Implementation:
     """The product's, but for the protections that are off."""
     if not setup.off:
         return PRODUCT
@@ -266,7 +266,7 @@ def _classes(setup: Setup) -> Implementation:
     return without(setup.off)
 
 
-def serve(setup: Setup, calls: Connection, halts: Connection) -> None:
+def serve(setup: CoordinatorSetup, calls: Connection, halts: Connection) -> None:
     """What the process does."""
     log.configure(level="error", layout="text")  # that things fail is what it is here for
     asyncio.run(_Coordinating(setup, calls, halts).run())

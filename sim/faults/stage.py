@@ -18,9 +18,9 @@ from twopc.sim.faults.serving import RECOVER
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.faults.words import plans_of
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.postgres_prepared import Prepared
+from twopc.sim.scenario.postgres_prepared import PreparedTopology
 from twopc.sim.scenario.postgres_stage import PostgresStage
-from twopc.sim.scenario.stage import AwayError, Delivery, NodeContent
+from twopc.sim.scenario.stage import AwayError, NodeContent, StageDelivery
 from twopc.sim.scenario.words import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.servers import refused
@@ -30,7 +30,7 @@ from twopc.sim.sessions.waits import Waits
 class FaultyStage(PostgresStage):
     """The sessions' coordinator is a process of its own, so that it can be struck."""
 
-    def __init__(self, prepared: Prepared, case: Case) -> None:
+    def __init__(self, prepared: PreparedTopology, case: Case) -> None:
         super().__init__(prepared)
         self._performer = Performer(
             prepared.topology,
@@ -101,7 +101,7 @@ class FaultyStage(PostgresStage):
         waits = {**self._performer.waits(self._sessions), **looked.waits}
         return dataclasses.replace(looked, waits=waits)
 
-    async def deliveries(self) -> list[Delivery]:
+    async def deliveries(self) -> list[StageDelivery]:
         async with self._performer.turn:
             return await super().deliveries()
 

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 
 from twopc.names import PREFIX, SCHEMA, branch_gid
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim.topology import Topology
 from twopc.sim.topology.nodes import Node
@@ -166,13 +166,13 @@ def on_server_of(topology: Topology, node: str) -> list[str]:
 
 async def stop_server(node: Node, how: str) -> None:
     """Shut it down: in order (``fast``), or as it falls (``immediate``)."""
-    assert isinstance(node.server, Server), "only a server of ours is stopped"
+    assert isinstance(node.server, EmbeddedServer), "only a server of ours is stopped"
     await asyncio.to_thread(node.server.crash if how == "immediate" else node.server.shut_down)
 
 
 async def start_server(node: Node) -> None:
     """Start it again; harmless if it runs."""
-    assert isinstance(node.server, Server), "only a server of ours is started"
+    assert isinstance(node.server, EmbeddedServer), "only a server of ours is started"
     if not node.server.is_running():
         await asyncio.to_thread(node.server.restart)
 

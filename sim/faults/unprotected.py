@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from twopc.drivers.implementation import Implementation
-from twopc.drivers.participant import Participant
+from twopc.drivers.participant import ServerParticipant
 from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.sites import ModelSite
 
@@ -22,10 +22,10 @@ def without(names: Collection[str]) -> Implementation:
         ConfigurationError: there is no such protection.
     """
     wiring = wiring_for(names)
-    participant: Any = Participant
+    participant: Any = ServerParticipant
     if wiring.site is not ModelSite:  # its methods ask nothing but what a real site has, too
         methods = {name: what for name, what in vars(wiring.site).items() if callable(what)}
-        participant = type("Participant", (Participant,), methods)
+        participant = type("Participant", (ServerParticipant,), methods)
     return Implementation(
         driver=wiring.driver,
         several=wiring.several,

@@ -13,8 +13,8 @@ from psycopg import sql
 
 from twopc.drivers import ParticipantAddress
 from twopc.names import BranchId
-from twopc.sim.faults.wires import Wire
-from twopc.sim.faults.words import COORDINATOR, Deed, Place, Plan
+from twopc.sim.faults.wires import ServerWire
+from twopc.sim.faults.words import COORDINATOR, FaultAction, FaultPlace, FaultPlan
 from twopc.sim.topology import Topology
 from twopc.subscriber.objects import SERVER
 
@@ -38,16 +38,16 @@ _GID = re.compile(r"'(twopc:[^']+)'")
 class Ways:
     """Wires of one topology."""
 
-    def __init__(self, topology: Topology, plans: Sequence[Plan]) -> None:
+    def __init__(self, topology: Topology, plans: Sequence[FaultPlan]) -> None:
         self._topology = topology
         self._wanted = {way for plan in plans for way in self.of(plan)}
-        self._wires: dict[Way, Wire] = {}
+        self._wires: dict[Way, ServerWire] = {}
 
-    def has(self, plan: Plan) -> bool:
+    def has(self, plan: FaultPlan) -> bool:
         """Whether the wires that a fault needs are there."""
         return {*self.of(plan)} <= self._wires.keys()
 
-    async def add(self, plan: Plan) -> None:
+    async def add(self, plan: FaultPlan) -> None:
         """Lead through wires what one more fault needs."""
         self._wanted |= {*self.of(plan)}
         await self.open()
@@ -56,7 +56,7 @@ class Ways:
         """Lead through wires what shall go there; sessions that are open already go as they went."""
         for way in sorted(self._wanted - self._wires.keys()):
             who, node = way
-            wire = self._wires[way] = Wire(self._topology.node(node).dsn)
+            wire = self._wires[way] = ServerWire(self._topology.node(node).dsn)
             await wire.open()
             if who != COORDINATOR:
                 await self._lead_link(who, wire)
@@ -66,7 +66,7 @@ class Ways:
         for wire in self._wires.values():
             await wire.close()
 
-    async def _lead_link(self, subscriber: str, wire: Wire) -> None:
+    async def _lead_link(self, subscriber: str, wire: ServerWire) -> None:
         rows = await self._topology.execute(
             subscriber,
             "select srvname, srvoptions from pg_foreign_server where srvname = %s",
@@ -110,7 +110,7 @@ class Ways:
         wire = self._wires.get((COORDINATOR, name))
         return dsn if wire is None else wire.through(dsn)
 
-    def of(self, plan: Plan) -> list[Way]:
+    def of(self, plan: FaultPlan) -> list[Way]:
         """The ways that a fault is about."""
         deed = plan.deed
         ways: list[Way] = []
@@ -120,7 +120,7 @@ class Ways:
             ways += self.of_answers(plan.place)
         return ways
 
-    def of_answers(self, place: Place) -> list[Way]:
+    def of_answers(self, place: FaultPlace) -> list[Way]:
         """By which ways the answer comes that a point is about."""
         topology = self._topology
         return ways_of_answers(
@@ -131,13 +131,13 @@ class Ways:
         """The ways on which somebody waits for what does not come."""
         return [way for way, wire in self._wires.items() if wire.has_swallowed]
 
-    def wires(self, ways: Sequence[Way]) -> list[Wire]:
+    def wires(self, ways: Sequence[Way]) -> list[ServerWire]:
         """The wires of these ways."""
         return [self._wires[way] for way in ways]
 
 
 def ways_of_answers(
-    place: Place, publisher: str, subscribers: Sequence[str], *, log: str
+    place: FaultPlace, publisher: str, subscribers: Sequence[str], *, log: str
 ) -> list[Way]:
     """By which ways the answer comes that a point is about: a Subscriber has the Publisher prepare."""
     if place.name == "coordinator.before_decision":
@@ -148,7 +148,7 @@ def ways_of_answers(
     return [(COORDINATOR, place.node)]
 
 
-def ends(deed: Deed, publisher: str) -> Way:
+def ends(deed: FaultAction, publisher: str) -> Way:
     """Who talks, and to which node, on the way between a fault's two ends."""
     one, other = deed.node, deed.other
     swapped = other == COORDINATOR or one == publisher

@@ -33,7 +33,7 @@ Fate = Literal["pass", "lose"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Watch:
+class WireWatch:
     """Somebody waits for the answer to a request."""
 
     words: bytes
@@ -48,7 +48,7 @@ class _Line:
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
-    asked: deque[tuple[tuple[Watch, ...], str]] = field(default_factory=deque)
+    asked: deque[tuple[tuple[WireWatch, ...], str]] = field(default_factory=deque)
     """Requests without an answer; the first is the start of the session."""
     torn: set[str] = field(default_factory=set)
     """``requests`` and ``answers``: the next of these is torn in its middle."""
@@ -70,7 +70,7 @@ class _Line:
         self.cut()
 
 
-class Wire:
+class ServerWire:
     """A way to one server; whoever shall take it connects to `host` and `port`."""
 
     host = "127.0.0.1"
@@ -81,7 +81,7 @@ class Wire:
         self._server: asyncio.Server
         self._lines: set[_Line] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watches: list[Watch] = []
+        self._watches: list[WireWatch] = []
         self.port = 0
         self.has_swallowed = False
         """Somebody waits for what does not come."""
@@ -109,7 +109,7 @@ class Wire:
 
     def watch(self, words: bytes, answered: Callable[[str], Awaitable[Fate]]) -> None:
         """Wait for the next request that contains these words."""
-        self._watches.append(Watch(words=words, answered=answered))
+        self._watches.append(WireWatch(words=words, answered=answered))
 
     # -- what goes wrong ---------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Wire:
                 line.server.write(message)
                 await line.server.drain()
 
-    def _watches_for(self, text: bytes) -> tuple[Watch, ...]:
+    def _watches_for(self, text: bytes) -> tuple[WireWatch, ...]:
         found = tuple(watch for watch in self._watches if watch.words in text.lower())
         self._watches = [watch for watch in self._watches if watch not in found]
         return found

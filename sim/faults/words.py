@@ -22,7 +22,7 @@ _POINT = re.compile(r"(?P<name>[a-z_.]+)(?:\((?P<node>[^()]*)\))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class FaultAction:
     """What happens."""
 
     verb: str
@@ -48,7 +48,7 @@ class Heal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FaultPlace:
     """An arrival at a protocol point."""
 
     point: str
@@ -74,12 +74,12 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class FaultPlan:
     """A fault that can be performed."""
 
     id: str
-    place: Place
-    deed: Deed
+    place: FaultPlace
+    deed: FaultAction
     heal: Heal
 
 
@@ -104,11 +104,11 @@ def point_name(point: str) -> str:
     return found["name"] if found is not None else point
 
 
-def plan_of(fault: Fault, scenario: Scenario) -> Plan:
+def plan_of(fault: Fault, scenario: Scenario) -> FaultPlan:
     """A fault of a file, taken apart."""
-    return Plan(
+    return FaultPlan(
         id=fault.id,
-        place=Place(
+        place=FaultPlace(
             point=fault.at,
             nth=fault.when.nth,
             session=fault.when.session or "",
@@ -119,7 +119,7 @@ def plan_of(fault: Fault, scenario: Scenario) -> Plan:
     )
 
 
-def plans_of(case: Case) -> tuple[Plan, ...]:
+def plans_of(case: Case) -> tuple[FaultPlan, ...]:
     """The faults that a case arms, sooner or later, in the file's order."""
     armed = case.faults
     return tuple(plan_of(each, case.scenario) for each in case.scenario.faults if each.id in armed)
@@ -133,32 +133,32 @@ def needs_servers(scenario: Scenario) -> int | None:
     return None
 
 
-def deed_of(text: str, nodes: Collection[str]) -> Deed:
+def deed_of(text: str, nodes: Collection[str]) -> FaultAction:
     """What `do` says; `nodes` are those that a connection may lie between."""
     verb, *rest = text.split()
     match verb, rest:
         case "cut", [ends]:
             node, other = ends_of(ends, nodes)
-            return Deed(verb=verb, node=node, other=other)
+            return FaultAction(verb=verb, node=node, other=other)
         case (("black" | "one"), [word, ends]):
             node, other = ends_of(ends, nodes)
-            return Deed(verb=verb, what=word, node=node, other=other)
+            return FaultAction(verb=verb, what=word, node=node, other=other)
         case "delay", [duration]:
-            return Deed(verb=verb, ms=duration_ms(duration))
+            return FaultAction(verb=verb, ms=duration_ms(duration))
         case "error", [state]:
-            return Deed(verb=verb, how=state)
+            return FaultAction(verb=verb, how=state)
         case "skew", [what, node, shift]:
             sign = -1 if shift.startswith("-") else 1
-            return Deed(verb=verb, what=what, node=node, ms=sign * duration_ms(shift[1:]))
+            return FaultAction(verb=verb, what=what, node=node, ms=sign * duration_ms(shift[1:]))
         case "finish", [node, outcome]:
-            return Deed(verb=verb, node=node, how=outcome)
+            return FaultAction(verb=verb, node=node, how=outcome)
         case _, [what]:
-            return Deed(verb=verb, what=what)
+            return FaultAction(verb=verb, what=what)
         case _, [what, node]:
-            return Deed(verb=verb, what=what, node=node)
+            return FaultAction(verb=verb, what=what, node=node)
         case _, [what, node, how]:
-            return Deed(verb=verb, what=what, node=node, how=how)
-    return Deed(verb=verb)
+            return FaultAction(verb=verb, what=what, node=node, how=how)
+    return FaultAction(verb=verb)
 
 
 def ends_of(ends: str, nodes: Collection[str]) -> tuple[str, str]:

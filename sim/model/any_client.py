@@ -23,8 +23,8 @@ from twopc.errors import conflict_facts
 from twopc.names import PREFIX, branch_gid
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.clients import PublisherClient
-from twopc.sim.model.coordinator import Place
-from twopc.sim.model.log_client import ModelDecided
+from twopc.sim.model.coordinator import CoordinatorPlace
+from twopc.sim.model.log_client import ModelDecisionReader
 from twopc.sim.model.node.node import MARKERS, ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
@@ -48,7 +48,7 @@ _MARK = "msrepl.any_client"
 
 
 class _Node:
-    """See `twopc.drivers.resolver.MarkersPort`."""
+    """See `twopc.drivers.resolver.ResolverNodePort`."""
 
     def __init__(self, node: ModelNode, site: ModelSite, prefix: str) -> None:
         self.name = node.name
@@ -57,7 +57,7 @@ class _Node:
         self._prefix = prefix
 
     async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
-        """See `MarkersPort`."""
+        """See `ResolverNodePort`."""
 
         def look() -> list[str]:
             self._node.tell(f"markers of {self._prefix[:-1]}", changed=False)
@@ -74,7 +74,7 @@ class _Node:
         return await self._site.look("look for old markers", look)
 
     async def forget(self, gids: list[str]) -> None:
-        """See `MarkersPort`."""
+        """See `ResolverNodePort`."""
         await self._site.forget(gids)
 
 
@@ -186,7 +186,7 @@ def _flush(tx: OpenTx, params: Any) -> Steps[Any]:
     return flush_log(tx)
 
 
-class AnyClients:
+class ModelAnyClients:
     """Of one Subscriber: names for its clients' transactions, and their resolver.
 
     Args:
@@ -195,7 +195,12 @@ class AnyClients:
     """
 
     def __init__(
-        self, place: Place, subscriber: str, coordinator: str, epoch: int, markers_kept_s: float
+        self,
+        place: CoordinatorPlace,
+        subscriber: str,
+        coordinator: str,
+        epoch: int,
+        markers_kept_s: float,
     ) -> None:
         self._kernel = place.kernel
         self.here: ModelNode = place.nodes[subscriber]
@@ -214,7 +219,7 @@ class AnyClients:
                 coordinator,
                 publisher=place.publisher,
                 participants=sites,
-                decisions=ModelDecided(
+                decisions=ModelDecisionReader(
                     place.ledger, place.network, self._actor, place.log_at, self._actor
                 ),
                 points=Points(),
@@ -310,7 +315,7 @@ class AnyClients:
     def _left(self) -> bool:
         self.there.tell(
             "branches", changed=True
-        )  # see `twopc.sim.model.node.prepared.Branch.changed`
+        )  # see `twopc.sim.model.node.prepared.PreparedTransaction.changed`
         return (
             any(gid.startswith(self._prefix) for gid in self.there.branches)
             or any(one.tx is not None and is_any(one.tx) for one in _sessions(self.here))
@@ -352,7 +357,9 @@ def _sessions(node: ModelNode) -> list[NodeSession]:
     found = [*node.sessions.values()]
     if node.kernel.watch is not None:
         for what in ("sessions", *(one.called for one in found)):
-            node.tell(what, changed=True)  # see `twopc.sim.model.node.prepared.Branch.changed`
+            node.tell(
+                what, changed=True
+            )  # see `twopc.sim.model.node.prepared.PreparedTransaction.changed`
     return found
 
 
@@ -361,7 +368,7 @@ def is_any(tx: OpenTx) -> bool:
     return tx.setting(_MARK) == "yes"
 
 
-class AnyClient(PublisherClient):
+class ModelAnyClient(PublisherClient):
     """A client of its own at a Subscriber: what it says is sent as it is.
 
     Its end returns when the resolver has ended what it has at the Publisher, as that of a scenario's session on
@@ -371,7 +378,7 @@ class AnyClient(PublisherClient):
     gid = ""
     settles = "the resolver finishes what was decided"
 
-    def __init__(self, name: str, clients: AnyClients, network: Any) -> None:
+    def __init__(self, name: str, clients: ModelAnyClients, network: Any) -> None:
         super().__init__(name, clients.here, network)
         self._clients = clients
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from twopc.drivers.lean import Report
-from twopc.drivers.sessions import Session, Sessions
-from twopc.drivers.virtual import Awaited, Refusal, VirtualResult, wait
+from twopc.drivers.lean import ServerReport
+from twopc.drivers.sessions import LinkedSession, Sessions
+from twopc.drivers.virtual import AwaitableSteps, VirtualReport, VirtualResult, wait
 from twopc.names import BranchId, session_name
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
@@ -18,7 +18,7 @@ from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.ports import Kernel
 from twopc.sim.model.sql.types import output
 from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
+from twopc.sim.model.words import RequestLostError, SqlError, StatementResult, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.coordinator import CoordinatorProcess
@@ -39,7 +39,7 @@ def _result_of(found: StatementResult) -> VirtualResult:
 
 def _refusal_of(error: SqlError) -> VirtualResult:
     """An error report as it comes over the connection."""
-    refusal = Refusal(
+    refusal = VirtualReport(
         sqlstate=error.sqlstate, message=error.message, detail=error.detail, hint=error.hint,
         context=error.context,
     )  # fmt: skip
@@ -80,7 +80,7 @@ class ModelLean:
 
     def run(self, command: bytes) -> Awaitable[list[Any]]:
         """Send commands; their results, up to the first that is an error."""
-        return Awaited(self._run(command))
+        return AwaitableSteps(self._run(command))
 
     def send(self, command: bytes) -> None:
         """Send commands; `answer` waits for the results."""
@@ -91,7 +91,7 @@ class ModelLean:
         """The results of what was sent."""
         assert self._under_way is not None
         event, self._under_way = self._under_way, None
-        return Awaited(wait(event))
+        return AwaitableSteps(wait(event))
 
     def abort(self, reason: str) -> None:
         """Close it at once."""
@@ -119,7 +119,7 @@ class ModelLean:
             results = yield from wire.ask(
                 lambda: self._served(statements), "; ".join(statements), self._touches
             )
-        except LostError as error:
+        except RequestLostError as error:
             if not self.lost:  # somebody may have closed it meanwhile
                 self.lost = str(error)
             return []
@@ -184,7 +184,7 @@ class ModelConnection:
         self.wire.close()
 
 
-class ModelSession(Session):
+class ModelLinkedSession(LinkedSession):
     """A session at a Subscriber."""
 
     __slots__ = ()
@@ -199,7 +199,7 @@ class ModelSession(Session):
 
     @property
     def in_transaction(self) -> bool:
-        """See `Session`."""
+        """See `LinkedSession`."""
         session = self.connection.session
         open_ = (
             session.tx is not None or session.dead is not None
@@ -208,7 +208,7 @@ class ModelSession(Session):
 
     @property
     def is_lost(self) -> bool:
-        """See `Session`."""
+        """See `LinkedSession`."""
         return self.connection.is_lost
 
     async def clean_up(self) -> bool:
@@ -231,34 +231,34 @@ class ModelSessions(Sessions):
     def _epoch(self) -> int:
         return self._process.log.epochs[self._variant].epoch
 
-    def is_current(self, session: ModelSession) -> bool:
+    def is_current(self, session: ModelLinkedSession) -> bool:
         """See `Sessions`."""
         return session.epoch == self._epoch
 
-    async def connect(self) -> ModelSession:
+    async def connect(self) -> ModelLinkedSession:
         """See `Sessions`."""
         process, epoch = self._process, self._epoch
         place = process.place
         try:
-            connection = await Awaited(
+            connection = await AwaitableSteps(
                 ModelConnection.open(
                     place.network, place.nodes[self.subscriber], here=process.actor,
                     actor=process.beginner, role=self._role, name=session_name(process.name, epoch),
                 )
             )  # fmt: skip
-        except (LostError, SqlError) as error:
-            failure = Report(message=str(error), sqlstate=getattr(error, "sqlstate", ""))
+        except (RequestLostError, SqlError) as error:
+            failure = ServerReport(message=str(error), sqlstate=getattr(error, "sqlstate", ""))
             raise self.refused(failure) from error
         return place.wiring.session(epoch, connection)
 
-    async def take_idle(self) -> ModelSession:
+    async def take_idle(self) -> ModelLinkedSession:
         """See `Sessions`."""
         self._process.remembers(self.subscriber, True)
-        session: ModelSession = await super().take_idle()
+        session: ModelLinkedSession = await super().take_idle()
         session.connection.wire.belongs_to(self._process.beginner)
         return session
 
-    async def give_back(self, session: Session) -> None:
+    async def give_back(self, session: LinkedSession) -> None:
         """See `Sessions`."""
         self._process.remembers(self.subscriber, True)
         if self._process.alive:
@@ -292,13 +292,13 @@ class ModelFinishers:
             connection = self._idle.pop()
         else:
             try:
-                connection = await Awaited(
+                connection = await AwaitableSteps(
                     ModelConnection.open(
                         self._network, self._publisher, here=self._here, actor=self._actor,
                         role="postgres", name="twopc finisher",
                     )
                 )  # fmt: skip
-            except (LostError, SqlError):
+            except (RequestLostError, SqlError):
                 return False
         meanwhile()
         results = await connection.lean.run(command)

@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 import simpy
 
-from twopc.sim.model.kernel import Environment, Kernel
+from twopc.sim.model.kernel import Environment, SimpyKernel
 from twopc.sim.model.words import Cause, Delay, Label
 
 #: Only when nothing else can happen, and then the earliest of them.
@@ -103,7 +103,7 @@ class Chooser(Protocol):
         ...
 
 
-class First:
+class TimeChooser:
     """As time would decide."""
 
     def choose(self, options: Sequence[Option]) -> int:
@@ -111,7 +111,7 @@ class First:
         return 0
 
 
-class Seeded:
+class SeededChooser:
     """By chance.
 
     Args:
@@ -130,7 +130,7 @@ class Seeded:
         return 0
 
 
-class Replay:
+class ReplayChooser:
     """As written down; afterwards as time would decide."""
 
     def __init__(self, choices: Sequence[int]) -> None:
@@ -160,8 +160,8 @@ def said(label: Label) -> str:
     return _NUMBERS.sub("a session", f"{label.actor}: {label.what}")
 
 
-class ChoiceKernel(Kernel):
-    """See `twopc.sim.model.kernel.Kernel`; here nothing happens before it is chosen.
+class ChoiceKernel(SimpyKernel):
+    """See `twopc.sim.model.kernel.SimpyKernel`; here nothing happens before it is chosen.
 
     Args:
         seed: of every component's chance.
@@ -189,7 +189,7 @@ class ChoiceKernel(Kernel):
         """Of the run so far, whatever the order of what is independent: equal in equivalent runs."""
         self.watch = self._watch
 
-    # -- as `Kernel` -------------------------------------------------------------------------------
+    # -- as `SimpyKernel` -------------------------------------------------------------------------------
 
     def delay(self, duration: Delay | float, label: Label) -> simpy.Event:
         """A choice, due when it would come."""

@@ -1,6 +1,6 @@
 """Applications' sessions of a model: coordinated at a Subscriber, plain at the Publisher.
 
-Each has the shape of `twopc.sim.model.ports.ModelSession` and raises `twopc.errors.TransactionError` as the sessions of a
+Each has the shape of `twopc.sim.model.ports.ModelClient` and raises `twopc.errors.TransactionError` as the sessions of a
 scenario on real servers do. Work runs in the process of whoever calls; a coordinator that is killed takes the work of
 its sessions with it.
 """
@@ -19,7 +19,7 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.transaction import ModelTransaction
 from twopc.sim.model.wire import KILLED, Wire
-from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
+from twopc.sim.model.words import RequestLostError, SqlError, StatementResult, Steps
 
 T = TypeVar("T")
 
@@ -262,6 +262,6 @@ class PublisherClient:
                 error.sqlstate, error.message, detail=error.detail, hint=error.hint,
                 node=self.raised_at(error), gid=self.gid,
             ) from error  # fmt: skip
-        except LostError as error:
+        except RequestLostError as error:
             self._wire = None
             raise from_sqlstate("08006", str(error), node=self.node) from error

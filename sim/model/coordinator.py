@@ -13,28 +13,28 @@ from typing import Any
 import psycopg
 import simpy
 
-from twopc.drivers.engine import Engine
+from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import Implementation
 from twopc.drivers.marker_retention import MarkerRetention
-from twopc.drivers.plan import Options, Plan, plan_of
+from twopc.drivers.plan import TransactionOptions, TransactionPlan, plan_of
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
-from twopc.drivers.recovery import Settled
-from twopc.drivers.sessions import Session
+from twopc.drivers.recovery import SettledBranch
+from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
 from twopc.drivers.virtual import VirtualTime, steps
 from twopc.sim.model.application import ModelFinishers, ModelSessions
 from twopc.sim.model.clocks import Clock
-from twopc.sim.model.ledger import Ledger
-from twopc.sim.model.log_client import ModelDecided
+from twopc.sim.model.ledger import DecisionLedger
+from twopc.sim.model.log_client import ModelDecisionReader
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.transaction import ModelTransaction
 from twopc.sim.model.wire import KILLED
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
+from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, Steps
 
 _TURN_S = 0.001
 
@@ -78,7 +78,7 @@ def _called(key: object) -> str:
     return f"transaction {key}"
 
 
-class _Engine(Engine):
+class _ModelEngine(CoordinatorEngine):
     """The product's, in a process that may die; whoever explores is told what its transactions have in common."""
 
     process: CoordinatorProcess
@@ -99,8 +99,8 @@ class _Engine(Engine):
         if self.process.place.kernel.watch is not None:
             self.process.remembers(_called(_key(transaction)), True)
 
-    async def begin(self, transaction: Transaction) -> Session:
-        """See `Engine`."""
+    async def begin(self, transaction: Transaction) -> LinkedSession:
+        """See `CoordinatorEngine`."""
         try:
             return await super().begin(transaction)
         except BaseException:
@@ -109,8 +109,8 @@ class _Engine(Engine):
         finally:
             self.process.has_begun()
 
-    async def begin_several(self, transaction: SeveralTransaction) -> list[Session]:
-        """See `Engine`."""
+    async def begin_several(self, transaction: SeveralTransaction) -> list[LinkedSession]:
+        """See `CoordinatorEngine`."""
         try:
             return await super().begin_several(transaction)
         except BaseException:
@@ -120,7 +120,7 @@ class _Engine(Engine):
             self.process.has_begun()
 
     async def _end(
-        self, transaction: Transaction, sessions: Sequence[Session], *, settled: bool
+        self, transaction: Transaction, sessions: Sequence[LinkedSession], *, settled: bool
     ) -> None:
         process = self.process
         self._changed(transaction)
@@ -134,7 +134,7 @@ def _key(transaction: Transaction) -> Key:
     return (ids.epoch if ids is not None else 0), transaction.sequence
 
 
-class Place:
+class CoordinatorPlace:
     """What the coordinators of one system have in common.
 
     Args:
@@ -143,7 +143,7 @@ class Place:
     """
 
     def __init__(
-        self, network: Network, nodes: Mapping[str, ModelNode], ledger: Ledger, *, publisher: str,
+        self, network: Network, nodes: Mapping[str, ModelNode], ledger: DecisionLedger, *, publisher: str,
         log_at: str, wiring: Wiring,
     ) -> None:  # fmt: skip
         self.network = network
@@ -165,7 +165,7 @@ class CoordinatorProcess:
     """
 
     def __init__(
-        self, place: Place, name: str, number: int = 1, *, points: Points | None = None,
+        self, place: CoordinatorPlace, name: str, number: int = 1, *, points: Points | None = None,
         in_doubt_after_s: float = 5.0, recovery_interval_s: float = 1.0, retention_s: float = 600.0,
         markers_kept_s: float = 60.0, clock: Clock | None = None,
         observe: Callable[[str, Any], None] | None = None,
@@ -182,7 +182,7 @@ class CoordinatorProcess:
         self._processes: dict[simpy.Process, None] = {}
         self._begin: dict[simpy.Process | None, int] = {}
         """Numbers of transactions that begin, by who begins them."""
-        self._plans: dict[tuple[str | None, ...], Plan] = {}
+        self._plans: dict[tuple[str | None, ...], TransactionPlan] = {}
         self._pools: dict[tuple[str, str, str], ModelSessions] = {}
         kernel, network, nodes = place.kernel, place.network, place.nodes
         here = self.actor
@@ -197,7 +197,7 @@ class CoordinatorProcess:
                 clock.lasts(seconds), Label(actor=self.actor, cause=Cause.TIMER, what="look again")
             ),
         )
-        decided = ModelDecided(place.ledger, network, here, place.log_at, self.actor)
+        decided = ModelDecisionReader(place.ledger, network, here, place.log_at, self.actor)
         self.finishers = ModelFinishers(
             network, nodes[place.publisher], here=here, actor=self.actor
         )
@@ -214,8 +214,8 @@ class CoordinatorProcess:
             observe=observe,
             runtime=runtime,
         )
-        made_of: Any = type("Engine", (_Engine, place.wiring.engine), {})
-        self.engine: _Engine = made_of(
+        made_of: Any = type("Engine", (_ModelEngine, place.wiring.engine), {})
+        self.engine: _ModelEngine = made_of(
             self.hub,
             self.log,
             Implementation(driver=place.wiring.driver, several=place.wiring.several),
@@ -304,11 +304,11 @@ class CoordinatorProcess:
 
     def _plan(
         self, subscriber: str, level: str | None, shipping: str, variant: str, role: str
-    ) -> Plan:
+    ) -> TransactionPlan:
         key = (subscriber, level, shipping, variant, role)
         plan = self._plans.get(key)
         if plan is None:
-            options = Options(
+            options = TransactionOptions(
                 subscriber=subscriber, isolation=level, shipping=shipping, commit=variant, role=role
             )
             where = (subscriber, role, variant)
@@ -352,7 +352,7 @@ class CoordinatorProcess:
 
     # -- recovery ----------------------------------------------------------------------------------
 
-    def recover(self) -> Steps[list[Settled]]:
+    def recover(self) -> Steps[list[SettledBranch]]:
         """One pass. psycopg.Error: the log cannot be reached."""
         yield from self.log.ensure()
         self.remembers("unsettled", True)
@@ -382,6 +382,6 @@ class CoordinatorProcess:
                 yield from self.recover()
                 yield from self.log.forget_now()
                 yield from steps(self._markers.forget())
-            except (psycopg.Error, LostError, SqlError):
+            except (psycopg.Error, RequestLostError, SqlError):
                 pass  # it is tried again
             yield self.place.kernel.delay(self._interval_s, label)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from twopc.sim.model.node.node import ModelNode
-from twopc.waits import Session
+from twopc.waits import OpenTransaction
 
 
 class ModelWaits:
@@ -19,20 +19,20 @@ class ModelWaits:
         self._node = node
         self._is_reached = is_reached
 
-    async def sessions(self) -> Sequence[Session]:
+    async def sessions(self) -> Sequence[OpenTransaction]:
         """Those with an open transaction."""
         return self._node.wait_rows() if self._answers() else ()
 
-    async def name_victim(self, victim: Session) -> bool:
+    async def name_victim(self, victim: OpenTransaction) -> bool:
         """The session's link asks for it."""
         self._choose(victim, victim.xact_start)
         return True
 
-    async def forget_victim(self, victim: Session) -> None:
+    async def forget_victim(self, victim: OpenTransaction) -> None:
         """See `WaitsPort`."""
         self._choose(victim, None)
 
-    async def cancel(self, waiter: Session) -> bool:
+    async def cancel(self, waiter: OpenTransaction) -> bool:
         """Cancel a statement, if it still waits."""
         session = self._node.sessions.get(waiter.pid) if self._answers() else None
         if session is None or session.tx is None or session.wait is None:
@@ -42,7 +42,7 @@ class ModelWaits:
         session.cancel()
         return True
 
-    def _choose(self, victim: Session, xact_start: float | None) -> None:
+    def _choose(self, victim: OpenTransaction, xact_start: float | None) -> None:
         session = self._node.sessions.get(victim.pid)
         if session is not None:
             session.victim = xact_start

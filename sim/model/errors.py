@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import psycopg
 
-from twopc.sim.model.words import LostError, SqlError
+from twopc.sim.model.words import RequestLostError, SqlError
 
 
-def as_psycopg(error: SqlError | LostError) -> psycopg.Error:
+def as_psycopg(error: SqlError | RequestLostError) -> psycopg.Error:
     """The exception that psycopg raises for it."""
-    if isinstance(error, LostError):
+    if isinstance(error, RequestLostError):
         return psycopg.OperationalError(str(error))
     return psycopg.errors.lookup(error.sqlstate)(error.message)
 
@@ -22,5 +22,5 @@ def raised() -> Generator[None]:
     """Within the block, errors of the model are raised as psycopg's."""
     try:
         yield
-    except (SqlError, LostError) as error:
+    except (SqlError, RequestLostError) as error:
         raise as_psycopg(error) from error

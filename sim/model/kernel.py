@@ -105,7 +105,7 @@ def _seldom_collecting() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-class Kernel:
+class SimpyKernel:
     """Time, chance and processes; see `twopc.sim.model.ports.Kernel`.
 
     Args:

@@ -14,7 +14,7 @@ import simpy
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.protocol.effects import Outcome, Record, RecordKind
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps
+from twopc.sim.model.words import Cause, Delay, Label, RequestLostError, SqlError, Steps
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
+class LedgerDamage:
     """A branch that ended otherwise than decided."""
 
     gid: str
@@ -37,7 +37,7 @@ class Damage:
     decided: Outcome | None
 
 
-class Ledger:
+class DecisionLedger:
     """The log at its place.
 
     Args:
@@ -53,7 +53,7 @@ class Ledger:
         self.epochs: dict[int, Epoch] = {}
         self.decisions: dict[Key, Record] = {}
         """Without participants: nobody is to be told any more, and it is kept as evidence."""
-        self.damage: list[Damage] = []
+        self.damage: list[LedgerDamage] = []
         self.holders: dict[int, LedgerSession] = {}
         """The session that an epoch lives by."""
         self.flushes = 0
@@ -61,7 +61,7 @@ class Ledger:
     def connect(self) -> LedgerSession:
         """A session; LostError if the server is down."""
         if self._host() is None:
-            raise LostError("the decision log is down")
+            raise RequestLostError("the decision log is down")
         return LedgerSession(self)
 
     def let(self, coordinator: str) -> int:
@@ -82,7 +82,7 @@ class Ledger:
         )  # fmt: skip
         yield self.kernel.delay(self._flush, label)
         if started is None or self._host() != started:
-            raise LostError("the decision log went down")
+            raise RequestLostError("the decision log went down")
         self.flushes += 1
 
     def tell(self, what: str, *, changed: bool) -> None:
@@ -100,7 +100,7 @@ class Ledger:
 class LedgerSession:
     """A connection to it: at most one that writes for a process, which its epochs live by."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: DecisionLedger) -> None:
         self._ledger = ledger
         self._called = f"session {ledger.kernel.stretch}"
         self.closed = False
@@ -264,7 +264,7 @@ class LedgerSession:
         return
         yield  # it is a generator
 
-    def note(self, damage: Damage) -> Steps[None]:
+    def note(self, damage: LedgerDamage) -> Steps[None]:
         """Record it, once."""
         self._ledger.tell("damage", changed=True)
         if damage not in self._ledger.damage:

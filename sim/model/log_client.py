@@ -13,15 +13,15 @@ from typing import ClassVar, TypeVar
 import simpy
 
 from twopc.drivers.ports import Key, KnownEpoch
-from twopc.drivers.virtual import Awaited, wait
+from twopc.drivers.virtual import AwaitableSteps, wait
 from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome, Record
 from twopc.sim.model.errors import as_psycopg, raised
-from twopc.sim.model.ledger import Damage, Ledger, LedgerSession
+from twopc.sim.model.ledger import DecisionLedger, LedgerDamage, LedgerSession
 from twopc.sim.model.network import Network
-from twopc.sim.model.pool import Pool, Turn
+from twopc.sim.model.pool import ConnectionPool, FairLock
 from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import LostError, SqlError, Steps
+from twopc.sim.model.words import RequestLostError, SqlError, Steps
 
 T = TypeVar("T")
 
@@ -29,11 +29,13 @@ _TOUCHES = frozenset(("log",))
 _NODE = "node log"
 
 
-class _Reader:
+class _LogQueries:
     """Questions to the log, as many as there are at once."""
 
-    def __init__(self, ledger: Ledger, network: Network, here: str, there: str, actor: str) -> None:
-        self._pool = Pool(network, here, there, f"{actor}:log", ledger.connect)
+    def __init__(
+        self, ledger: DecisionLedger, network: Network, here: str, there: str, actor: str
+    ) -> None:
+        self._pool = ConnectionPool(network, here, there, f"{actor}:log", ledger.connect)
 
     def ask(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> Steps[T]:
         """One question. LostError, SqlError"""
@@ -42,7 +44,7 @@ class _Reader:
     async def asked(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> T:
         """As `ask`, for a coroutine; raises psycopg's exceptions."""
         with raised():
-            return await Awaited(self.ask(what, work))
+            return await AwaitableSteps(self.ask(what, work))
 
     def close(self) -> None:
         """Harmless twice."""
@@ -69,7 +71,7 @@ class ModelEntry:
     async def wait(self) -> None:
         """Until `state` is known."""
         if not self.state:
-            await Awaited(wait(self._settled))
+            await AwaitableSteps(wait(self._settled))
 
 
 class ModelLog:
@@ -79,18 +81,18 @@ class ModelLog:
     """How its transactions are called."""
 
     def __init__(
-        self, ledger: Ledger, network: Network, here: str, there: str, *, coordinator: str,
+        self, ledger: DecisionLedger, network: Network, here: str, there: str, *, coordinator: str,
         actor: str, branches: Sequence[str],
     ) -> None:  # fmt: skip
         """Args: `here`, `there`: where the process and the log are; `branches`: every node's name."""
         self._coordinator = coordinator
         self._branches = tuple(branches)
         self._network = network
-        self._reading = _Reader(ledger, network, here, there, actor)
+        self._reading = _LogQueries(ledger, network, here, there, actor)
         self._open = partial(network.connect, here, there, f"{actor}:log", ledger.connect)
         self._wire: Wire | None = None
         """Of the one session that writes."""
-        self._turn = Turn(network.kernel)
+        self._turn = FairLock(network.kernel)
         """Its questions are asked one after the other."""
         self._queue: list[ModelEntry] = []
         self._sends = False
@@ -112,7 +114,7 @@ class ModelLog:
     async def epoch(self, variant: str) -> EpochIds:
         """As `current`; opens an epoch at the first use."""
         with raised():
-            return await Awaited(self._epoch(variant))
+            return await AwaitableSteps(self._epoch(variant))
 
     def _epoch(self, variant: str) -> Steps[EpochIds]:
         self._told("epochs", True)
@@ -166,7 +168,7 @@ class ModelLog:
                     if error.sqlstate == "55000":
                         for entry in flight:
                             self._fence(entry.key[0])
-                except LostError as error:
+                except RequestLostError as error:
                     state, why = "unknown", str(error)
                 finally:
                     self._turn.give()
@@ -192,7 +194,7 @@ class ModelLog:
     async def read_back(self, epoch: int, sequence: int) -> Record | None:
         """The durable record of a transaction, or None if there is none and can be none any more."""
         with raised():
-            await Awaited(self.ensure())
+            await AwaitableSteps(self.ensure())
         found = await self._reading.asked("read back", lambda one: one.read((epoch, sequence)))
         if found is None and epoch in self.fenced:
             raise LookupError(f"epoch {epoch} was fenced by another process")
@@ -207,7 +209,7 @@ class ModelLog:
             return 0
         try:
             yield from self._reading.ask("forget", lambda one: one.forget(batch))
-        except LostError:
+        except RequestLostError:
             self._forgotten += batch
             raise
         return len(batch)
@@ -257,11 +259,13 @@ class ModelLog:
         self.own.discard(epoch)
 
 
-class ModelDecided:
+class ModelDecisionReader:
     """The log as recovery asks it: the `DecisionsPort` of virtual time."""
 
-    def __init__(self, ledger: Ledger, network: Network, here: str, there: str, actor: str) -> None:
-        self._client = _Reader(ledger, network, here, there, f"{actor}:recovery")
+    def __init__(
+        self, ledger: DecisionLedger, network: Network, here: str, there: str, actor: str
+    ) -> None:
+        self._client = _LogQueries(ledger, network, here, there, f"{actor}:recovery")
 
     async def fence(self, coordinator: str, own: Sequence[int]) -> list[KnownEpoch]:
         """Fence the epochs of dead processes; all that are fenced."""
@@ -291,10 +295,10 @@ class ModelDecided:
         self, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
     ) -> None:
         """Record that a branch ended otherwise than decided; not if nobody answers: it is found again."""
-        found = Damage(gid=gid, node=node, outcome=outcome, decided=decided)
+        found = LedgerDamage(gid=gid, node=node, outcome=outcome, decided=decided)
         try:
-            await Awaited(self._client.ask("record damage", lambda one: one.note(found)))
-        except LostError:
+            await AwaitableSteps(self._client.ask("record damage", lambda one: one.note(found)))
+        except RequestLostError:
             return
         except SqlError as error:
             raise as_psycopg(error) from error

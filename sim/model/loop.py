@@ -18,11 +18,11 @@ from typing import Any, TypeVarTuple, Unpack
 
 import simpy
 
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.words import Cause, Label
 
 Args = TypeVarTuple("Args")
-_KERNEL: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
+_KERNEL: ContextVar[SimpyKernel | None] = ContextVar("kernel", default=None)
 _TIMER = Label(actor="loop", cause=Cause.TIMER, what="a timer of the event loop")
 #: So many events may happen before it is looked whether the world wants something.
 _AT_ONCE = 256
@@ -36,7 +36,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """See the module."""
 
     def __init__(self) -> None:
-        self._kernels: dict[Kernel, None] = {}
+        self._kernels: dict[SimpyKernel, None] = {}
         self._began_s = time.monotonic()
         self.is_wanted = False
         """Something has become ready since the kernels were let go on."""
@@ -44,7 +44,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(_Moving(self))
 
     @contextmanager
-    def inside(self, kernel: Kernel) -> Generator[None]:
+    def inside(self, kernel: SimpyKernel) -> Generator[None]:
         """Within the block, and in the tasks made there, time is this kernel's.
 
         What is left of it afterwards never happens.
@@ -153,7 +153,7 @@ class _Timer(asyncio.TimerHandle):
     """One that goes off in virtual time."""
 
     def __init__(
-        self, loop: VirtualLoop, kernel: Kernel, when: float, callback: Callable[..., Any],
+        self, loop: VirtualLoop, kernel: SimpyKernel, when: float, callback: Callable[..., Any],
         args: tuple[Any, ...], context: Context | None,
     ) -> None:  # fmt: skip
         super().__init__(when, callback, args, loop, context)

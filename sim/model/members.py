@@ -14,9 +14,9 @@ from twopc.sim.model.distribution.copies import Seen, nobody
 from twopc.sim.model.distribution.distributing import Distribution
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.replication import articles
-from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.shipping import MARKER
-from twopc.sim.model.replication.subscription import Subscription
+from twopc.sim.model.replication.subscription import ModelSubscription
 from twopc.sim.model.replication.versions import Births
 from twopc.sim.model.sql.plpgsql import SqlTrigger
 from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec
@@ -30,9 +30,9 @@ class Members:
     """
 
     def __init__(
-        self, spec: ModelSpec, nodes: Mapping[str, ModelNode], *, published: Mapping[str, Article], births: Mapping[str, Births],
-        subscription: Callable[[SubscriberSpec], Subscription | None],
-        subscriptions: dict[str, Subscription],
+        self, spec: ModelSpec, nodes: Mapping[str, ModelNode], *, published: Mapping[str, ModelArticle], births: Mapping[str, Births],
+        subscription: Callable[[SubscriberSpec], ModelSubscription | None],
+        subscriptions: dict[str, ModelSubscription],
     ) -> None:  # fmt: skip
         self._spec = spec
         self._nodes = nodes

@@ -12,14 +12,14 @@ from typing import TypeVar
 import simpy
 
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.wire import Nobody, Served, Wire
-from twopc.sim.model.words import Cause, Delay, Label, LostError, Steps, Timing
+from twopc.sim.model.wire import ServedSession, Unconnected, Wire
+from twopc.sim.model.words import Cause, Delay, Label, ModelTiming, RequestLostError, Steps
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Watch:
+class RequestWatch:
     """Somebody waits for the answer to a request."""
 
     here: str
@@ -42,7 +42,9 @@ class Network:
         answer_timeout_s: after so long without an answer a connection is given up.
     """
 
-    def __init__(self, kernel: Kernel, timing: Timing, *, answer_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, kernel: Kernel, timing: ModelTiming, *, answer_timeout_s: float = 30.0
+    ) -> None:
         self.kernel = kernel
         self.timing = timing
         self.answer_timeout_s = answer_timeout_s
@@ -54,7 +56,7 @@ class Network:
         self._shut: dict[str, None] = {}
         self._left: list[Wire] = []
         """Given up by clients whose servers cannot notice it yet."""
-        self.watches: list[Watch] = []
+        self.watches: list[RequestWatch] = []
         """Who waits for answers; see `watch`."""
         self.troubled = False
         """Something is cut, silent or asleep; while nothing is, `travel` and `awake` need not be asked."""
@@ -65,15 +67,15 @@ class Network:
         )
 
     def connect(
-        self, here: str, there: str, actor: str, open_: Callable[[], Served]
+        self, here: str, there: str, actor: str, open_: Callable[[], ServedSession]
     ) -> Steps[Wire]:
         """A new connection: one message there and back. LostError, and what `open_` raises."""
         touches = frozenset((there,))
-        made = Wire(self, here, there, Nobody(), actor)
+        made = Wire(self, here, there, Unconnected(), actor)
         self.wires[made] = None
-        opened: list[Served] = []
+        opened: list[ServedSession] = []
 
-        def at_once() -> Steps[Served]:
+        def at_once() -> Steps[ServedSession]:
             opened.append(open_())
             return opened[0]
             yield  # it is a generator
@@ -95,7 +97,7 @@ class Network:
             wire.lost = f"{target} cannot be reached from {source}"
             wire.served.close()
             self.wires.pop(wire, None)
-            raise LostError(wire.lost)
+            raise RequestLostError(wire.lost)
         label = Label(
             actor=wire.actor, cause=cause, what=f"{what} → {target}",
             touches=touches | {wire.here},
@@ -108,7 +110,7 @@ class Network:
             wire.lost = f"no answer from {wire.there} for {self.answer_timeout_s:g} s"
             self.wires.pop(wire, None)
             self.leave(wire)
-            raise LostError(wire.lost)
+            raise RequestLostError(wire.lost)
         yield self.kernel.delay(self.between(source, target), label)
 
     def leave(self, wire: Wire) -> None:
@@ -172,7 +174,7 @@ class Network:
         self._shut.pop(name, None)
         self._look_again()
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, watch: RequestWatch) -> None:
         """Wait for the next answer to what fits."""
         self.watches.append(watch)
         self.troubled = True
@@ -189,7 +191,7 @@ class Network:
             wire.lost = f"the answer from {wire.there} was lost"
             wire.served.close()
             self.wires.pop(wire, None)
-            raise LostError(wire.lost)
+            raise RequestLostError(wire.lost)
 
     def partition(self, parts: Iterable[Iterable[str]]) -> None:
         """Cut every link between nodes of different parts."""

@@ -13,13 +13,13 @@ import simpy
 
 from twopc.sim.model.network import Network
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.wire import Served, Wire
+from twopc.sim.model.wire import ServedSession, Wire
 from twopc.sim.model.words import Steps
 
 T = TypeVar("T")
 
 
-class Pool:
+class ConnectionPool:
     """Connections of one user to one place; who asks while all are busy gets a new one.
 
     Where somebody explores whoever asks has connections of his own: else it would depend on everybody else who asks
@@ -31,7 +31,12 @@ class Pool:
     """
 
     def __init__(
-        self, network: Network, here: str, there: str, actor: str, open_: Callable[[], Served]
+        self,
+        network: Network,
+        here: str,
+        there: str,
+        actor: str,
+        open_: Callable[[], ServedSession],
     ) -> None:
         self._network = network
         self._here = here
@@ -67,7 +72,7 @@ class Pool:
         self._idle.clear()
 
 
-class Turn:
+class FairLock:
     """One at a time, first come first."""
 
     def __init__(self, kernel: Kernel) -> None:

@@ -10,7 +10,7 @@ import simpy
 
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.words import (
-    Committed,
+    CommittedTransaction,
     Delay,
     Label,
     Level,
@@ -21,7 +21,7 @@ from twopc.sim.model.words import (
     Steps,
     Values,
 )  # fmt: skip
-from twopc.waits import Session as WaitRow
+from twopc.waits import OpenTransaction as WaitRow
 
 
 class Kernel(Protocol):
@@ -75,7 +75,7 @@ class Kernel(Protocol):
         ...
 
 
-class Recorder(Protocol):
+class RecorderPort(Protocol):
     """Where the model tells what happens; the stage makes history records of it, the bench writes lines."""
 
     def write(self, kind: str, **fields: Any) -> Any:
@@ -98,7 +98,7 @@ class Tx(Protocol):
     """session_replication_role is replica."""
     settings: dict[str, str]
     """SET LOCAL; rolls back with savepoints."""
-    node: Node
+    node: NodePort
 
     def run(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
         """One SQL statement."""
@@ -154,7 +154,7 @@ class Trigger(Protocol):
         ...
 
 
-class Session(Protocol):
+class NodeSessionPort(Protocol):
     """A connection of one role to one node; statements one at a time. Raises SqlError, LostError."""
 
     pid: int
@@ -178,13 +178,13 @@ class Session(Protocol):
     def failed(self) -> bool: ...
 
 
-class Node(Protocol):
+class NodePort(Protocol):
     """A server with one database."""
 
     name: str
     up: bool
 
-    def connect(self, role: str, application_name: str) -> Session:
+    def connect(self, role: str, application_name: str) -> NodeSessionPort:
         """LostError (08006) if it is down; 53300 if full."""
         ...
 
@@ -203,7 +203,7 @@ class Node(Protocol):
         """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""
         ...
 
-    def log(self, after_lsn: int) -> Sequence[Committed]:
+    def log(self, after_lsn: int) -> Sequence[CommittedTransaction]:
         """What was committed after a position, in commit order, durable only."""
         ...
 
@@ -222,7 +222,7 @@ class Node(Protocol):
         ...
 
 
-class ModelSession(Protocol):
+class ModelClient(Protocol):
     """A client of the model: the shape of `twopc.sim.sessions.interface.ClientSession`, as steps."""
 
     node: str
@@ -243,11 +243,11 @@ class Model(Protocol):
     """A built system."""
 
     kernel: Kernel
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, NodePort]
     points: Any
     """`twopc.drivers.points.Points`: what is armed here acts at effect boundaries."""
 
-    def session(self, name: str, node: str) -> ModelSession: ...
+    def session(self, name: str, node: str) -> ModelClient: ...
     def sync(self, subscribers: Sequence[str]) -> Steps[Any]:
         """Log reader and agents to a position; deliveries are told to the recorder and `take_deliveries`."""
         ...

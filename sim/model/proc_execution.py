@@ -11,9 +11,9 @@ from typing import Any
 
 from twopc.proc_execution import (
     Argument,
-    Call,
     GateFacts,
     ProcArticle,
+    ProcCall,
     ProcType,
     gate_verdict,
 )
@@ -102,7 +102,7 @@ def publish(
         if MARKER not in node.tables:
             node.define(_TABLE)
             node.keeps_snapshots = True
-        node.add_function(made[0], Bracketed(article, function, called=called, parts=parts))
+        node.add_function(made[0], BracketedRoutine(article, function, called=called, parts=parts))
     return article
 
 
@@ -128,7 +128,7 @@ def _obstacle(node: ModelNode, spec: ProcedureSpec, published: Iterable[str]) ->
     return None
 
 
-class Bracketed:
+class BracketedRoutine:
     """A published routine, as its callers find it: ``msrepl_call.run_<n>`` and the gate."""
 
     def __init__(
@@ -198,7 +198,7 @@ class Bracketed:
             each.type.store(value)
             for each, value in zip(self._body.signature.given, given, strict=True)
         ]
-        call = Call(
+        call = ProcCall(
             values=tuple(None if value is None else output(value) for value in values),
             settings={"search_path": '"$user", public'},
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twopc.drivers.deadlock import DeadlockDetector
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.virtual import VirtualTime, steps
 from twopc.sim.model.coordinator import CoordinatorProcess
 from twopc.sim.model.deadlocks import ModelWaits
@@ -30,7 +30,7 @@ class LogHost:
         return self.starts if self.up else None
 
 
-class Coordinator:
+class CoordinatorSeat:
     """A coordinator by name: the process that lives now, and those that come after it."""
 
     def __init__(self, system: System, name: str) -> None:
@@ -60,7 +60,7 @@ class Coordinator:
         """SIGCONT"""
         self.process.go_on()
 
-    def recover(self) -> Steps[list[Settled]]:
+    def recover(self) -> Steps[list[SettledBranch]]:
         """One pass of recovery. psycopg.Error: the decision log cannot be reached."""
         return (yield from self.process.recover())
 

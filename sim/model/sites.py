@@ -12,7 +12,7 @@ from psycopg import errors as pg
 
 from twopc.drivers.ports import PreparedBranch
 from twopc.drivers.settling import settle
-from twopc.drivers.virtual import Awaited
+from twopc.drivers.virtual import AwaitableSteps
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.application import answered_about
 from twopc.sim.model.errors import raised
@@ -20,7 +20,7 @@ from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.pool import Pool
+from twopc.sim.model.pool import ConnectionPool
 from twopc.sim.model.words import Cause, Label, StatementResult, Steps
 from twopc.waits import link_name
 
@@ -51,7 +51,7 @@ class ModelSite:
         self._here = here
         self._actor = f"{actor}:{node.name}"
         self._touches = frozenset((node.name,))
-        self._pool = Pool(
+        self._pool = ConnectionPool(
             network, here, node.name, self._actor, lambda: node.connect(ROLE, "twopc recovery")
         )
 
@@ -122,7 +122,7 @@ class ModelSite:
     async def pause(self) -> None:
         """A moment: somebody else is finishing a branch."""
         label = Label(actor=self._actor, cause=Cause.POLL, what=f"look at {self.name} again")
-        await Awaited(self._pass(_BUSY_S, label))
+        await AwaitableSteps(self._pass(_BUSY_S, label))
 
     async def end_sessions(self, names: list[str]) -> list[int]:
         """End the sessions of these application names, and wait until they are gone."""
@@ -193,7 +193,7 @@ class ModelSite:
     async def ask(self, what: str, work: Callable[[NodeSession], Steps[T]]) -> T:
         """Something that a session does there. psycopg.Error"""
         with raised():
-            return await Awaited(self._pool.ask(what, work, self._touches))
+            return await AwaitableSteps(self._pool.ask(what, work, self._touches))
 
     def _pass(self, seconds: float, label: Label) -> Steps[Any]:
         yield self._network.kernel.delay(seconds, label)

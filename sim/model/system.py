@@ -12,39 +12,39 @@ from hashlib import blake2b
 from typing import Any
 
 from twopc.drivers.points import Points
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.virtual import steps
 from twopc.errors import ConfigurationError
 from twopc.proc_execution import ProcArticle
 from twopc.protocol.effects import Outcome
 from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model import proc_execution
-from twopc.sim.model.any_client import AnyClient, AnyClients
+from twopc.sim.model.any_client import ModelAnyClient, ModelAnyClients
 from twopc.sim.model.building import blaming, create_text
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.clocks import Clock
-from twopc.sim.model.coordinator import Place
+from twopc.sim.model.coordinator import CoordinatorPlace
 from twopc.sim.model.distribution import distributing
 from twopc.sim.model.distribution.distributing import Distribution
 from twopc.sim.model.distribution.seats import AgentSeat
-from twopc.sim.model.distribution.told import Delivery
+from twopc.sim.model.distribution.told import ModelDelivery
 from twopc.sim.model.members import Members
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.ports import Kernel, Recorder
+from twopc.sim.model.ports import Kernel, RecorderPort
 from twopc.sim.model.replication import articles, behaviour
-from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
-from twopc.sim.model.replication.procedures import Procedures
-from twopc.sim.model.replication.subscription import Subscription, watch_publisher
+from twopc.sim.model.replication.procedures import ModelProcedures
+from twopc.sim.model.replication.subscription import ModelSubscription, watch_publisher
 from twopc.sim.model.replication.versions import Births
-from twopc.sim.model.seats import Coordinator, LogHost
+from twopc.sim.model.seats import CoordinatorSeat, LogHost
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import (
-    LostError,
     ModelSpec,
+    RequestLostError,
     Steps,
     SubscriberSpec,
 )
@@ -66,7 +66,9 @@ _SETTLED_KEPT = 1000
 class System:
     """A built model; see `twopc.sim.model.ports.Model`."""
 
-    def __init__(self, spec: ModelSpec, wiring: Wiring, kernel: Kernel, recorder: Recorder) -> None:
+    def __init__(
+        self, spec: ModelSpec, wiring: Wiring, kernel: Kernel, recorder: RecorderPort
+    ) -> None:
         self.spec = spec
         self.wiring = wiring
         self.kernel = kernel
@@ -74,7 +76,7 @@ class System:
         self.points = Points()
         self.reaching: Any = None
         """The session of a node that has come to a point last."""
-        self.settled: deque[Settled] = deque(maxlen=_SETTLED_KEPT)
+        self.settled: deque[SettledBranch] = deque(maxlen=_SETTLED_KEPT)
         """What recovery has settled last."""
         self.subscribers = tuple(one.name for one in spec.subscribers)
         self.network = Network(kernel, spec.timing)
@@ -85,7 +87,7 @@ class System:
         }
         self.log_host = LogHost()
         self.ledger = wiring.ledger(kernel, self.log_host.running, spec.timing.flush)
-        self.articles: dict[str, Article] = {}
+        self.articles: dict[str, ModelArticle] = {}
         self.routines: list[ProcArticle] = []
         """Published ones, in order."""
         self.births = {name: Births(name) for name in self.nodes}
@@ -95,13 +97,13 @@ class System:
                 f"the model has no part {unknown[0]!r}; there are {', '.join(sorted(PARTS))}"
             )
         self.behaviour = Behaviour.of(wiring.parts)
-        self.procedures = Procedures(self.articles, self.behaviour, self._reach)
-        self.subscriptions: dict[str, Subscription] = {}
+        self.procedures = ModelProcedures(self.articles, self.behaviour, self._reach)
+        self.subscriptions: dict[str, ModelSubscription] = {}
         if spec.one_server:
             for node in self.nodes.values():
                 node.slots_taken = lambda: sum(len(one.branches) for one in self.nodes.values())
         self._set_up()
-        self.place = Place(
+        self.place = CoordinatorPlace(
             self.network,
             self.nodes,
             self.ledger,
@@ -110,7 +112,7 @@ class System:
             wiring=wiring,
         )
         self._any_clients = {one.name: self._let(one) for one in spec.subscribers if one.any_client}
-        self._coordinators = {spec.coordinator: Coordinator(self, spec.coordinator)}
+        self._coordinators = {spec.coordinator: CoordinatorSeat(self, spec.coordinator)}
 
     @property
     def publisher(self) -> ModelNode:
@@ -127,7 +129,7 @@ class System:
             self.reaching = tx.session
             yield from steps(self.points.reach(point))
             if tx.session.dead is not None:
-                raise LostError(str(tx.session.dead))
+                raise RequestLostError(str(tx.session.dead))
 
     # -- setting up: outside of time -----------------------------------------------------------------
 
@@ -194,25 +196,25 @@ class System:
                 )
                 self.routines.append(made)
 
-    def _subscription(self, one: SubscriberSpec) -> Subscription | None:
+    def _subscription(self, one: SubscriberSpec) -> ModelSubscription | None:
         """What a Subscriber needs for its own changes; None if there will be none."""
         node = self.nodes[one.name]
         if one.update == "read only":
             for name in self.articles:
                 node.add_trigger(name, proc_execution.RefuseWrites())
             return None
-        made = self.subscriptions[one.name] = Subscription(
+        made = self.subscriptions[one.name] = ModelSubscription(
             node, self.publisher, self.network, self.articles, self.procedures, self.behaviour,
             self.births[one.name], self._reach,
         )  # fmt: skip
         made.install()
         return made
 
-    def _let(self, one: SubscriberSpec) -> AnyClients:
+    def _let(self, one: SubscriberSpec) -> ModelAnyClients:
         """Let any client of a Subscriber in."""
         coordinator = f"{self.spec.coordinator}.{one.name}"
         epoch = self.ledger.let(coordinator)
-        made = AnyClients(self.place, one.name, coordinator, epoch, self.spec.markers_kept_s)
+        made = ModelAnyClients(self.place, one.name, coordinator, epoch, self.spec.markers_kept_s)
         self.subscriptions[one.name].let_any_client(made)
         return made
 
@@ -257,7 +259,7 @@ class System:
         if node == self.spec.publisher:
             return PublisherClient(name, self.publisher, self.network)
         if any_client:
-            return AnyClient(name, self._any_clients[node], self.network)
+            return ModelAnyClient(name, self._any_clients[node], self.network)
         seat = self._coordinators[self.spec.coordinator]
         return SubscriberClient(
             name, node, lambda: seat.process, variant=self.spec.commit, shipping=self.spec.shipping,
@@ -268,7 +270,7 @@ class System:
         """Log reader and agents to where the Publisher is now; `Distribution.sync`."""
         return (yield from self._distribution().sync(subscribers))
 
-    def take_deliveries(self) -> list[Delivery]:
+    def take_deliveries(self) -> list[ModelDelivery]:
         """What agents have met since this was asked last."""
         return [] if self.distribution is None else self.distribution.take_deliveries()
 
@@ -287,7 +289,7 @@ class System:
             )
         return self.distribution
 
-    def coordinators(self) -> Mapping[str, Coordinator]:
+    def coordinators(self) -> Mapping[str, CoordinatorSeat]:
         """By name."""
         return self._coordinators
 
@@ -354,7 +356,7 @@ class System:
 
 
 def build(
-    spec: ModelSpec, wiring: Wiring = Wiring(), *, kernel: Kernel, recorder: Recorder  # noqa: B008 - frozen
+    spec: ModelSpec, wiring: Wiring = Wiring(), *, kernel: Kernel, recorder: RecorderPort  # noqa: B008 - frozen
 ) -> System:  # fmt: skip
     """A system that runs from now on, by the kernel's time.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.drivers.outcome import rejection
 from twopc.drivers.transaction import Transaction
-from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
+from twopc.sim.model.words import RequestLostError, SqlError, StatementResult, Steps
 
 
 class ModelTransaction:
@@ -54,13 +54,13 @@ class ModelTransaction:
         try:
             found: StatementResult = yield from connection.execute(text, params)
         except SqlError as error:
-            failure = Report(
+            failure = ServerReport(
                 message=error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint,
                 context=error.context,
             )  # fmt: skip
             raise _refusal(part, failure) from error
-        except LostError as error:
-            raise _refusal(part, Report(message=str(error), sqlstate="08006")) from error
+        except RequestLostError as error:
+            raise _refusal(part, ServerReport(message=str(error), sqlstate="08006")) from error
         if not beneath:
             part.note(text, found.tag)
         return found
@@ -80,7 +80,7 @@ class ModelTransaction:
                 part.session.connection.session.cancel()
 
 
-def _refusal(part: Transaction, failure: Report) -> Exception:
+def _refusal(part: Transaction, failure: ServerReport) -> Exception:
     """A model's application gets the Subscriber's own errors as those of the project, too."""
     node = part.node_of(failure)
     return part.refusal(failure) or rejection(failure, gid=part.gid, node=node)

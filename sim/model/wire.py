@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import simpy
 
-from twopc.sim.model.words import Cause, Label, LostError, Steps
+from twopc.sim.model.words import Cause, Label, RequestLostError, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.network import Network
@@ -22,7 +22,7 @@ KILLED = "killed"
 _MESSAGE, _REPLY = Cause.MESSAGE, Cause.REPLY
 
 
-class Served(Protocol):
+class ServedSession(Protocol):
     """What is at the other end: a session of a node."""
 
     def close(self) -> None:
@@ -30,7 +30,7 @@ class Served(Protocol):
         ...
 
 
-class Nobody:
+class Unconnected:
     """Not connected yet."""
 
     def close(self) -> None:
@@ -45,7 +45,9 @@ class Wire:
         served: the session at the other end.
     """
 
-    def __init__(self, network: Network, here: str, there: str, served: Served, actor: str) -> None:
+    def __init__(
+        self, network: Network, here: str, there: str, served: ServedSession, actor: str
+    ) -> None:
         self._network = network
         self.kernel = network.kernel
         self.here = here
@@ -81,7 +83,7 @@ class Wire:
         if watch is not None:
             watch(f"node {self.there}", False)
         if self.lost:
-            raise LostError(self.lost)
+            raise RequestLostError(self.lost)
         self._waiting = kernel.env.active_process
         error: Exception | None = None
         value: Any = None
@@ -124,7 +126,7 @@ class Wire:
                 if watch is not None:
                     self._worked(changed=False)
             self._serving = False
-            if isinstance(error, LostError):
+            if isinstance(error, RequestLostError):
                 self.lost = str(error)
                 raise error
             if network.troubled:
@@ -163,7 +165,7 @@ class Wire:
         self._network.wires.pop(self, None)
         if not self._serving:
             self.served.close()
-        return LostError(self.lost) if was_cut else interrupt
+        return RequestLostError(self.lost) if was_cut else interrupt
 
     def _alone(self, work: Steps[Any], event: simpy.Event) -> Steps[None]:
         """The rest of what nobody waits for."""

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from twopc.drivers.engine import Engine
+from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
 from twopc.drivers.several import SeveralDriver
 from twopc.drivers.snapshot_agent import SnapshotAgent
 from twopc.protocol import Participant
-from twopc.publisher.log_reader import Engine as LogReader
-from twopc.sim.model.application import ModelSession
-from twopc.sim.model.ledger import Ledger
+from twopc.publisher.log_reader import LogReaderEngine as LogReader
+from twopc.sim.model.application import ModelLinkedSession
+from twopc.sim.model.ledger import DecisionLedger
 from twopc.sim.model.log_client import ModelLog
 from twopc.sim.model.sites import ModelSite
 from twopc.subscriber.distribution_agent import DistributionAgent
@@ -33,16 +33,16 @@ class Wiring:
     """Of a transaction; its class says what decides, and how votes are read."""
     several: type[SeveralDriver] = SeveralDriver
     """The same, of a transaction at several Subscribers."""
-    engine: type[Engine] = Engine
+    engine: type[CoordinatorEngine] = CoordinatorEngine
     """Of a process's transactions."""
-    session: type[ModelSession] = ModelSession
+    session: type[ModelLinkedSession] = ModelLinkedSession
     """Of an application at a Subscriber."""
     recovery: type[Recovery] = Recovery
     resolver: type[Resolver] = Resolver
     """Of any client's transactions."""
     participant: type[Participant] = Participant
     """The machine of a branch at a node."""
-    ledger: type[Ledger] = Ledger
+    ledger: type[DecisionLedger] = DecisionLedger
     """The decision log at its place."""
     log: type[ModelLog] = ModelLog
     """The decision log as a coordinator writes it; its class says how transactions are called."""

@@ -65,7 +65,7 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class ModelTiming:
     """How long things take; by link ``a-b`` where links differ."""
 
     message: Delay = Delay(a=0.0002)
@@ -95,7 +95,7 @@ class SqlError(Exception):
         """Where it happened; names dblink if it came over a link."""
 
 
-class LostError(Exception):
+class RequestLostError(Exception):
     """The connection is gone; what was asked may or may not have been done."""
 
 
@@ -156,7 +156,7 @@ class RowChange(NamedTuple):
     new: Values | None
 
 
-class Committed(NamedTuple):
+class CommittedTransaction(NamedTuple):
     """One transaction in commit order: a row of the node's log."""
 
     lsn: int
@@ -185,7 +185,7 @@ class MarkerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """A table as a scenario declares it; the same facts that `twopc.sim.scenario.model.Table` holds."""
+    """A table as a scenario declares it; the same facts that `twopc.sim.scenario.model.ScenarioTable` holds."""
 
     name: str
     columns: Mapping[str, str]
@@ -250,7 +250,7 @@ class ModelSpec:
     prepared_max: int = PREPARED_MAX
     one_server: bool = False
     """Nodes are databases of one server as far as it has room for prepared transactions."""
-    timing: Timing = Timing()
+    timing: ModelTiming = ModelTiming()
     seed: int = 0
     coordinator: str = "model"
     setup: tuple[str, ...] = ()

@@ -19,14 +19,14 @@ from twopc.sim.pytest_plugin.marks import wrong
 from twopc.sim.scenario.words import Selection
 
 if TYPE_CHECKING:
-    from twopc.sim.pytest_plugin.playing import Outcome, Player
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
+    from twopc.sim.scenario.check import LoadedScenario
 
 
 class OrderFailedError(Exception):
     """An order did not go as its file expects."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: FileOutcome) -> None:
         super().__init__(outcome.failures[0].message)
         self.outcome = outcome
 
@@ -52,9 +52,9 @@ class ScenarioFile(pytest.File):
 class ScenarioItem(pytest.Item):
     """One order of a file, or all that a generated one stands for."""
 
-    loaded: Loaded
+    loaded: LoadedScenario
     line: int
-    outcome: Outcome | None = None
+    outcome: FileOutcome | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -72,7 +72,7 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Play it and compare."""
-        player: Player = self._request.getfixturevalue("twopc_player")
+        player: FilePlayer = self._request.getfixturevalue("twopc_player")
         self.outcome = player.play(self.loaded, selection(self.config, self.name))
         self._note()
         if self.outcome.skipped:
@@ -136,7 +136,7 @@ def selection(config: pytest.Config, order: str) -> Selection:
     )
 
 
-def accept(outcome: Outcome) -> None:
+def accept(outcome: FileOutcome) -> None:
     """Write what has happened into the file.
 
     Raises:

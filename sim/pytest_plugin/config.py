@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from twopc.sim.settings import Settings
+    from twopc.sim.settings import RunSettings
 
 #: Setting, its help.
 OPTIONS = {
@@ -24,7 +24,7 @@ OPTIONS = {
     "on": "where scenario files are played: postgres (the default), or model: in virtual time, without a server",
     "timeout": "how long a statement may take, as 500ms or 30s (30s)",
 }
-_SETTINGS = pytest.StashKey["Settings"]()
+_SETTINGS = pytest.StashKey["RunSettings"]()
 _TIMEOUT_S = 30.0
 
 
@@ -56,7 +56,7 @@ def option(config: pytest.Config, name: str) -> str | None:
     return None if given is None else str(given)
 
 
-def settings_of(config: pytest.Config) -> Settings:
+def settings_of(config: pytest.Config) -> RunSettings:
     """What holds for the whole run.
 
     Raises:

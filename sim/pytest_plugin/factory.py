@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from twopc.sim.pytest_plugin.fixtures import give_back, open_topology
-from twopc.sim.pytest_plugin.marks import Asked, options_of
+from twopc.sim.pytest_plugin.marks import MarkOptions, options_of
 
 if TYPE_CHECKING:
     from twopc.sim.testing.bench import Bench, Reset
@@ -82,7 +82,7 @@ def _shared(scope: Scope, options: dict[str, Any]) -> Any:
     return shared
 
 
-def _asked(options: dict[str, Any]) -> Asked:
+def _asked(options: dict[str, Any]) -> MarkOptions:
     """The options of a fixture alone: marks are of tests."""
 
     class _Nobody:

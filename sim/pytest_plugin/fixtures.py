@@ -12,9 +12,9 @@ from twopc.sim.pytest_plugin.marks import options_of, wrong
 from twopc.sim.pytest_plugin.sections import TOPOLOGIES
 
 if TYPE_CHECKING:
-    from twopc.sim.pytest_plugin.playing import Outcome, Player
+    from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
     from twopc.sim.testing.asynchronous import AsyncTestTopology
-    from twopc.sim.testing.bench import Bench, Reset, Wanted
+    from twopc.sim.testing.bench import Bench, Reset, TopologyRequest
     from twopc.sim.testing.blocking import TestTopology
 
 
@@ -58,19 +58,19 @@ def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[B
 
 
 @pytest.fixture(scope="session")
-def twopc_player(request: pytest.FixtureRequest) -> Iterator[Player]:
+def twopc_player(request: pytest.FixtureRequest) -> Iterator[FilePlayer]:
     """Plays scenario files for this process: on the server of all tests, or on the model, without one."""
-    from twopc.sim.pytest_plugin.playing import Player
+    from twopc.sim.pytest_plugin.playing import FilePlayer
 
     on = config.stage(request.config)
     bench = request.getfixturevalue("twopc_bench") if on == "postgres" else None
-    player = Player(bench, on=on)
+    player = FilePlayer(bench, on=on)
     yield player
     player.close()
 
 
 @pytest.fixture
-def twopc_run(request: pytest.FixtureRequest, twopc_player: Player) -> Outcome:
+def twopc_run(request: pytest.FixtureRequest, twopc_player: FilePlayer) -> FileOutcome:
     """Plays the scenario file of ``@pytest.mark.twopc_scenario(file, orders="")`` and says what came of it.
 
     The file is looked for beside the test. That an order did not go as expected fails the test at once; what did
@@ -89,7 +89,7 @@ def twopc_factory(
 
     Options are those of the mark; what is left out is as the mark says, or its default.
     """
-    made: list[tuple[TestTopology, Wanted, Reset]] = []
+    made: list[tuple[TestTopology, TopologyRequest, Reset]] = []
 
     def make(**options: Any) -> TestTopology:
         asked = options_of(request.node, options)
@@ -104,7 +104,7 @@ def twopc_factory(
 
 def open_topology(
     request: pytest.FixtureRequest, bench: Bench, template: Any, asked: Any, *, group: str = ""
-) -> tuple[TestTopology, Wanted]:
+) -> tuple[TestTopology, TopologyRequest]:
     """A topology for the test, or the scope, of a request; those of one `group` share databases."""
     from twopc.errors import TwopcError
     from twopc.sim.testing.blocking import TestTopology
@@ -133,7 +133,7 @@ def open_topology(
 
 
 def give_back(
-    node: Any, bench: Bench, topology: TestTopology, wanted: Wanted, reset: Reset
+    node: Any, bench: Bench, topology: TestTopology, wanted: TopologyRequest, reset: Reset
 ) -> None:
     """End what a test has open, and take its topology back.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from twopc.sim.testing.bench import Reset, Wanted
+    from twopc.sim.testing.bench import Reset, TopologyRequest
 
 MARKERS = {
     "twopc(subscribers=2, load=…, publish=…, isolation=…, shipping=…, commit=…, policy='reject', faults=[…], "
@@ -18,7 +18,7 @@ MARKERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class MarkOptions:
     """What a test wants."""
 
     subscribers: Any = 2
@@ -40,12 +40,12 @@ class Asked:
     """``truncate`` puts rows back, and makes anew where that is not enough; ``clone`` gives databases that nobody
     has used; ``none`` leaves everything, for a fixture of a wider scope."""
 
-    def wanted(self, template: Any, group: str = "") -> Wanted:
+    def wanted(self, template: Any, group: str = "") -> TopologyRequest:
         """What the topology is made like."""
-        from twopc.sim.testing.bench import Wanted
+        from twopc.sim.testing.bench import TopologyRequest
 
         loads = template if self.load is None else self.load
-        return Wanted(
+        return TopologyRequest(
             subscribers=self.subscribers
             if isinstance(self.subscribers, int)
             else tuple(self.subscribers),
@@ -64,13 +64,13 @@ def wrong(message: str) -> BaseException:
     return pytest.fail.Exception(message, pytrace=False)
 
 
-def options_of(item: Any, options: dict[str, Any]) -> Asked:
+def options_of(item: Any, options: dict[str, Any]) -> MarkOptions:
     """What is asked for: by arguments, else by the nearest mark, else as always.
 
     Raises:
         pytest.fail.Exception: an option is not known, or not possible.
     """
-    asked = Asked()
+    asked = MarkOptions()
     for mark in reversed(list(item.iter_markers("twopc"))):
         if mark.args:
             raise wrong("@pytest.mark.twopc takes named options only, as subscribers=3")
@@ -78,8 +78,8 @@ def options_of(item: Any, options: dict[str, Any]) -> Asked:
     return _with(asked, options, "twopc_factory")
 
 
-def _with(asked: Asked, options: dict[str, Any], where: str) -> Asked:
-    known = [field.name for field in fields(Asked)]
+def _with(asked: MarkOptions, options: dict[str, Any], where: str) -> MarkOptions:
+    known = [field.name for field in fields(MarkOptions)]
     for name in options:
         if name not in known:
             raise wrong(f"{where}: no option {name!r}; options are {', '.join(known)}")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from twopc.errors import ScenarioError
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.terminal import console, failure, failure_story
 from twopc.sim.scenario.cases import groups
-from twopc.sim.scenario.check import Loaded, load
-from twopc.sim.scenario.judging import Failure, OrderVerdict
+from twopc.sim.scenario.check import LoadedScenario, load
+from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
@@ -31,14 +31,14 @@ _WIDTH = 100
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class FileOutcome:
     """What came of one order of a file, or of several."""
 
-    loaded: Loaded
+    loaded: LoadedScenario
     history: History
     verdicts: list[OrderVerdict] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
-    of_case: dict[str, list[Record]] = field(default_factory=dict)
+    of_case: dict[str, list[HistoryRecord]] = field(default_factory=dict)
 
     @property
     def skipped(self) -> str:
@@ -53,12 +53,12 @@ class Outcome:
         return [each for each in self.verdicts if each.failures]
 
     @property
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[FailedCheck]:
         """All of them."""
         return [each for verdict in self.failed for each in verdict.failures]
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[HistoryRecord]:
         """The whole history."""
         return self.history.records
 
@@ -86,7 +86,7 @@ class Outcome:
         return shlex.join([*words, *(["--seed", str(seed)] if seed else [])])
 
 
-def names(path: Path) -> tuple[Loaded, list[tuple[str, int]]]:
+def names(path: Path) -> tuple[LoadedScenario, list[tuple[str, int]]]:
     """What a file has to play: names, and the lines where they stand.
 
     Raises:
@@ -98,7 +98,7 @@ def names(path: Path) -> tuple[Loaded, list[tuple[str, int]]]:
     ]
 
 
-class Player:
+class FilePlayer:
     """Plays on the servers of a bench; one for all files, so that what is prepared is used again.
 
     Args:
@@ -112,7 +112,7 @@ class Player:
         self._stack: AsyncExitStack | None = None
         self._theatre: Any = None
 
-    def play(self, loaded: Loaded, selection: Selection) -> Outcome:
+    def play(self, loaded: LoadedScenario, selection: Selection) -> FileOutcome:
         """Play what is selected.
 
         Raises:
@@ -122,11 +122,11 @@ class Player:
             return played(self._on, self._play_elsewhere(loaded, selection))
         return self._bench.call(self._play, loaded, selection)
 
-    async def _play_elsewhere(self, loaded: Loaded, selection: Selection) -> Outcome:
+    async def _play_elsewhere(self, loaded: LoadedScenario, selection: Selection) -> FileOutcome:
         async with theatre(self._on, TheatreOptions(seed=selection.seed)) as stages:
             return await self._played(stages, loaded, selection)
 
-    async def _play(self, loaded: Loaded, selection: Selection) -> Outcome:
+    async def _play(self, loaded: LoadedScenario, selection: Selection) -> FileOutcome:
         if self._theatre is None:
             assert self._bench is not None
             self._stack = AsyncExitStack()
@@ -134,10 +134,12 @@ class Player:
             self._theatre = await self._stack.enter_async_context(made)
         return await self._played(self._theatre, loaded, selection)
 
-    async def _played(self, stages: Theatre, loaded: Loaded, selection: Selection) -> Outcome:
-        outcome = Outcome(loaded=loaded, history=History())
+    async def _played(
+        self, stages: Theatre, loaded: LoadedScenario, selection: Selection
+    ) -> FileOutcome:
+        outcome = FileOutcome(loaded=loaded, history=History())
 
-        def heard(case: Case, verdict: OrderVerdict, records: Sequence[Record]) -> None:
+        def heard(case: Case, verdict: OrderVerdict, records: Sequence[HistoryRecord]) -> None:
             outcome.cases.append(case)
             outcome.verdicts.append(verdict)
             outcome.of_case[case.name] = list(records)

@@ -13,10 +13,10 @@ from twopc.sim.pytest_plugin.marks import wrong
 from twopc.sim.scenario.check import load
 
 if TYPE_CHECKING:
-    from twopc.sim.pytest_plugin.playing import Outcome, Player
+    from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
 
 
-def play(request: pytest.FixtureRequest, player: Player) -> Outcome:
+def play(request: pytest.FixtureRequest, player: FilePlayer) -> FileOutcome:
     """What came of the file of the test's mark.
 
     Raises:

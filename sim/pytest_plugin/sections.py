@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from twopc.sim.report.history import Record
+    from twopc.sim.report.history import HistoryRecord
     from twopc.sim.testing.blocking import TestTopology
 
 #: The topologies that a test has, for its report and for what it may leave behind.
@@ -55,7 +55,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         report.sections.append(("twopc reproduce", reproduce(item)))
 
 
-def timeline(records: list[Record]) -> str:
+def timeline(records: list[HistoryRecord]) -> str:
     """A lane a session, time downwards."""
     from twopc.sim.report.fold import Fold
     from twopc.sim.report.terminal import console
@@ -68,7 +68,7 @@ def timeline(records: list[Record]) -> str:
     return out.getvalue().rstrip()
 
 
-def picture(records: list[Record]) -> str:
+def picture(records: list[HistoryRecord]) -> str:
     """Messages between sessions and nodes."""
     from twopc.sim.report.diagram import diagram, text
     from twopc.sim.report.played import played
@@ -104,7 +104,7 @@ def add_extras(item: pytest.Item, report: Any) -> None:
         report.extras = [*getattr(report, "extras", []), extra]
 
 
-def write_report(item: pytest.Item, records: list[Record]) -> None:
+def write_report(item: pytest.Item, records: list[HistoryRecord]) -> None:
     """History and page of a failed test, if somebody wants them."""
     from twopc.sim.pytest_plugin.config import settings_of
 

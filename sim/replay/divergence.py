@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
-from twopc.sim.report.history import ENDS, ROWS_MAX, Record
+from twopc.sim.report.history import ENDS, ROWS_MAX, HistoryRecord
 
 #: Classes of divergence, in the order of a report.
 CLASSES = ("rows", "rowcount", "outcome", "error", "state")
@@ -52,7 +52,7 @@ class OtherStatementsError(Exception):
 
 
 def of_steps(
-    recorded: Sequence[Record], now: Sequence[Record], *, every: bool = True
+    recorded: Sequence[HistoryRecord], now: Sequence[HistoryRecord], *, every: bool = True
 ) -> Iterator[Divergence]:
     """Where an order differs from its recording.
 
@@ -80,7 +80,7 @@ def of_steps(
     yield from of_states(final_states(recorded), now)
 
 
-def transactions(records: Sequence[Record]) -> int:
+def transactions(records: Sequence[HistoryRecord]) -> int:
     """How many transactions sessions have ended in an order, in whatever way."""
     return sum(
         (each.data or {}).get("committed") is True
@@ -91,12 +91,12 @@ def transactions(records: Sequence[Record]) -> int:
     )
 
 
-def statements(records: Sequence[Record]) -> int:
+def statements(records: Sequence[HistoryRecord]) -> int:
     """How many steps sessions have ended in an order."""
     return len(_ends(records))
 
 
-def _texts(records: Sequence[Record]) -> dict[tuple[str, str], str]:
+def _texts(records: Sequence[HistoryRecord]) -> dict[tuple[str, str], str]:
     return {
         (each.session, each.step): each.sql
         for each in records
@@ -104,7 +104,7 @@ def _texts(records: Sequence[Record]) -> dict[tuple[str, str], str]:
     }
 
 
-def _ends(records: Sequence[Record]) -> dict[tuple[str, str], Record]:
+def _ends(records: Sequence[HistoryRecord]) -> dict[tuple[str, str], HistoryRecord]:
     """How each step of a session ended; an agent's sync belongs to no session."""
     return {
         (each.session, each.step): each
@@ -113,7 +113,9 @@ def _ends(records: Sequence[Record]) -> dict[tuple[str, str], Record]:
     }
 
 
-def _of_step(was: Record, now: Record | None, session: str, call: str) -> Iterator[Divergence]:
+def _of_step(
+    was: HistoryRecord, now: HistoryRecord | None, session: str, call: str
+) -> Iterator[Divergence]:
     def divergence(kind: str, expected: str, actual: str, **about: Any) -> Divergence:
         return Divergence(
             kind=kind, session=session, call=call, expected=expected, actual=actual, **about
@@ -138,7 +140,7 @@ def _of_step(was: Record, now: Record | None, session: str, call: str) -> Iterat
             yield divergence("rowcount", _counted(was), _counted(now))
 
 
-def _ending(record: Record) -> str:
+def _ending(record: HistoryRecord) -> str:
     """How a step ended, as far as that is the same wherever it is carried out."""
     if record.kind == "rejected":
         return f"rejected: {(record.conflict or {}).get('kind', '')}"
@@ -147,14 +149,14 @@ def _ending(record: Record) -> str:
     return record.kind.replace("_", " ")
 
 
-def _counted(record: Record) -> str:
+def _counted(record: HistoryRecord) -> str:
     count = record.rowcount
     if count is None or count < 0:
         return record.tag
     return f"{count} row{'' if count == 1 else 's'}"
 
 
-def _rows(record: Record) -> list[str] | None:
+def _rows(record: HistoryRecord) -> list[str] | None:
     """A query's rows as texts; versions of rows are each server's own."""
     if record.rows is None:
         return None
@@ -180,7 +182,7 @@ def _shown(rows: list[str] | None) -> str:
 # -- rows at the end -------------------------------------------------------------------------------
 
 
-def final_states(records: Sequence[Record]) -> list[Record]:
+def final_states(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
     """The tables at the end of a history."""
     return [
         each
@@ -189,7 +191,9 @@ def final_states(records: Sequence[Record]) -> list[Record]:
     ]
 
 
-def of_states(expected: Sequence[Record], records: Sequence[Record]) -> Iterator[Divergence]:
+def of_states(
+    expected: Sequence[HistoryRecord], records: Sequence[HistoryRecord]
+) -> Iterator[Divergence]:
     """Rows at nodes that both know, without their versions; of a long table only whether its sums are the same.
 
     Args:
@@ -213,16 +217,16 @@ def of_states(expected: Sequence[Record], records: Sequence[Record]) -> Iterator
                 yield divergence(key=key, expected=_row(mine.get(key)), actual=_row(other.get(key)))
 
 
-def _place(record: Record) -> tuple[str, str]:
+def _place(record: HistoryRecord) -> tuple[str, str]:
     return record.node, str((record.data or {})["table"])
 
 
-def _sums(record: Record) -> str:
+def _sums(record: HistoryRecord) -> str:
     sums = (record.data or {}).get("sums")
     return f"{record.rowcount} rows, sums {json.dumps(sums, default=str)}"
 
 
-def _by_key(record: Record) -> dict[tuple[str, ...], dict[str, Any]]:
+def _by_key(record: HistoryRecord) -> dict[tuple[str, ...], dict[str, Any]]:
     keys = (record.data or {})["key"]
     return {
         tuple(str(row[each]) for each in keys): {

@@ -17,14 +17,20 @@ from typing import Any
 from twopc.sim.replay.divergence import Divergence, final_states, of_states
 from twopc.sim.replay.engine import RecordedTransaction, Replayed, replay
 from twopc.sim.replay.lanes import Sync, lanes
-from twopc.sim.report.history import History, OrderHistory, Record
+from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario import observe
 from twopc.sim.scenario.stage import Stage
 from twopc.sim.scenario.words import Case
 from twopc.sim.workload.asyncio_bench import AsyncioBench
 from twopc.sim.workload.attempts import attempt, leave
 from twopc.sim.workload.load import AT_ONCE_MAX, Load
-from twopc.sim.workload.words import COMMITTED, Bench, Client, Deed, Ended
+from twopc.sim.workload.words import (
+    COMMITTED,
+    AttemptOutcome,
+    ClientTransaction,
+    LoadBench,
+    LoadClient,
+)
 from twopc.together import together
 
 #: Classes of divergence that a file can expect.
@@ -32,13 +38,13 @@ CLASSES = ("outcome", "rowcount", "state")
 #: How many divergences are noted; all are counted.
 SHOWN_MAX = 20
 
-LoadTransaction = RecordedTransaction[Deed]
+LoadTransaction = RecordedTransaction[ClientTransaction]
 
 
 # -- sources ---------------------------------------------------------------------------------------
 
 
-def committed(records: Sequence[Record]) -> Iterator[LoadTransaction]:
+def committed(records: Sequence[HistoryRecord]) -> Iterator[LoadTransaction]:
     """The committed transactions of a load, in the order in which their clients knew of it.
 
     For transactions about one row this is the order of their commits: the later one waits for the row, or has to
@@ -51,7 +57,7 @@ def committed(records: Sequence[Record]) -> Iterator[LoadTransaction]:
                 number=each.data["number"],
                 session=each.session,
                 node=each.node,
-                work=Deed(
+                work=ClientTransaction(
                     number=each.data["number"],
                     name=each.step,
                     statements=tuple((call["sql"], call["params"]) for call in calls),
@@ -73,7 +79,9 @@ def begun(calls: Sequence[Mapping[str, Any]], *, speed: float = 1.0) -> list[Loa
             session=each["session"],
             node=each["node"],
             due_s=each["due_us"] / 1e6 / speed,
-            work=Deed(number=each["tx"], name=each["step"], statements=tuple(each["statements"])),
+            work=ClientTransaction(
+                number=each["tx"], name=each["step"], statements=tuple(each["statements"])
+            ),
         )
         for each in sorted(calls, key=lambda each: int(each["tx"]))
     ]
@@ -101,14 +109,14 @@ class ClientTarget:
     """
 
     def __init__(
-        self, bench: Bench, level: Callable[[str], str], delivers: Collection[str]
+        self, bench: LoadBench, level: Callable[[str], str], delivers: Collection[str]
     ) -> None:
         self._bench = bench
         self._level = level
         self._delivers = delivers
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, LoadClient] = {}
 
-    async def carry_out(self, transaction: LoadTransaction) -> Ended:
+    async def carry_out(self, transaction: LoadTransaction) -> AttemptOutcome:
         """See `twopc.sim.replay.engine.ReplayTarget`."""
         node, session = transaction.node, transaction.session
         if node in self._delivers:
@@ -142,7 +150,7 @@ async def replay_load(case: Case, stage: Stage, history: OrderHistory) -> None:
 
 
 async def repeated(
-    case: Case, stage: Stage, records: Sequence[Record], sync: Sync
+    case: Case, stage: Stage, records: Sequence[HistoryRecord], sync: Sync
 ) -> list[Divergence]:
     """Carry a load's committed transactions out once more; everything that differs.
 
@@ -158,7 +166,7 @@ async def repeated(
     )
     transactions = [*committed(records)]
     count = len({each.session for each in transactions}) if sync is Sync.session else 1
-    done: list[Replayed[Deed, Ended]] = []
+    done: list[Replayed[ClientTransaction, AttemptOutcome]] = []
     await together(
         *(
             replay(lane, target, bench, record=done.append)
@@ -178,7 +186,7 @@ async def repeated(
     ]
 
 
-def _differs(replayed: Replayed[Deed, Ended]) -> Iterator[Divergence]:
+def _differs(replayed: Replayed[ClientTransaction, AttemptOutcome]) -> Iterator[Divergence]:
     transaction, ended = replayed.transaction, replayed.outcome
     assert ended is not None, "nothing holds a transaction of a load back"
     divergence = partial(Divergence, session=transaction.session, call=call_of(transaction.work))
@@ -190,7 +198,7 @@ def _differs(replayed: Replayed[Deed, Ended]) -> Iterator[Divergence]:
         yield divergence(kind="rowcount", expected=was, actual=now)
 
 
-def call_of(deed: Deed) -> str:
+def call_of(deed: ClientTransaction) -> str:
     """How a divergence names a transaction."""
     return f"transaction {deed.number} ({deed.name})"
 
@@ -209,7 +217,7 @@ class RecordedLoad(Load):
     ) -> None:
         super().__init__(*arguments, **keywords)
         self._transactions = transactions
-        self._own: dict[str, Client] = {}
+        self._own: dict[str, LoadClient] = {}
 
     def _length_s(self) -> float:
         return max([super()._length_s(), *(each.due_s or 0.0 for each in self._transactions)])

@@ -18,9 +18,9 @@ from twopc.sim.replay.divergence import CLASSES, Divergence
 from twopc.sim.replay.engine import replay
 from twopc.sim.replay.lanes import Sync
 from twopc.sim.replay.steps import PlayerTarget, StepTransaction, arranged, recorded_steps
-from twopc.sim.report.history import History, OrderHistory, Record, by_order
+from twopc.sim.report.history import History, HistoryRecord, OrderHistory, by_order
 from twopc.sim.scenario.cases import groups
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.player import Player
 from twopc.sim.scenario.run import begin, header
 from twopc.sim.scenario.stage import Stage
@@ -58,8 +58,8 @@ class OrderReplay:
 
 
 def replay_order(
-    loaded: Loaded,
-    records: Sequence[Record],
+    loaded: LoadedScenario,
+    records: Sequence[HistoryRecord],
     options: RunReplay,
     *,
     history: History | None = None,
@@ -101,7 +101,7 @@ def replay_order(
     return played(options.on, work())
 
 
-def case_of(loaded: Loaded, name: str) -> Case:
+def case_of(loaded: LoadedScenario, name: str) -> Case:
     """What was played under a name.
 
     Raises:
@@ -118,10 +118,10 @@ def case_of(loaded: Loaded, name: str) -> Case:
 
 
 async def _order(
-    loaded: Loaded,
+    loaded: LoadedScenario,
     case: Case,
     stage: Stage,
-    recorded: Sequence[Record],
+    recorded: Sequence[HistoryRecord],
     options: RunReplay,
     history: OrderHistory,
 ) -> OrderReplay:
@@ -162,7 +162,7 @@ async def _play(
 
 
 async def _load(
-    case: Case, stage: Stage, recorded: Sequence[Record], options: RunReplay
+    case: Case, stage: Stage, recorded: Sequence[HistoryRecord], options: RunReplay
 ) -> OrderReplay:
     if options.speed is not None:
         raise ConfigurationError(
@@ -187,7 +187,7 @@ async def _load(
     )
 
 
-def orders_of(records: Sequence[Record], name: str = "") -> dict[str, list[Record]]:
+def orders_of(records: Sequence[HistoryRecord], name: str = "") -> dict[str, list[HistoryRecord]]:
     """The orders of a run that can be replayed; one that was infeasible is left out.
 
     Args:

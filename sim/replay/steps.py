@@ -11,7 +11,7 @@ from itertools import chain
 
 from twopc.sim.replay.engine import RecordedTransaction
 from twopc.sim.replay.lanes import Sync, mixed_place
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.model import OrderItem, Scenario
 from twopc.sim.scenario.player import Player
 from twopc.sim.scenario.steps import OF_AGENTS
@@ -20,7 +20,7 @@ StepTransaction = RecordedTransaction[OrderItem]
 
 
 def recorded_steps(
-    items: Sequence[OrderItem], records: Sequence[Record], *, speed: float | None
+    items: Sequence[OrderItem], records: Sequence[HistoryRecord], *, speed: float | None
 ) -> Iterator[StepTransaction]:
     """Each item as it was recorded.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twopc.names import BranchId
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.transactions import Author, by_gid
 
 
@@ -26,7 +26,7 @@ class Attribution:
 
     def __init__(
         self,
-        records: Sequence[Record],
+        records: Sequence[HistoryRecord],
         authors: Sequence[Author],
         effects: Mapping[str, Sequence[str]],
     ) -> None:
@@ -55,7 +55,7 @@ class Attribution:
         """The records with which this look, and the one before it at the same node, begin."""
         self._looks: dict[str, int] = {}
 
-    def look(self, record: Record, *, begins: bool) -> None:
+    def look(self, record: HistoryRecord, *, begins: bool) -> None:
         """A record of a table's rows; `begins`: the first of a node's tables."""
         if not begins:
             return
@@ -82,7 +82,7 @@ class Attribution:
             self._claimed.add(found[0])
         return found
 
-    def _of_branch(self, gid: str, record: Record) -> Author:
+    def _of_branch(self, gid: str, record: HistoryRecord) -> Author:
         """The transaction of a branch; one of a session that does not know its id, if it can be no other."""
         known = self._by_gid.get(gid)
         if known is not None:

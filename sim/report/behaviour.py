@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twopc.names import PREFIX, VERSION_COLUMN
-from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.history import ENDS, HistoryRecord
 
 #: Values that are new in every run, and what stands for them.
 _FRESH = (
@@ -27,7 +27,7 @@ _FRESH = (
 )
 
 
-def behaviour(records: Sequence[Record]) -> tuple[str, ...]:
+def behaviour(records: Sequence[HistoryRecord]) -> tuple[str, ...]:
     """What one order's records came to, in sentences that do not depend on the order of independent steps.
 
     Of a load only that it was one: no two of them go the same way.
@@ -37,12 +37,12 @@ def behaviour(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(sorted({text for _, text in events(records)}))
 
 
-def fingerprint(records: Sequence[Record]) -> str:
+def fingerprint(records: Sequence[HistoryRecord]) -> str:
     """The behaviour in twelve characters."""
     return hashlib.sha256("\n".join(behaviour(records)).encode()).hexdigest()[:12]
 
 
-def events(records: Sequence[Record]) -> Iterator[tuple[Record, str]]:
+def events(records: Sequence[HistoryRecord]) -> Iterator[tuple[HistoryRecord, str]]:
     """Each record that belongs to the behaviour, in words that are the same in every run."""
     waited: set[tuple[str, str]] = set()
     for record in records:
@@ -68,7 +68,7 @@ def stable(text: str) -> str:
     return text
 
 
-def _end(record: Record) -> str:
+def _end(record: HistoryRecord) -> str:
     """How a step ended."""
     if record.kind == "rejected":
         return f"rejected {(record.conflict or {}).get('kind')}"
@@ -81,7 +81,7 @@ def _end(record: Record) -> str:
     return f"ok {record.rowcount}" if record.rowcount is not None and record.rowcount >= 0 else "ok"
 
 
-def _wait(record: Record) -> str:
+def _wait(record: HistoryRecord) -> str:
     wait = record.wait or {}
     holder = f"{wait.get('session')} {wait.get('step', '')}".rstrip()
     return f"{record.session or 'agents'} {record.step} waits for {holder} at {wait.get('node')}"

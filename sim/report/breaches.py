@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from twopc.names import BranchId
 from twopc.sim.report.changes import changed_text
-from twopc.sim.report.fold import Fold, Stale
-from twopc.sim.report.history import Record
+from twopc.sim.report.fold import Fold, StaleChange
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.sentences import counted, listed
 from twopc.sim.report.words import rows_text, shorten
 
@@ -46,7 +46,7 @@ def behind(fold: Fold, name: str = "") -> str:
     return ""
 
 
-def lost_text(fold: Fold, stale: Stale) -> Reasons:
+def lost_text(fold: Fold, stale: StaleChange) -> Reasons:
     """A lost update in words."""
     step = fold.step_of(stale.made)
     off = listed(sorted(fold.twin.get("protections", ())) or [""])
@@ -162,7 +162,7 @@ def echoed(fold: Fold) -> Reasons:
 
 def once(fold: Fold) -> Reasons:
     """A transaction that was brought to one Subscriber twice."""
-    seen: dict[tuple[str, str], Record] = {}
+    seen: dict[tuple[str, str], HistoryRecord] = {}
     for record in fold.records:
         key = (record.node, str((record.data or {}).get("seqno", "")))
         if record.kind != "deliver" or not key[1]:

@@ -12,7 +12,7 @@ from typing import Any
 from twopc.sim.report.breaches import REASONS, Reasons, behind, lost_text, lost_update
 from twopc.sim.report.changes import changed_text
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
 from twopc.sim.report.transactions import Author
 from twopc.sim.report.words import result_text
@@ -85,7 +85,7 @@ def _step(fold: Fold, name: str) -> Reasons:
     return _accepted(fold, ended)
 
 
-def _synced(fold: Fold, ended: Record) -> Reasons:
+def _synced(fold: Fold, ended: HistoryRecord) -> Reasons:
     """What the agents delivered in one sync, and what they passed over."""
     begun = [each.seq for each in fold.records if each.kind == "invoke" and each.step == ended.step]
     during = [each for each in fold.records if min(begun, default=0) < each.seq < ended.seq]
@@ -101,7 +101,7 @@ def _synced(fold: Fold, ended: Record) -> Reasons:
     return because, f"{listed(list(own))}, and is not sent back" if own else ""
 
 
-def _then(fold: Fold, ended: Record) -> str:
+def _then(fold: Fold, ended: HistoryRecord) -> str:
     """How it went on after a wait."""
     holder = fold.waits[ended.step].wait or {}
     outcome = fold.outcomes.get(str(holder.get("session")), "")
@@ -109,7 +109,7 @@ def _then(fold: Fold, ended: Record) -> str:
     return f"{ends}{ended.step} went on {result_text(ended)}".replace("→ ", "and read ")
 
 
-def _not_synced(fold: Fold, refused: Record) -> str:
+def _not_synced(fold: Fold, refused: HistoryRecord) -> str:
     """A stale copy would have been refreshed by a sync."""
     kinds = ("version_mismatch", "delete_stale", "row_missing", "insert_exists")
     if (refused.conflict or {}).get("kind") not in kinds:
@@ -124,7 +124,7 @@ def _not_synced(fold: Fold, refused: Record) -> str:
     return f"nothing had been brought to {refused.node} by then: its copy was as at first"
 
 
-def _read(fold: Fold, ended: Record) -> Reasons:
+def _read(fold: Fold, ended: HistoryRecord) -> Reasons:
     """A read shows what its node held."""
     for row in fold.changes.rows():
         here = fold.changes.held(ended.node, row[0].table, row[0].key, before=ended.seq)
@@ -139,7 +139,7 @@ def _read(fold: Fold, ended: Record) -> Reasons:
     return f"that is what {ended.node} held when {ended.step} read it", ""
 
 
-def _accepted(fold: Fold, ended: Record) -> Reasons:
+def _accepted(fold: Fold, ended: HistoryRecord) -> Reasons:
     """It was done at once and on a copy that was up to date."""
     before = [each for each in fold.changes.authors if each.seq < ended.seq]
     others = [each for each in before if each.session != ended.session]
@@ -225,7 +225,7 @@ def _rejected(fold: Fold, kind: str) -> Reasons:
     return (lost, however) if lost else ("no step was refused", "")
 
 
-def _who(record: Record) -> str:
+def _who(record: HistoryRecord) -> str:
     return f"{record.session}'s" if record.session else "the agents'"
 
 

@@ -14,14 +14,14 @@ from typing import Any
 
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.attribution import Attribution
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.transactions import Author
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class VersionChange:
     """One version of one row."""
 
     table: str
@@ -63,16 +63,16 @@ class Changes:
 
     def __init__(
         self,
-        records: Sequence[Record],
+        records: Sequence[HistoryRecord],
         authors: Sequence[Author],
         effects: Mapping[str, Sequence[str]],
     ) -> None:
         self._attribution = Attribution(records, authors, effects)
-        self._made: dict[Author, list[Change]] = {}
-        self._versions: dict[tuple[str, str], list[Change]] = {}
-        self._elsewhere: dict[tuple[str, str], list[Change]] = {}
+        self._made: dict[Author, list[VersionChange]] = {}
+        self._versions: dict[tuple[str, str], list[VersionChange]] = {}
+        self._elsewhere: dict[tuple[str, str], list[VersionChange]] = {}
         """Those that only a Subscriber has had."""
-        self._held: dict[tuple[str, str], list[tuple[int, dict[str, Change]]]] = {}
+        self._held: dict[tuple[str, str], list[tuple[int, dict[str, VersionChange]]]] = {}
         self._publisher = ""
         looked = ""
         for record in records:
@@ -92,38 +92,40 @@ class Changes:
         self.authors = sorted(dict.fromkeys(took_effect), key=lambda one: one.seq)
         """The transactions that took effect, in the order in which their sessions were told of their end."""
 
-    def rows(self) -> Iterator[list[Change]]:
+    def rows(self) -> Iterator[list[VersionChange]]:
         """The versions of each row."""
         yield from self._versions.values()
 
-    def rows_of(self, table: str) -> list[list[Change]]:
+    def rows_of(self, table: str) -> list[list[VersionChange]]:
         """The versions of each row of one table."""
         return [row for (name, _), row in self._versions.items() if name == table]
 
-    def of(self, table: str, key: str) -> list[Change]:
+    def of(self, table: str, key: str) -> list[VersionChange]:
         """The versions of one row."""
         return self._versions.get((table, key), [])
 
-    def made_by(self, author: Author) -> list[Change]:
+    def made_by(self, author: Author) -> list[VersionChange]:
         """What one transaction changed at the Publisher."""
         return self._made.get(author, [])
 
-    def seen_at(self, seq: int) -> list[Change]:
+    def seen_at(self, seq: int) -> list[VersionChange]:
         """What a look at the Publisher has shown first, by its record."""
         return [each for row in self.rows() for each in row if each.seq == seq]
 
-    def version(self, table: str, key: str, version: str) -> Change | None:
+    def version(self, table: str, key: str, version: str) -> VersionChange | None:
         """The version of this identifier."""
         known = [*self.of(table, key), *self._elsewhere.get((table, key), ())]
         return next((each for each in known if version and each.version == version), None)
 
-    def held(self, node: str, table: str, key: str, *, before: int | None = None) -> Change | None:
+    def held(
+        self, node: str, table: str, key: str, *, before: int | None = None
+    ) -> VersionChange | None:
         """The version that a node held when it was looked at last, before the record `before`."""
         looks = self._held.get((node, table), [])
         seen = [rows for seq, rows in looks if before is None or seq < before]
         return seen[-1].get(key) if seen else None
 
-    def _see(self, record: Record) -> None:
+    def _see(self, record: HistoryRecord) -> None:
         data = record.data or {}
         table, keys = str(data.get("table")), data.get("key", ())
         self._publisher = self._publisher or record.node  # it is always looked at first
@@ -141,7 +143,9 @@ class Changes:
                     self._add(record, table, key, None, gone.row, "")
         looks.append((record.seq, now))
 
-    def _row(self, record: Record, table: str, key: str, row: Row, xid: str) -> Change:
+    def _row(
+        self, record: HistoryRecord, table: str, key: str, row: Row, xid: str
+    ) -> VersionChange:
         at_publisher = record.node == self._publisher
         known = self.version(table, key, str(row.get(VERSION_COLUMN)))
         if known is not None and (known.number or not at_publisher):
@@ -151,17 +155,17 @@ class Changes:
 
     def _add(
         self,
-        record: Record,
+        record: HistoryRecord,
         table: str,
         key: str,
         row: Row | None,
         before: Row | None,
         xid: str,
-    ) -> Change:
+    ) -> VersionChange:
         at_publisher = record.node == self._publisher
         initial = (record.data or {}).get("moment") == "initial"
         authors = [] if initial else self._attribution.of(record.node, xid)
-        change = Change(
+        change = VersionChange(
             table=table,
             key=key,
             number=len(self.of(table, key)) + 1 if at_publisher else 0,
@@ -178,7 +182,7 @@ class Changes:
         return change
 
 
-def changed_text(change: Change) -> str:
+def changed_text(change: VersionChange) -> str:
     """``balance 100 → 90``; of a new row or one that is gone, so much."""
     if change.row is None:
         return "deleted"

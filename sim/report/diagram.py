@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from twopc.sim.report.played import Played
-from twopc.sim.report.sequence import Diagram, Message, Note, sequence
+from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.sequence import Diagram, Note, SequenceMessage, sequence
 
 #: Columns for the time, before the first lane.
 _LEFT = 10
@@ -27,12 +27,12 @@ class Line:
     """As of a timeline's entry."""
 
 
-def diagram(order: Played, columns: int = 100) -> list[Line]:
+def diagram(order: PlayedOrder, columns: int = 100) -> list[Line]:
     """The lines of one order's diagram."""
-    return list(_Drawing(sequence(order), columns).lines())
+    return list(_DiagramText(sequence(order), columns).lines())
 
 
-class _Drawing:
+class _DiagramText:
     def __init__(self, drawn: Diagram, columns: int) -> None:
         self._drawn = drawn
         self._names = [name for name, _ in drawn.participants]
@@ -66,7 +66,7 @@ class _Drawing:
             timed = note.t_us if at == 0 and note.style != "faint" else None
             yield self._beside(note.over, indent + line, note.style, timed)
 
-    def _message(self, message: Message) -> Iterator[Line]:
+    def _message(self, message: SequenceMessage) -> Iterator[Line]:
         """A call's text above its arrow; an answer's within it, if there is room."""
         left, right = sorted((self._at[message.source], self._at[message.target]))
         room = right - left - 3
@@ -79,7 +79,7 @@ class _Drawing:
                 t_us = None
         yield self._arrow(message, message.text if inside else "", t_us)
 
-    def _arrow(self, message: Message, text: str, t_us: int | None) -> Line:
+    def _arrow(self, message: SequenceMessage, text: str, t_us: int | None) -> Line:
         source, target = self._at[message.source], self._at[message.target]
         left, right = min(source, target), max(source, target)
         dash = "╌" if message.answer else "─"

@@ -13,8 +13,8 @@ from difflib import SequenceMatcher
 
 from twopc.sim.report.behaviour import events
 from twopc.sim.report.fold import causal
-from twopc.sim.report.groups import Group
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.groups import ReportGroup
+from twopc.sim.report.history import HistoryRecord, by_order
 
 #: Of what is alike, so much is shown before and behind a difference.
 _AROUND = 3
@@ -22,7 +22,7 @@ _MARKS = {"equal": " ", "replace": "≠", "delete": "<", "insert": ">"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class PlayDifference:
     """The first happening in which two plays of an order differ."""
 
     order: str
@@ -47,7 +47,9 @@ class Difference:
         return "\n".join([*name, *before, f"  < {one}", f"  > {other}"])
 
 
-def first_difference(one: Sequence[Record], other: Sequence[Record]) -> Difference | None:
+def first_difference(
+    one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]
+) -> PlayDifference | None:
     """Where two plays of one order part; None if they are alike."""
     left, right = _events(one), _events(other)
     for place in range(max(len(left), len(right))):
@@ -56,7 +58,7 @@ def first_difference(one: Sequence[Record], other: Sequence[Record]) -> Differen
         if (mine and mine[1]) == (theirs and theirs[1]):
             continue
         named = one or other
-        return Difference(
+        return PlayDifference(
             order=named[0].order if named else "",
             place=place,
             one=mine[1] if mine else "",
@@ -68,7 +70,9 @@ def first_difference(one: Sequence[Record], other: Sequence[Record]) -> Differen
     return None
 
 
-def differences(one: Sequence[Record], other: Sequence[Record]) -> list[Difference]:
+def differences(
+    one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]
+) -> list[PlayDifference]:
     """The first difference of each order of two runs; an order that only one has differs from the start."""
     left, right = dict(by_order(one)), dict(by_order(other))
     found = []
@@ -79,7 +83,7 @@ def differences(one: Sequence[Record], other: Sequence[Record]) -> list[Differen
     return found
 
 
-def parted(group: Group) -> str:
+def parted(group: ReportGroup) -> str:
     """Where an order that was repeated went another way than the first time; empty if it never did."""
     if not group.unstable:
         return ""
@@ -92,7 +96,9 @@ def parted(group: Group) -> str:
     return "\n".join(told)
 
 
-def side_by_side(one: Sequence[Record], other: Sequence[Record], *, width: int = 100) -> str:
+def side_by_side(
+    one: Sequence[HistoryRecord], other: Sequence[HistoryRecord], *, width: int = 100
+) -> str:
     """Both plays of an order in two columns, with long stretches that are alike left out.
 
     In the middle ``≠`` means different, ``<`` only in the first, ``>`` only in the second.
@@ -114,7 +120,7 @@ def side_by_side(one: Sequence[Record], other: Sequence[Record], *, width: int =
     return "\n".join(lines) + "\n"
 
 
-def _events(records: Sequence[Record]) -> list[tuple[Record, str]]:
+def _events(records: Sequence[HistoryRecord]) -> list[tuple[HistoryRecord, str]]:
     return list(events(causal(records)))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.played import played
 from twopc.sim.report.transactions import Author
 
@@ -45,7 +45,7 @@ class Operation:
     writes: dict[str, int] = field(default_factory=dict)
 
 
-class Order:
+class ElleOrder:
     """One order's transactions."""
 
     def __init__(self, name: str, fold: Fold) -> None:
@@ -106,7 +106,7 @@ class Order:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def _look(self, record: Record) -> None:
+    def _look(self, record: HistoryRecord) -> None:
         """A table's rows at a node: what was written since, or what is seen there."""
         data = record.data or {}
         key, table = data.get("key") or (), str(data.get("table", ""))
@@ -131,7 +131,7 @@ class Order:
         for name in gone if is_all else ():
             del before[name]
 
-    def _written(self, record: Record, now: Mapping[str, str], gone: Sequence[str]) -> None:
+    def _written(self, record: HistoryRecord, now: Mapping[str, str], gone: Sequence[str]) -> None:
         copy = self._copies[record.node]
         makers = {
             (each.table, each.key): each.author for each in self._fold.changes.seen_at(record.seq)
@@ -149,7 +149,7 @@ class Order:
         for name, number in wrote.items():
             self._writer(record, makers.get(self._places[name])).writes[name] = number
 
-    def _writer(self, record: Record, author: Author | None) -> Operation:
+    def _writer(self, record: HistoryRecord, author: Author | None) -> Operation:
         """Who wrote what a look shows: its transaction; else nobody of the order's, as what was there before."""
         found = self._of.get(author) if author is not None else None
         if found is None:
@@ -168,13 +168,15 @@ class Order:
             self._numbers[name, version] = found
         return found
 
-    def _see(self, record: Record, name: str, number: int) -> None:
+    def _see(self, record: HistoryRecord, name: str, number: int) -> None:
         process = self._process(f"copies at {record.node}")
         made = Operation(process, record.seq, record.seq, "ok", reads={name: number})
         self.operations.append(made)
 
 
-def operations(records: Sequence[Record], form: Form = "list-append") -> Iterator[dict[str, Any]]:
+def operations(
+    records: Sequence[HistoryRecord], form: Form = "list-append"
+) -> Iterator[dict[str, Any]]:
     """Elle's operations of a run, in the order of happening: each as it began and as it ended.
 
     Orders are apart: their rows are other keys, their sessions other processes.
@@ -182,7 +184,7 @@ def operations(records: Sequence[Record], form: Form = "list-append") -> Iterato
     lines: list[tuple[int, int, int, dict[str, Any]]] = []
     first = 0
     for each in played(records):
-        order = Order(each.name, each.fold)
+        order = ElleOrder(each.name, each.fold)
         found = order.read()
         for place, one in enumerate(found):
             process = first + one.process
@@ -201,7 +203,7 @@ def _moment(line: tuple[int, int, int, dict[str, Any]]) -> tuple[int, int, int]:
     return line[:3]
 
 
-def _value(one: Operation, order: Order, form: Form, *, known: bool) -> list[list[Any]]:
+def _value(one: Operation, order: ElleOrder, form: Form, *, known: bool) -> list[list[Any]]:
     """Of a transaction that writes, what it had read of those rows; of others, what they saw."""
     looked = [*one.writes] if one.writes or one.process == _FIRST else [*one.reads]
     if not one.writes and one.begun != one.over:
@@ -216,7 +218,7 @@ def _value(one: Operation, order: Order, form: Form, *, known: bool) -> list[lis
     return found
 
 
-def _seen(order: Order, name: str, number: int | None, form: Form) -> int | list[int] | None:
+def _seen(order: ElleOrder, name: str, number: int | None, form: Form) -> int | list[int] | None:
     if form == "rw-register":
         return number
     every = order.versions.get(name, [])
@@ -225,13 +227,13 @@ def _seen(order: Order, name: str, number: int | None, form: Form) -> int | list
     return every[: every.index(number) + 1] if number in every else [*every, number]
 
 
-def as_elle(records: Sequence[Record], form: Form = "list-append") -> str:
+def as_elle(records: Sequence[HistoryRecord], form: Form = "list-append") -> str:
     """Lines of JSON, as elle-cli reads them."""
     made = operations(records, form)
     return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in made)
 
 
-def as_edn(records: Sequence[Record], form: Form = "list-append") -> str:
+def as_edn(records: Sequence[HistoryRecord], form: Form = "list-append") -> str:
     """The same in Clojure's notation, for Elle itself."""
     return "".join(_edn(one) + "\n" for one in operations(records, form))
 

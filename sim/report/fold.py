@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Any
 
 from twopc.names import BranchId
-from twopc.sim.report.changes import Change, Changes
-from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.changes import Changes, VersionChange
+from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.transactions import Author, by_gid, transactions
 
 #: What an agent did with a transaction.
@@ -23,26 +23,26 @@ _END_A_WAIT = ENDS | {"blocked", "unblocked", "info"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PlayedStep:
     """One step from the moment it was sent."""
 
-    invoked: Record
-    ended: Record | None
+    invoked: HistoryRecord
+    ended: HistoryRecord | None
     """None if the history ends, or the order was given up, before it did."""
     until: int
     """The last record that belongs to it."""
-    waits: tuple[tuple[Record, int], ...]
+    waits: tuple[tuple[HistoryRecord, int], ...]
     """Each time it was blocked, and the `seq` of the record that says it no longer is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stale:
+class StaleChange:
     """A change of a row that had another version at the Publisher than at the Subscriber that changed it."""
 
-    made: Change
-    held: Change
+    made: VersionChange
+    held: VersionChange
     """What the Subscriber had."""
-    lost: Change
+    lost: VersionChange
     """What the Publisher had."""
 
 
@@ -50,7 +50,7 @@ class Stale:
 class Settlement:
     """Branches of one transaction that recovery finished alike, one after the other."""
 
-    first: Record
+    first: HistoryRecord
     author: Author | None
     """None: no session of the order has begun it."""
     gid: str
@@ -62,13 +62,13 @@ class Settlement:
 class Fold:
     """What the records of one order come to."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[HistoryRecord]) -> None:
         self.records = records
 
     # -- the order -----------------------------------------------------------------------------------
 
     @cached_property
-    def about(self) -> Record | None:
+    def about(self) -> HistoryRecord | None:
         """The order's first record."""
         return next((record for record in self.records if record.kind == "order"), None)
 
@@ -93,7 +93,7 @@ class Fold:
     # -- steps ---------------------------------------------------------------------------------------
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PlayedStep]:
         """Every step that was sent, in the order of sending."""
         return [
             _step(record, islice(self.records, at + 1, None))
@@ -102,14 +102,14 @@ class Fold:
         ]
 
     @cached_property
-    def ended(self) -> Mapping[str, Record]:
+    def ended(self) -> Mapping[str, HistoryRecord]:
         """By step, how it ended."""
         return {each.step: each for each in self.records if each.kind in ENDS and each.step}
 
     @cached_property
-    def waits(self) -> Mapping[str, Record]:
+    def waits(self) -> Mapping[str, HistoryRecord]:
         """By step, for whom it waited first."""
-        found: dict[str, Record] = {}
+        found: dict[str, HistoryRecord] = {}
         for record in self.records:
             if record.kind == "blocked":
                 found.setdefault(record.step, record)
@@ -137,11 +137,11 @@ class Fold:
         return {each.session: each.message for each in self.records if each.kind == "outcome"}
 
     @cached_property
-    def stuck(self) -> Record | None:
+    def stuck(self) -> HistoryRecord | None:
         """Why nothing could go on; None if something could."""
         return next((each for each in self.records if each.kind == "stuck"), None)
 
-    def refusals(self, session: str = "") -> list[Record]:
+    def refusals(self, session: str = "") -> list[HistoryRecord]:
         """The steps that were refused, of one session or of all."""
         return [
             record
@@ -150,7 +150,7 @@ class Fold:
         ]
 
     @cached_property
-    def causal(self) -> list[Record]:
+    def causal(self) -> list[HistoryRecord]:
         """The records with each step's end behind the commit or rollback that let it end.
 
         Both become known within a millisecond, in whatever order; told is the cause first.
@@ -185,7 +185,7 @@ class Fold:
         """The versions of every row, and who made each."""
         return Changes(self.records, self.transactions, self.effects)
 
-    def step_of(self, change: Change) -> str:
+    def step_of(self, change: VersionChange) -> str:
         """``alice's a_write``; empty if the history does not prove who made the change."""
         author = change.author
         if author is None:
@@ -198,7 +198,7 @@ class Fold:
         of = [each for each in self.changes.authors if each.session == session]
         return of[-1] if of else None
 
-    def stale(self, author: Author) -> list[Stale]:
+    def stale(self, author: Author) -> list[StaleChange]:
         """The rows that it changed on a copy that was out of date."""
         changes, found = self.changes, []
         for made in changes.made_by(author):
@@ -210,7 +210,7 @@ class Fold:
                 if (held := changes.held(node, made.table, made.key, before=author.seq))
             ]
             if earlier and copies and all(one.version != earlier[0].version for one in copies):
-                found.append(Stale(made=made, held=copies[0], lost=earlier[0]))
+                found.append(StaleChange(made=made, held=copies[0], lost=earlier[0]))
         return found
 
     # -- agents and recovery -------------------------------------------------------------------------
@@ -267,10 +267,10 @@ class Fold:
         return found
 
 
-def _step(invoked: Record, following: Iterable[Record]) -> Step:
-    waits: list[tuple[Record, int]] = []
-    waiting: Record | None = None
-    ended: Record | None = None
+def _step(invoked: HistoryRecord, following: Iterable[HistoryRecord]) -> PlayedStep:
+    waits: list[tuple[HistoryRecord, int]] = []
+    waiting: HistoryRecord | None = None
+    ended: HistoryRecord | None = None
     until = invoked.seq
     for record in following:
         until = record.seq
@@ -290,15 +290,15 @@ def _step(invoked: Record, following: Iterable[Record]) -> Step:
             break
     if waiting is not None:
         waits.append((waiting, until))
-    return Step(invoked=invoked, ended=ended, waits=tuple(waits), until=until)
+    return PlayedStep(invoked=invoked, ended=ended, waits=tuple(waits), until=until)
 
 
-def causal(records: Sequence[Record]) -> list[Record]:
+def causal(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
     """See `Fold.causal`."""
     waited: dict[str, str] = {}
     ending: dict[str, str] = {}
-    behind: dict[str, list[Record]] = {}
-    found: list[Record] = []
+    behind: dict[str, list[HistoryRecord]] = {}
+    found: list[HistoryRecord] = []
     for record in records:
         if record.kind == "blocked":
             waited[record.step] = str((record.wait or {}).get("session"))

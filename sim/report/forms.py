@@ -14,11 +14,11 @@ from twopc.sim.report import terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diagram import diagram
 from twopc.sim.report.diff import parted
-from twopc.sim.report.groups import Group, groups, skipped_twins
-from twopc.sim.report.history import Record
+from twopc.sim.report.groups import ReportGroup, groups, skipped_twins
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.junit import junit
 from twopc.sim.report.mermaid import markdown, mermaid
-from twopc.sim.report.played import Played
+from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import draw, timeline
 from twopc.sim.report.verdict import verdict, word
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def as_json(records: Sequence[Record]) -> str:
+def as_json(records: Sequence[HistoryRecord]) -> str:
     """The verdict, as in ``verdict.json``."""
     return json.dumps(verdict(records), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_mermaid(records: Sequence[Record]) -> str:
+def as_mermaid(records: Sequence[HistoryRecord]) -> str:
     """Markdown with a sequence diagram for each order; of generated orders one of each behaviour."""
     drawn = [order for group in groups(records) for order in group.drawn]
     return markdown([order for order in drawn if not _is_load(order)])
 
 
-def first_diagram(records: Sequence[Record]) -> str:
+def first_diagram(records: Sequence[HistoryRecord]) -> str:
     """Mermaid of the first order that did not pass, or else of the first; empty if none was played."""
     drawn = [order for group in groups(records) for order in group.drawn]
     shown = [order for order in drawn if not _is_load(order)]
@@ -45,12 +45,12 @@ def first_diagram(records: Sequence[Record]) -> str:
     return mermaid((failed or shown)[0]) if shown else ""
 
 
-def _is_load(order: Played) -> bool:
+def _is_load(order: PlayedOrder) -> bool:
     """So many clients at once that no diagram can show them."""
     return any(record.kind == "load" for record in reversed(order.records))
 
 
-def final_states(records: Sequence[Record]) -> dict[str, dict[str, dict[str, Any]]]:
+def final_states(records: Sequence[HistoryRecord]) -> dict[str, dict[str, dict[str, Any]]]:
     """By node, order and table, the rows at the end."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for record in records:
@@ -61,20 +61,20 @@ def final_states(records: Sequence[Record]) -> dict[str, dict[str, dict[str, Any
     return found
 
 
-def as_html(records: Sequence[Record]) -> str:
+def as_html(records: Sequence[HistoryRecord]) -> str:
     """One page."""
     from twopc.sim.report.html import page  # most runs need none, and wait for it
 
     return page(records)
 
 
-def as_junit(records: Sequence[Record]) -> str:
+def as_junit(records: Sequence[HistoryRecord]) -> str:
     """JUnit XML."""
     return junit(records)
 
 
 #: What can be written to a file, by its name.
-DOCUMENTS: Mapping[str, Callable[[Sequence[Record]], str]] = {
+DOCUMENTS: Mapping[str, Callable[[Sequence[HistoryRecord]], str]] = {
     "html": as_html,
     "mermaid": as_mermaid,
     "junit": as_junit,
@@ -82,7 +82,7 @@ DOCUMENTS: Mapping[str, Callable[[Sequence[Record]], str]] = {
 }
 
 
-def show(records: Sequence[Record], console: Console) -> None:
+def show(records: Sequence[HistoryRecord], console: Console) -> None:
     """What ``twopc run`` prints, with every timeline; of generated orders one of each behaviour."""
     told = verdict(records)
     every = groups(records)
@@ -106,7 +106,7 @@ def show(records: Sequence[Record], console: Console) -> None:
     )
 
 
-def _show_group(group: Group, console: Console) -> None:
+def _show_group(group: ReportGroup, console: Console) -> None:
     """One of each behaviour; of several that failed the first, and the others in short."""
     several = len(group.drawn) > 1
     terminal.remark(console, group.about if several else "")
@@ -123,7 +123,7 @@ def _show_group(group: Group, console: Console) -> None:
         _show_order(order, console, about="" if several else order.about)
 
 
-def _show_order(order: Played, console: Console, *, about: str) -> None:
+def _show_order(order: PlayedOrder, console: Console, *, about: str) -> None:
     told = order.verdict
     for failure in told["failures"]:
         file = failure.get("file") or order.header.get("file", "")
@@ -141,7 +141,7 @@ def _show_order(order: Played, console: Console, *, about: str) -> None:
         terminal.again(console, told["repro"])
 
 
-def _group_line(group: Group, console: Console) -> None:
+def _group_line(group: ReportGroup, console: Console) -> None:
     kind = group.kind
     terminal.order_line(
         console,
@@ -153,7 +153,7 @@ def _group_line(group: Group, console: Console) -> None:
     )
 
 
-def show_diagrams(records: Sequence[Record], console: Console) -> None:
+def show_diagrams(records: Sequence[HistoryRecord], console: Console) -> None:
     """Each order as a sequence diagram; of generated orders one of each behaviour."""
     for group in groups(records):
         _group_line(group, console)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from twopc.sim.report.behaviour import fingerprint
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.judged import Verdict, word, worst
-from twopc.sim.report.played import Played
+from twopc.sim.report.played import PlayedOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class GroupCounts:
     """What a run says of a generated order."""
 
     orders: int = 0
@@ -35,15 +35,15 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ReportGroup:
     """The orders of one name."""
 
     name: str
-    orders: tuple[Played, ...]
+    orders: tuple[PlayedOrder, ...]
     """Those that were played to their end, in the order of playing."""
     prints: Mapping[str, str]
     """The fingerprint of each order's behaviour, by its name."""
-    counts: Counts | None
+    counts: GroupCounts | None
     """Of a generated one."""
     in_vain: str = ""
     """Why an order could not be played, if there is one."""
@@ -64,7 +64,7 @@ class Group:
         return self.orders[0].about if self.orders else ""
 
     @property
-    def failed(self) -> tuple[Played, ...]:
+    def failed(self) -> tuple[PlayedOrder, ...]:
         """The orders that did not pass."""
         return tuple(order for order in self.orders if order.verdict["kind"])
 
@@ -101,15 +101,15 @@ class Group:
         return max((int(order.said.get("repeat") or 1) for order in self.orders), default=1)
 
     @property
-    def alike(self) -> dict[str, list[Played]]:
+    def alike(self) -> dict[str, list[PlayedOrder]]:
         """The orders by behaviour; the first of each is enough to draw."""
-        found: dict[str, list[Played]] = {}
+        found: dict[str, list[PlayedOrder]] = {}
         for order in self.orders:
             found.setdefault(self.prints[order.name], []).append(order)
         return found
 
     @property
-    def drawn(self) -> list[Played]:
+    def drawn(self) -> list[PlayedOrder]:
         """The orders that are worth looking at: the first of each behaviour, those that failed before others."""
         firsts = [
             next((order for order in of if order.verdict["kind"]), of[0])
@@ -118,17 +118,17 @@ class Group:
         return sorted(firsts, key=lambda order: not order.verdict["kind"])
 
     @property
-    def told(self) -> list[Played]:
+    def told(self) -> list[PlayedOrder]:
         """What a terminal shows in full: the first that failed; if none did, the order that all went like."""
         failed = [order for order in self.drawn if order.verdict["kind"]]
         return failed[:1] or (self.drawn if len(self.drawn) == 1 else [])
 
     @property
-    def also_failed(self) -> list[Played]:
+    def also_failed(self) -> list[PlayedOrder]:
         """The first of each other behaviour that failed."""
         return [order for order in self.drawn if order.verdict["kind"]][1:]
 
-    def label(self, order: Played) -> str:
+    def label(self, order: PlayedOrder) -> str:
         """The name of an order that is drawn, and how many are like it: ``every order #1, and 3 like it``."""
         like = len(self.alike[self.prints[order.name]]) - 1
         return f"{order.name}, and {like:,} like it" if like and self.repeats == 1 else order.name
@@ -192,16 +192,16 @@ class Group:
         }
 
 
-def groups(records: Sequence[Record]) -> list[Group]:
+def groups(records: Sequence[HistoryRecord]) -> list[ReportGroup]:
     """The groups of a run, in the order of playing."""
     header = records[0].data or {} if records else {}
-    counts: dict[str, Counts | None] = {}
+    counts: dict[str, GroupCounts | None] = {}
     first: dict[str, int] = {}
     for record in records:
         if record.kind == "group" and (data := record.data or {}):
             name = str(data.get("group", ""))
             counts[name], first[name] = _counts(data), record.seq
-    members: dict[str, list[Played]] = {name: [] for name in counts}
+    members: dict[str, list[PlayedOrder]] = {name: [] for name in counts}
     prints: dict[str, str] = {}
     in_vain: dict[str, str] = {}
     for name, of in by_order(records):
@@ -209,12 +209,12 @@ def groups(records: Sequence[Record]) -> list[Group]:
         if why is not None:  # it is counted, and was not played to its end
             in_vain.setdefault(str((of[0].data or {}).get("group") or name), why)
             continue
-        order = Played(name=name, header=header, records=of)
+        order = PlayedOrder(name=name, header=header, records=of)
         members.setdefault(str(order.said.get("group") or name), []).append(order)
         prints[name] = str(order.verdict.get("behaviour") or "") or fingerprint(of)
     first |= {name: of[0].records[0].seq for name, of in members.items() if of}
     return [
-        Group(
+        ReportGroup(
             name=name,
             orders=tuple(members[name]),
             prints=prints,
@@ -225,12 +225,12 @@ def groups(records: Sequence[Record]) -> list[Group]:
     ]
 
 
-def _counts(data: Mapping[str, Any]) -> Counts | None:
+def _counts(data: Mapping[str, Any]) -> GroupCounts | None:
     """Of a group's record; None of an order that is listed."""
     behaviours = data.get("behaviours", 0)
     if int(data.get("orders", 1)) <= 1:
         return None
-    return Counts(
+    return GroupCounts(
         orders=int(data["orders"]),
         run=int(data.get("run", 0)),
         infeasible=int(data.get("infeasible", 0)),
@@ -240,12 +240,12 @@ def _counts(data: Mapping[str, Any]) -> Counts | None:
     )
 
 
-def skipped_twins(records: Sequence[Record]) -> list[str]:
+def skipped_twins(records: Sequence[HistoryRecord]) -> list[str]:
     """The twins that were not played, and why."""
     return [record.message for record in records if record.kind == "twin_skipped"]
 
 
-def counts_text(counts: Counts) -> str:
+def counts_text(counts: GroupCounts) -> str:
     """``24 of 36 feasible, 4 behaviours (run: 4)``; what was left out is said."""
     ways = f"{counts.behaviours:,} behaviour{'' if counts.behaviours == 1 else 's'}"
     if counts.left_out:

@@ -69,7 +69,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class HistoryRecord:
     """One happening. Empty fields are left out of the line."""
 
     seq: int
@@ -120,7 +120,7 @@ class Record:
         return cls(**{name: value for name, value in found.items() if name in _FIELDS})
 
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Record))
+_FIELDS = tuple(field.name for field in dataclasses.fields(HistoryRecord))
 _ALWAYS = frozenset({"seq", "t_us", "rowcount"})
 ROWS_MAX = 200
 
@@ -142,7 +142,7 @@ class History:
         self._file = file
         self._clock_ns = clock_ns
         self._start_ns = clock_ns()
-        self.records: list[Record] = []
+        self.records: list[HistoryRecord] = []
 
     def of(self, case: str, *, clock: Callable[[], int] | None = None) -> OrderHistory:
         """The history of one order of the run.
@@ -158,16 +158,18 @@ class History:
         self._clock_ns = clock_ns
         self._start_ns = clock_ns()
 
-    def write(self, kind: str, **fields: Any) -> Record:
+    def write(self, kind: str, **fields: Any) -> HistoryRecord:
         """Add one record of the run and flush it."""
         return self._add(kind, "", self._elapsed_ns(), fields)
 
     def _elapsed_ns(self) -> int:
         return self._clock_ns() - self._start_ns
 
-    def _add(self, kind: str, order: str, t_ns: int, fields: Mapping[str, Any]) -> Record:
+    def _add(self, kind: str, order: str, t_ns: int, fields: Mapping[str, Any]) -> HistoryRecord:
         assert kind in KINDS, kind
-        record = Record(seq=len(self.records), t_us=t_ns // 1000, kind=kind, order=order, **fields)
+        record = HistoryRecord(
+            seq=len(self.records), t_us=t_ns // 1000, kind=kind, order=order, **fields
+        )
         self.records.append(record)
         if self._file is not None:
             self._file.write(record.line() + "\n")
@@ -181,7 +183,7 @@ class OrderHistory:
     def __init__(self, history: History, case: str, clock: Callable[[], int] | None) -> None:
         self.case = case
         """The order's name; it goes into every record."""
-        self.records: list[Record] = []
+        self.records: list[HistoryRecord] = []
         """Those of this order alone."""
         self.branches: dict[str, set[str]] = {}
         """By node, the branches whose markers a look has shown already."""
@@ -190,7 +192,7 @@ class OrderHistory:
         self._began_ns = history._elapsed_ns() if clock is not None else 0
         self._clock_began_ns = clock() if clock is not None else 0
 
-    def write(self, kind: str, **fields: Any) -> Record:
+    def write(self, kind: str, **fields: Any) -> HistoryRecord:
         """Add one record of this order and flush it."""
         record = self._history._add(kind, self.case, self._now_ns(), fields)
         self.records.append(record)
@@ -203,19 +205,19 @@ class OrderHistory:
         return self._began_ns + self._clock() - self._clock_began_ns
 
 
-def read(path: Path) -> list[Record]:
+def read(path: Path) -> list[HistoryRecord]:
     """The records of a file; a last line that was cut off is left out.
 
     Raises:
         ConfigurationError: it is no history, or of a version that this program does not know.
     """
-    records: list[Record] = []
+    records: list[HistoryRecord] = []
     lines = path.read_text(encoding="utf-8").split(
         "\n"
     )  # the part after the last end of line is cut off
     for at, line in enumerate(lines[:-1], start=1):
         try:
-            records.append(Record.parse(line))
+            records.append(HistoryRecord.parse(line))
         except (ValueError, TypeError) as error:
             raise ConfigurationError(f"{path}:{at}: not a record of a history: {error}") from error
     schema = (records[0].data or {}).get("schema") if records else None
@@ -224,9 +226,9 @@ def read(path: Path) -> list[Record]:
     return records
 
 
-def by_order(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
+def by_order(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, list[HistoryRecord]]]:
     """The records of each order, in the order of beginning; what belongs to none is left out."""
-    orders: dict[str, list[Record]] = {}
+    orders: dict[str, list[HistoryRecord]] = {}
     for record in records:
         if record.order:
             orders.setdefault(record.order, []).append(record)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 
 #: What can be wrong with an order or a run, the worst first, and the exit code for it. ``unfinished``:
 #: the history breaks off; ``unstable``: an order that was repeated did not always go the same way.
@@ -38,7 +38,7 @@ def worst(kinds: Sequence[str]) -> str:
     return min(kinds, key=list(EXIT_CODES).index, default="")
 
 
-def order_verdict(records: Sequence[Record]) -> Verdict:
+def order_verdict(records: Sequence[HistoryRecord]) -> Verdict:
     """The part about one order, of its records."""
     for record in reversed(records):
         if record.kind == "verdict":

@@ -13,9 +13,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from twopc.sim.report.causes import because_of
-from twopc.sim.report.groups import Group, groups
-from twopc.sim.report.history import Record
-from twopc.sim.report.played import Played
+from twopc.sim.report.groups import ReportGroup, groups
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.terminal import console
 from twopc.sim.report.timeline import draw, timeline
 
@@ -23,7 +23,7 @@ from twopc.sim.report.timeline import draw, timeline
 _UNSPEAKABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(records: Sequence[Record]) -> str:
+def junit(records: Sequence[HistoryRecord]) -> str:
     """The XML document."""
     header = records[0].data or {} if records else {}
     every = groups(records)
@@ -49,7 +49,7 @@ def junit(records: Sequence[Record]) -> str:
 _TOTALS = ("tests", "failures", "errors", "time")
 
 
-def _case(suite: ElementTree.Element, group: Group, header: Mapping[str, Any]) -> None:
+def _case(suite: ElementTree.Element, group: ReportGroup, header: Mapping[str, Any]) -> None:
     """An order; a generated one is a case too, and what went wrong in it comes first."""
     case = ElementTree.SubElement(
         suite,
@@ -75,7 +75,7 @@ def _case(suite: ElementTree.Element, group: Group, header: Mapping[str, Any]) -
     ElementTree.SubElement(case, "system-out").text = _text("\n" + shown)
 
 
-def _properties(group: Group, header: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _properties(group: ReportGroup, header: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """How to play it again, what it was played with, and its global transactions."""
     repro = next((order.verdict["repro"] for order in (*group.failed, *group.orders)), None)
     if repro:
@@ -94,7 +94,7 @@ def _properties(group: Group, header: Mapping[str, Any]) -> Iterator[tuple[str, 
     yield from (("gid", gid) for gid in gids)
 
 
-def _failures(file: str, order: Played) -> str:
+def _failures(file: str, order: PlayedOrder) -> str:
     told, lines = order.verdict, [""]
     for failure in told["failures"]:
         if "line" in failure:
@@ -107,7 +107,7 @@ def _failures(file: str, order: Played) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _timeline(order: Played, label: str) -> str:
+def _timeline(order: PlayedOrder, label: str) -> str:
     out = io.StringIO()
     if label:
         out.write(f"{label}\n")

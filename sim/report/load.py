@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 
 #: How the latencies are called for a reader.
 TIMED = {
@@ -19,7 +19,7 @@ TIMED = {
 }
 
 
-def of(records: Sequence[Record]) -> dict[str, Any]:
+def of(records: Sequence[HistoryRecord]) -> dict[str, Any]:
     """The figures of the load among the records; empty if there is none."""
     for record in reversed(records):
         if record.kind == "load":

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from twopc.sim.report.played import Played
+from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.sequence import Diagram, Item, Note, sequence
 
 #: Where a label is broken.
@@ -16,12 +16,12 @@ _COLUMNS = 50
 _ARROWS = {"call": "->>", "answer": "-->>", "refused": "--x", "lost": "-x"}
 
 
-def mermaid(order: Played) -> str:
+def mermaid(order: PlayedOrder) -> str:
     """One ``sequenceDiagram``."""
     return "\n".join(_lines(sequence(order))) + "\n"
 
 
-def markdown(orders: list[Played]) -> str:
+def markdown(orders: list[PlayedOrder]) -> str:
     """Every order under a heading, as Markdown with one diagram each."""
     return "\n".join(
         f"### {_heading(order.name)}\n\n```mermaid\n{mermaid(order)}```\n" for order in orders

@@ -11,27 +11,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twopc.sim.report.history import ENDS, Record
-from twopc.sim.report.played import Played
-from twopc.sim.report.timeline import Entry, timeline
+from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.timeline import LaneEntry, timeline
 from twopc.sim.report.words import WORDS, nameless, refusal
 
 _TROUBLES = {"outage": "accepts no connections", "paused": "its agent is paused"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TimelineRow:
     """One row of the timeline."""
 
-    entry: Entry
-    more: tuple[Entry, ...]
+    entry: LaneEntry
+    more: tuple[LaneEntry, ...]
     """What is written under it."""
     until: int
     """The last record that belongs to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SessionState:
     """What a session is doing, in a few words."""
 
     text: str
@@ -40,7 +40,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class NodeTable:
     """The committed rows of a table at a node."""
 
     name: str
@@ -59,22 +59,22 @@ class Table:
 class NodeState:
     """A node at a moment."""
 
-    sessions: tuple[tuple[str, Standing], ...]
+    sessions: tuple[tuple[str, SessionState], ...]
     waits: tuple[str, ...]
     """Who waits here for whom."""
     prepared: tuple[str, ...] | None
     """The branches that are prepared; None while nobody has looked."""
     troubles: tuple[str, ...]
     """What keeps it from working as it should: it accepts no connections, its agent is paused."""
-    tables: tuple[Table, ...]
+    tables: tuple[NodeTable, ...]
 
 
-def moments(order: Played, rows_max: int | None = None) -> list[Moment]:
+def moments(order: PlayedOrder, rows_max: int | None = None) -> list[TimelineRow]:
     """The rows of the order's timeline, or the first of them.
 
     The last takes everything that was recorded after it, so that at the last moment all is over.
     """
-    groups: list[list[Entry]] = []
+    groups: list[list[LaneEntry]] = []
     for entry in timeline(order.fold).entries:
         if entry.t_us >= 0 or not groups:
             groups.append([])
@@ -82,14 +82,14 @@ def moments(order: Played, rows_max: int | None = None) -> list[Moment]:
     groups = groups[:rows_max]
     ends = [group[0].seq - 1 for group in groups[1:]] + [order.records[-1].seq]
     return [
-        Moment(entry=group[0], more=tuple(group[1:]), until=end)
+        TimelineRow(entry=group[0], more=tuple(group[1:]), until=end)
         for group, end in zip(groups, ends, strict=False)
     ]
 
 
-def states(order: Played, at: Sequence[Moment]) -> dict[str, list[NodeState]]:
+def states(order: PlayedOrder, at: Sequence[TimelineRow]) -> dict[str, list[NodeState]]:
     """Of each node its state before the first moment, and at each."""
-    watch = _Watch(order)
+    watch = _StateFold(order)
     found: dict[str, list[NodeState]] = {node: [] for node in order.nodes}
     records = iter(order.records)
     waiting = next(records, None)
@@ -103,34 +103,34 @@ def states(order: Played, at: Sequence[Moment]) -> dict[str, list[NodeState]]:
     return found
 
 
-def state_at(order: Played, seq: int) -> dict[str, NodeState]:
+def state_at(order: PlayedOrder, seq: int) -> dict[str, NodeState]:
     """Each node after one record: of an order that may not be over."""
-    watch = _Watch(order)
+    watch = _StateFold(order)
     for record in order.records:
         if record.seq <= seq:
             watch.see(record)
     return {node: watch.node(node) for node in order.nodes}
 
 
-class _Watch:
+class _StateFold:
     """What is known after the records seen so far."""
 
-    def __init__(self, order: Played) -> None:
+    def __init__(self, order: PlayedOrder) -> None:
         self._order = order
         self._sessions = order.sessions
         self._standings = {
-            name: Standing(text="not begun", style="faint") for name in order.sessions
+            name: SessionState(text="not begun", style="faint") for name in order.sessions
         }
         self._open: set[str] = set()
         self._waits: dict[str, Mapping[str, Any]] = {}
         self._prepared: dict[str, tuple[str, ...]] = {}
         self._troubles: dict[str, dict[str, str]] = {}
-        self._tables: dict[str, dict[str, Record]] = {}
+        self._tables: dict[str, dict[str, HistoryRecord]] = {}
         self._before: dict[tuple[str, str], tuple[Mapping[str, Any], ...]] = {}
         self._partial = _partial(order.records)
         self._parts: dict[tuple[str, str], tuple[Mapping[str, Any], ...]] = {}
 
-    def see(self, record: Record) -> None:
+    def see(self, record: HistoryRecord) -> None:
         if record.kind == "state":
             self._state(record)
         elif record.kind == "prepared":
@@ -143,7 +143,7 @@ class _Watch:
         elif record.session in self._standings:
             self._session(record)
 
-    def _state(self, record: Record) -> None:
+    def _state(self, record: HistoryRecord) -> None:
         data = record.data or {}
         tables = self._tables.setdefault(record.node, {})
         name = str(data.get("table"))
@@ -155,7 +155,7 @@ class _Watch:
             self._before[record.node, name] = last.rows or ()
         tables[name] = record
 
-    def _session(self, record: Record) -> None:
+    def _session(self, record: HistoryRecord) -> None:
         name, kind = record.session, record.kind
         if kind in ENDS or kind in ("unblocked", "blocked", "info", "outcome"):
             self._waits.pop(name, None)
@@ -165,16 +165,16 @@ class _Watch:
         if standing is not None:
             self._standings[name] = standing
 
-    def _standing(self, record: Record) -> Standing | None:
+    def _standing(self, record: HistoryRecord) -> SessionState | None:
         kind = record.kind
         if kind == "invoke":
-            return Standing(text=f"runs {record.sql if record.sql in WORDS else record.step}")
+            return SessionState(text=f"runs {record.sql if record.sql in WORDS else record.step}")
         if kind == "blocked":
-            return Standing(text=f"⧗ {record.step} waits", style="wait")
+            return SessionState(text=f"⧗ {record.step} waits", style="wait")
         if kind == "unblocked":
-            return Standing(text=f"runs {record.step}")
+            return SessionState(text=f"runs {record.step}")
         if kind in ("rejected", "error", "timed_out", "rolled_back", "in_doubt"):
-            return Standing(text=refusal(record), style="bad")
+            return SessionState(text=refusal(record), style="bad")
         if kind == "ok":
             return self._ok(record)
         told = self._standings[record.session].text.endswith(record.message)
@@ -182,7 +182,7 @@ class _Watch:
             return _outcome(record.message)
         return None
 
-    def _ok(self, record: Record) -> Standing:
+    def _ok(self, record: HistoryRecord) -> SessionState:
         name = record.session
         if record.tag == "BEGIN":
             self._open.add(name)
@@ -192,7 +192,7 @@ class _Watch:
         if record.tag == "COMMIT" or (record.data or {}).get("committed"):
             self._open.discard(name)
             return _outcome("committed")
-        return Standing(text="in a transaction" if name in self._open else "idle")
+        return SessionState(text="in a transaction" if name in self._open else "idle")
 
     def node(self, node: str) -> NodeState:
         """What is known of a node now."""
@@ -213,8 +213,8 @@ class _Watch:
             ),
         )
 
-    def _table(self, node: str, name: str, record: Record) -> Table:
-        return Table(
+    def _table(self, node: str, name: str, record: HistoryRecord) -> NodeTable:
+        return NodeTable(
             name=name,
             key=tuple((record.data or {}).get("key", ())),
             rows=record.rows or (),
@@ -233,7 +233,7 @@ class _Watch:
         return theirs.rows or ()
 
 
-def _partial(records: Sequence[Record]) -> set[tuple[str, str]]:
+def _partial(records: Sequence[HistoryRecord]) -> set[tuple[str, str]]:
     """The Subscribers' tables that hold a part of the Publisher's rows or columns."""
     final: dict[tuple[str, str], Any] = {}
     found = set()
@@ -247,11 +247,11 @@ def _partial(records: Sequence[Record]) -> set[tuple[str, str]]:
     return found
 
 
-def _outcome(said: str) -> Standing:
+def _outcome(said: str) -> SessionState:
     return {
-        "committed": Standing(text="✓ committed", style="good"),
-        "in doubt": Standing(text="? in doubt", style="bad"),
-    }.get(said, Standing(text=said))
+        "committed": SessionState(text="✓ committed", style="good"),
+        "in doubt": SessionState(text="? in doubt", style="bad"),
+    }.get(said, SessionState(text=said))
 
 
 def _wait_text(waiter: str, wait: Mapping[str, Any]) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twopc.names import VERSION_COLUMN
-from twopc.sim.report.history import Record
-from twopc.sim.report.moments import NodeState, Table, state_at
-from twopc.sim.report.played import Played
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.moments import NodeState, NodeTable, state_at
+from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import STYLES
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ _NODE_MIN = 30
 _ROWS_SHOWN = 8
 
 
-def panel(records: Sequence[Record], at_seq: int | None = None, width: int = 100) -> RenderableType:
+def panel(
+    records: Sequence[HistoryRecord], at_seq: int | None = None, width: int = 100
+) -> RenderableType:
     """Every node as it stands after the record `at_seq`; without it, after the last.
 
     Args:
@@ -37,7 +39,7 @@ def panel(records: Sequence[Record], at_seq: int | None = None, width: int = 100
 
     header = records[0].data or {} if records and records[0].kind == "header" else {}
     of_order = [record for record in records if record.kind != "header"]
-    order = Played(name=_name(of_order), header=header, records=of_order)
+    order = PlayedOrder(name=_name(of_order), header=header, records=of_order)
     last = of_order[-1].seq if of_order else 0
     states = state_at(order, last if at_seq is None else at_seq)
     beside = max(1, min(len(states), width // _NODE_MIN))
@@ -60,7 +62,7 @@ def panel(records: Sequence[Record], at_seq: int | None = None, width: int = 100
     return Group(*rows)
 
 
-def _name(records: Sequence[Record]) -> str:
+def _name(records: Sequence[HistoryRecord]) -> str:
     return records[0].order if records else ""
 
 
@@ -85,7 +87,7 @@ def _lines(state: NodeState, publisher: str) -> list[RenderableType]:
     return lines
 
 
-def _table(table: Table, publisher: str) -> Iterator[Text]:
+def _table(table: NodeTable, publisher: str) -> Iterator[Text]:
     """Its rows; ≠ marks those that are not as at the Publisher, ● those that have just changed."""
     from rich.text import Text
 
@@ -108,5 +110,5 @@ def _table(table: Table, publisher: str) -> Iterator[Text]:
         yield Text(f"  and {table.count - _ROWS_SHOWN} more", style="dim")
 
 
-def _by_key(table: Table, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
+def _by_key(table: NodeTable, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
     return {tuple(row.get(name) for name in table.key): row for row in rows}

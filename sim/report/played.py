@@ -8,18 +8,18 @@ from functools import cached_property
 from typing import Any
 
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.judged import Verdict, order_verdict
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
+class PlayedOrder:
     """One order."""
 
     name: str
     header: Mapping[str, Any]
     """What the history's first record says of the run."""
-    records: Sequence[Record]
+    records: Sequence[HistoryRecord]
 
     @cached_property
     def fold(self) -> Fold:
@@ -78,8 +78,8 @@ class Played:
         return (self.fold.about.data if self.fold.about is not None else None) or {}
 
 
-def played(records: Sequence[Record]) -> Iterator[Played]:
+def played(records: Sequence[HistoryRecord]) -> Iterator[PlayedOrder]:
     """Each order of a run, in the order of playing."""
     header = records[0].data or {} if records else {}
     for name, of in by_order(records):
-        yield Played(name=name, header=header, records=of)
+        yield PlayedOrder(name=name, header=header, records=of)

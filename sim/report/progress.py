@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.sentences import waits_for
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ HEARTBEAT_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RunProgress:
     """How a run stands."""
 
     case: str
@@ -34,7 +34,7 @@ class Standing:
     """How many committed transactions each Subscriber has not got yet."""
 
 
-def standing(records: Sequence[Record], subscribers: Sequence[str] = ()) -> Standing:
+def standing(records: Sequence[HistoryRecord], subscribers: Sequence[str] = ()) -> RunProgress:
     """How an order stands after the records there are."""
     sessions: dict[str, str] = {}
     open_branches: dict[str, str] = {}
@@ -53,7 +53,7 @@ def standing(records: Sequence[Record], subscribers: Sequence[str] = ()) -> Stan
             committed[record.gid or f"{record.session} {record.seq}"] = record.node
         elif record.kind in ("deliver", "suppress", "skip"):
             got.setdefault(record.node, set()).add(record.gid)
-    return Standing(
+    return RunProgress(
         case=records[0].order if records else "",
         sessions=sessions,
         prepared=tuple(f"{session} at {node}" for session, node in open_branches.items()),
@@ -64,7 +64,7 @@ def standing(records: Sequence[Record], subscribers: Sequence[str] = ()) -> Stan
     )
 
 
-def _doing(record: Record, before: str) -> str:
+def _doing(record: HistoryRecord, before: str) -> str:
     if record.kind == "invoke":
         return f"runs {record.step or record.sql}"
     if record.kind == "unblocked":
@@ -77,7 +77,7 @@ def _doing(record: Record, before: str) -> str:
 
 
 def live(
-    now: Standing, *, scenario: str, done: int, failed: int, elapsed_s: float
+    now: RunProgress, *, scenario: str, done: int, failed: int, elapsed_s: float
 ) -> RenderableType:
     """A panel of a few lines: sessions and their state, what is in doubt, who is behind."""
     from rich.console import Group
@@ -104,7 +104,7 @@ def live(
     return Group(*lines)
 
 
-def heartbeat(now: Standing, *, scenario: str, done: int, elapsed_s: float) -> str:
+def heartbeat(now: RunProgress, *, scenario: str, done: int, elapsed_s: float) -> str:
     """One line that says that a run still goes on, and at what."""
     waiting = [f"{name}: {doing}" for name, doing in now.sessions.items() if " waits " in doing]
     running = [

@@ -20,7 +20,7 @@ from twopc.sim.report.forms import DOCUMENTS, final_states, first_diagram
 from twopc.sim.report.verdict import verdict
 
 if TYPE_CHECKING:
-    from twopc.sim.report.history import Record
+    from twopc.sim.report.history import HistoryRecord
 
 ROOT = Path(".twopc/runs")
 
@@ -64,7 +64,7 @@ class RunFiles:
         """Write down versions, settings and everything that was drawn: what it takes to play it again."""
         _write_json(self.directory / "env.json", facts)
 
-    def finish(self, records: Sequence[Record], *, html: bool = False) -> Mapping[str, Any]:
+    def finish(self, records: Sequence[HistoryRecord], *, html: bool = False) -> Mapping[str, Any]:
         """Write everything that follows from the history, and return the verdict.
 
         Args:

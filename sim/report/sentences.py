@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc import lexer
-from twopc.sim.report.changes import Change, Changes, changed_text
+from twopc.sim.report.changes import Changes, VersionChange, changed_text
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.transactions import Author
 from twopc.sim.report.words import because, is_of_dependencies, nameless, row_text, rows_text
 
@@ -37,7 +37,7 @@ def one_line(sql: str) -> str:
     return " ".join(sql.split())
 
 
-def did(sql: str, ended: Record) -> str:
+def did(sql: str, ended: HistoryRecord) -> str:
     """What a statement that went well did: ``changes 1 row of account``."""
     verb, table = _verb_and_table(sql)
     if verb in _WRITES and table:
@@ -75,7 +75,7 @@ def _verb_and_table(sql: str) -> tuple[str, str]:
     return verb, ""
 
 
-def _name(tokens: Sequence[lexer.Token]) -> str:
+def _name(tokens: Sequence[lexer.SqlToken]) -> str:
     """The name with which the tokens begin, as it is written; empty if they begin otherwise."""
     parts = itertools.takewhile(lambda token: token.name or token.text == ".", tokens)
     name = ""
@@ -105,14 +105,14 @@ def waited_for(wait: Mapping[str, Any]) -> str:
     return told.replace(" holds ", " held ", 1)
 
 
-def made_text(changes: Sequence[Change]) -> str:
+def made_text(changes: Sequence[VersionChange]) -> str:
     """What a transaction changed: ``account id=1 becomes v2 (balance 100 → 90)``."""
     told = [one_change(each) for each in changes[:_CHANGES_TOLD]]
     left = len(changes) - len(told)
     return "; ".join(told) + (f"; and {counted(left, 'row')} more" if left else "")
 
 
-def one_change(change: Change) -> str:
+def one_change(change: VersionChange) -> str:
     """One row that a transaction changed."""
     if change.row is None:
         return f"{change.name} is gone"
@@ -121,7 +121,7 @@ def one_change(change: Change) -> str:
     return f"{change.name} becomes {change.label} ({changed_text(change)})"
 
 
-def refused_because(record: Record, fold: Fold) -> str:
+def refused_because(record: HistoryRecord, fold: Fold) -> str:
     """Why a statement was refused, with the row versions that met, and who made the newer one."""
     facts = record.conflict or {}
     if facts.get("kind") == "serialization_failure":
@@ -141,7 +141,7 @@ def refused_because(record: Record, fold: Fold) -> str:
     return because(record) + (f": {maker} had {how} it" if maker else "")
 
 
-def _parent_gone(record: Record, fold: Fold) -> str:
+def _parent_gone(record: HistoryRecord, fold: Fold) -> str:
     """Who deleted the row that a foreign key asks for."""
     missing = _MISSING.search(record.message)
     if missing is None:
@@ -154,7 +154,7 @@ def _parent_gone(record: Record, fold: Fold) -> str:
     return ""
 
 
-def found_change(facts: Mapping[str, Any], changes: Changes) -> Change | None:
+def found_change(facts: Mapping[str, Any], changes: Changes) -> VersionChange | None:
     """The Publisher's version of the row that a refusal names."""
     table = str(facts.get("article") or "").removeprefix("public.")
     key = facts.get("key")
@@ -169,7 +169,7 @@ def found_change(facts: Mapping[str, Any], changes: Changes) -> Change | None:
     return gone[-1] if facts.get("kind") == "row_missing" and gone else None
 
 
-def _of_a_snapshot(record: Record, fold: Fold) -> str:
+def _of_a_snapshot(record: HistoryRecord, fold: Fold) -> str:
     """A serialization failure names no row. Who changed it is known if it was waited for, or if only one can have."""
     why = because(record)
     if is_of_dependencies(record.message):

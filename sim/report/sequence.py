@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twopc.sim.report.fold import DELIVERIES, Step
-from twopc.sim.report.history import ENDS, Record
-from twopc.sim.report.played import Played
+from twopc.sim.report.fold import DELIVERIES, PlayedStep
+from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import RECOVERY
 from twopc.sim.report.words import (
     HAPPENINGS,
@@ -44,7 +44,7 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class SequenceMessage:
     """From one participant to another."""
 
     t_us: int
@@ -70,7 +70,7 @@ class Note:
     style: str = ""
 
 
-Item = Message | Note
+Item = SequenceMessage | Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +86,11 @@ class Diagram:
     """How many after the last."""
 
 
-def sequence(order: Played, *, items_max: int = ITEMS_MAX) -> Diagram:
+def sequence(order: PlayedOrder, *, items_max: int = ITEMS_MAX) -> Diagram:
     """The messages of one order."""
     participants = tuple(_participants(order))
     known = {name for name, _ in participants}
-    items = [item for item in _Telling(order).items() if _lanes_of(item) <= known]
+    items = [item for item in _SequenceText(order).items() if _lanes_of(item) <= known]
     first = _window(items, items_max)
     shown = items[first : first + items_max]
     return Diagram(
@@ -101,7 +101,7 @@ def sequence(order: Played, *, items_max: int = ITEMS_MAX) -> Diagram:
     )
 
 
-def _participants(order: Played) -> Iterator[tuple[str, str]]:
+def _participants(order: PlayedOrder) -> Iterator[tuple[str, str]]:
     """The sessions in the order of the file, with the Publisher in their midst."""
     sessions = [(name, f"{name} at {node}") for name, node in order.sessions.items()]
     middle = (len(sessions) + 1) // 2
@@ -115,7 +115,7 @@ def _participants(order: Played) -> Iterator[tuple[str, str]]:
         yield RECOVERY, RECOVERY
 
 
-def _agent_lanes(order: Played) -> dict[str, str]:
+def _agent_lanes(order: PlayedOrder) -> dict[str, str]:
     """Where deliveries to each Subscriber arrive: beside its first session, or in a lane of its own."""
     reached = [record.node for record in order.records if record.kind in DELIVERIES | {"paused"}]
     for done in order.fold.settlements.values():
@@ -141,15 +141,15 @@ def _window(items: Sequence[Item], items_max: int) -> int:
     return max(0, min(wrong - items_max // 2, len(items) - items_max))
 
 
-class _Telling:
-    def __init__(self, order: Played) -> None:
+class _SequenceText:
+    def __init__(self, order: PlayedOrder) -> None:
         self._order = order
         self._publisher = _lane(order.publisher)
         self._agent_lanes = _agent_lanes(order)
         self._nodes_of = order.fold.effects
         self._echoes = order.fold.echoes
         self._steps = {step.invoked.seq: step for step in order.fold.steps}
-        self._running: dict[str, Step] = {}
+        self._running: dict[str, PlayedStep] = {}
         self._held: set[str] = set()
         """Sessions whose step will go to the Publisher, but waits at its own node first."""
         told = HAPPENINGS | {"invoke"}
@@ -169,7 +169,7 @@ class _Telling:
             else:
                 yield from self._other(record)
 
-    def _delivered(self, record: Record) -> Iterator[Item]:
+    def _delivered(self, record: HistoryRecord) -> Iterator[Item]:
         """What the distribution agents bring from the Publisher to a Subscriber."""
         if record.kind in HAPPENINGS:
             over = self._lane_of(record.node)
@@ -185,7 +185,7 @@ class _Telling:
         else:
             echo = record.seq in self._echoes
             brings = "leaves out" if record.kind == "skip" else "brings back" if echo else "brings"
-            yield Message(
+            yield SequenceMessage(
                 t_us=self._at(record),
                 source=self._publisher,
                 target=lane,
@@ -194,13 +194,13 @@ class _Telling:
                 lost=record.kind == "skip",
             )
 
-    def _settled(self, record: Record) -> Iterator[Item]:
+    def _settled(self, record: HistoryRecord) -> Iterator[Item]:
         """What recovery has done with a transaction, at each of its nodes."""
         done = self._order.fold.settlements[record.seq]
         style = "good" if done.outcome == "committed" else ""
         for node in done.nodes:
             target = self._publisher if node == self._order.publisher else self._agent_lanes[node]
-            yield Message(
+            yield SequenceMessage(
                 t_us=self._at(record),
                 source=RECOVERY,
                 target=target,
@@ -216,7 +216,7 @@ class _Telling:
         at = (name for name, where in self._order.sessions.items() if where == node)
         return self._agent_lanes.get(node) or next(at, self._publisher)
 
-    def _sent(self, step: Step) -> Iterator[Item]:
+    def _sent(self, step: PlayedStep) -> Iterator[Item]:
         """What is sent; a step that stays at its node and ends at once is one note, by its end."""
         invoked = step.invoked
         if self._reaches(step) and self._waits_here_first(step):
@@ -227,8 +227,8 @@ class _Telling:
         elif not _at_once(step):
             yield self._note(invoked, call_text(invoked))
 
-    def _call(self, step: Step, moment: Record, text: str) -> Message:
-        return Message(
+    def _call(self, step: PlayedStep, moment: HistoryRecord, text: str) -> SequenceMessage:
+        return SequenceMessage(
             t_us=self._at(moment),
             source=step.invoked.session,
             target=self._publisher,
@@ -236,7 +236,7 @@ class _Telling:
             lost=_unreachable(step.ended),
         )
 
-    def _ended(self, ended: Record) -> Iterator[Item]:
+    def _ended(self, ended: HistoryRecord) -> Iterator[Item]:
         step = self._running.pop(ended.session, None)
         if ended.kind == "explain":
             yield self._note(ended, f"» {ended.message}", "note")
@@ -247,7 +247,7 @@ class _Telling:
             self._held.discard(ended.session)
             yield self._call(step, ended, name)
         if step is not None and self._reaches(step) and not _unreachable(ended):
-            yield Message(
+            yield SequenceMessage(
                 t_us=self._at(ended),
                 source=self._publisher,
                 target=ended.session,
@@ -263,7 +263,7 @@ class _Telling:
         if ended.kind != "ok" and why:
             yield self._note(ended, shorten(why, _WHY_MAX), "faint")
 
-    def _other(self, record: Record) -> Iterator[Item]:
+    def _other(self, record: HistoryRecord) -> Iterator[Item]:
         if record.kind == "blocked":
             step, wait = self._running.get(record.session), record.wait or {}
             if step and record.session in self._held and self._at_publisher(wait):
@@ -283,7 +283,7 @@ class _Telling:
         elif record.kind == "info":
             yield self._note(record, f"{record.step} {record.message}".strip(), "faint")
 
-    def _reaches(self, step: Step) -> bool:
+    def _reaches(self, step: PlayedStep) -> bool:
         """Whether the Publisher has had to do with it."""
         invoked, ended, publisher = step.invoked, step.ended, self._order.publisher
         waits_there = any(self._at_publisher(wait.wait or {}) for wait, _ in step.waits)
@@ -302,32 +302,32 @@ class _Telling:
         eager = self._order.header.get("shipping", "eager") == "eager"
         return eager and ended.tag.startswith(_WRITES) and bool(ended.rowcount)
 
-    def _waits_here_first(self, step: Step) -> bool:
+    def _waits_here_first(self, step: PlayedStep) -> bool:
         return bool(step.waits) and not self._at_publisher(step.waits[0][0].wait or {})
 
     def _at_publisher(self, wait: Mapping[str, Any]) -> bool:
         return wait.get("node") == self._order.publisher
 
-    def _note(self, record: Record, text: str, style: str = "") -> Note:
+    def _note(self, record: HistoryRecord, text: str, style: str = "") -> Note:
         return Note(t_us=self._at(record), over=record.session, text=text, style=style)
 
-    def _at(self, record: Record) -> int:
+    def _at(self, record: HistoryRecord) -> int:
         return record.t_us - self._start_us
 
 
-def _at_once(step: Step) -> bool:
+def _at_once(step: PlayedStep) -> bool:
     """Whether nothing else was recorded between its sending and its end."""
     return step.ended is not None and step.ended.seq == step.invoked.seq + 1
 
 
-def _name(step: Step | None, record: Record) -> str:
+def _name(step: PlayedStep | None, record: HistoryRecord) -> str:
     """How a step is called once it has been sent."""
     return step.invoked.sql if step is not None and step.invoked.sql in WORDS else record.step
 
 
-def _unreachable(ended: Record | None) -> bool:
+def _unreachable(ended: HistoryRecord | None) -> bool:
     return ended is not None and _kind(ended) == "publisher_unreachable"
 
 
-def _kind(ended: Record) -> str:
+def _kind(ended: HistoryRecord) -> str:
     return str((ended.conflict or {}).get("kind", ""))

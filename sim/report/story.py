@@ -10,9 +10,9 @@ from typing import Any
 
 from twopc.sim.report.breaches import lost_text
 from twopc.sim.report.causes import because_of
-from twopc.sim.report.changes import Change
+from twopc.sim.report.changes import VersionChange
 from twopc.sim.report.fold import DELIVERIES, Fold, Settlement
-from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.sentences import (
     did,
     listed,
@@ -45,11 +45,11 @@ def story(fold: Fold) -> list[str]:
         from twopc.sim.report import load  # loads the histograms: most runs have no load
 
         return load.sentences(load.of(fold.records))
-    telling = _Telling(fold)
+    telling = _StoryText(fold)
     return [_sentence(text) for text in telling.all()]
 
 
-def _code(record: Record) -> str:
+def _code(record: HistoryRecord) -> str:
     return f" with {record.sqlstate}" if record.sqlstate else ""
 
 
@@ -63,7 +63,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!", "…")) else f"{text}."
 
 
-class _Telling:
+class _StoryText:
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
         self._records = fold.causal
@@ -144,7 +144,7 @@ class _Telling:
 
     # -- what happens ------------------------------------------------------------------------------
 
-    def _one(self, record: Record, at: int) -> Iterator[str]:
+    def _one(self, record: HistoryRecord, at: int) -> Iterator[str]:
         if record.kind == "state":
             yield from self._seen(record)
         elif not record.session or record.kind == "outcome":
@@ -169,7 +169,7 @@ class _Telling:
         elif record.kind == "info" and record.message:
             yield f"{self._step(record) if record.step else record.session}: {record.message}"
 
-    def _of_the_run(self, record: Record) -> Iterator[str]:
+    def _of_the_run(self, record: HistoryRecord) -> Iterator[str]:
         on = (record.data or {}).get("on")
         if record.kind == "outage":
             now = "accepts no connections from now on" if on else "accepts connections again"
@@ -192,9 +192,9 @@ class _Telling:
         does = settled_text(done).removeprefix("✓ ")
         return f"Recovery {does} at {listed(done.nodes)}: {done.reason}"
 
-    def _seen(self, record: Record) -> Iterator[str]:
+    def _seen(self, record: HistoryRecord) -> Iterator[str]:
         """The changes that a look shows and that no commit tells: of those whose outcome their sessions do not know."""
-        made: dict[str, list[Change]] = {}
+        made: dict[str, list[VersionChange]] = {}
         for change in self._changes.seen_at(record.seq):
             author = change.author
             if change.initial or (author is not None and author.is_told):
@@ -210,25 +210,25 @@ class _Telling:
         for whose, changes in made.items():
             yield f"{whose}: {made_text(changes)}"
 
-    def _agent_at(self, record: Record) -> str:
+    def _agent_at(self, record: HistoryRecord) -> str:
         return str((record.data or {}).get("at") or record.node or "the Subscriber")
 
-    def _whether_blocked(self, record: Record) -> str:
+    def _whether_blocked(self, record: HistoryRecord) -> str:
         return "blocked" if (record.data or {}).get("blocked") else "not blocked"
 
-    def _who(self, record: Record) -> str:
+    def _who(self, record: HistoryRecord) -> str:
         """A session, the first time with its node."""
         if record.session in self._introduced:
             return record.session
         self._introduced.add(record.session)
         return f"{record.session}, at {record.node}," if record.node else record.session
 
-    def _step(self, record: Record) -> str:
+    def _step(self, record: HistoryRecord) -> str:
         sql = self._sql.get((record.session, record.step), "")
         name = sql if sql in ("commit", "rollback", "begin") else record.step
         return f"{record.session}'s {name}" if name else record.session
 
-    def _blocked(self, record: Record, before: Record) -> Iterator[str]:
+    def _blocked(self, record: HistoryRecord, before: HistoryRecord) -> Iterator[str]:
         """That it waits; that the one it waits for is prepared by now depends on when one looks."""
         wait = record.wait or {}
         told = (record.step, str(wait.get("session")))
@@ -241,7 +241,7 @@ class _Telling:
         sql = self._sql.get((record.session, record.step), "")
         yield f"{self._who(record)} {wants(sql)} ({one_line(sql)}): {record.step} {waits_for(wait)}"
 
-    def _ended(self, record: Record) -> Iterator[str]:
+    def _ended(self, record: HistoryRecord) -> Iterator[str]:
         sql = self._sql.get((record.session, record.step), "")
         if record.kind == "ok":
             yield from self._ok(record, sql)
@@ -264,19 +264,19 @@ class _Telling:
         elif record.kind == "timed_out":
             yield f"{self._step(record)} is cancelled: {record.message}"
 
-    def _has_waited(self, record: Record) -> bool:
+    def _has_waited(self, record: HistoryRecord) -> bool:
         return any(
             each.kind == "blocked" and each.step == record.step and each.seq < record.seq
             for each in self._records
         )
 
-    def _sent(self, record: Record, sql: str) -> str:
+    def _sent(self, record: HistoryRecord, sql: str) -> str:
         """The step with its SQL, unless that has been told when it began to wait."""
         if self._has_waited(record) or sql in _ACTIONS:
             return self._step(record)
         return f"{self._who(record)} {wants(sql)} ({one_line(sql)}): {record.step}"
 
-    def _ok(self, record: Record, sql: str) -> Iterator[str]:
+    def _ok(self, record: HistoryRecord, sql: str) -> Iterator[str]:
         if record.tag in ("BEGIN", "SYNC"):
             return
         if record.tag == "ROLLBACK":
@@ -290,14 +290,14 @@ class _Telling:
             yield self._done(record, sql) + (self._effect(record) if self._made(record) else "")
         yield from self._lost(record)
 
-    def _lost(self, record: Record) -> Iterator[str]:
+    def _lost(self, record: HistoryRecord) -> Iterator[str]:
         """What was overwritten unseen by a transaction that was let through."""
         for author in self._changes.authors:
             for stale in self._fold.stale(author)[:1] if author.seq == record.seq else ():
                 because, however = lost_text(self._fold, stale)
                 yield f"That is a lost update: {because}" + (f"; {however}" if however else "")
 
-    def _done(self, record: Record, sql: str) -> str:
+    def _done(self, record: HistoryRecord, sql: str) -> str:
         if self._has_waited(record):
             return f"{self._step(record)} goes on: it {did(sql, record)}"
         text = f"{self._who(record)} {did(sql, record)}"
@@ -305,13 +305,13 @@ class _Telling:
             text += f" ({one_line(sql)})"
         return text + (", and commits at once" if self._made(record) else "")
 
-    def _effect(self, record: Record) -> str:
+    def _effect(self, record: HistoryRecord) -> str:
         """Where a transaction takes effect, and what has become of the rows."""
         nodes = listed(list(self._fold.effects.get(record.gid, ())) or [record.node])
         made = self._made(record)
         return f", at {nodes}" + (f": {made_text(made)}" if made else "")
 
-    def _made(self, record: Record) -> list[Change]:
+    def _made(self, record: HistoryRecord) -> list[VersionChange]:
         """The rows that a transaction changed, of the record that says that it was committed."""
         for author in self._changes.authors:
             if author.seq == record.seq:
@@ -320,7 +320,7 @@ class _Telling:
 
     # -- agents ------------------------------------------------------------------------------------
 
-    def _delivered(self, several: Sequence[Record]) -> Iterator[str]:
+    def _delivered(self, several: Sequence[HistoryRecord]) -> Iterator[str]:
         """Deliveries of one sync: a transaction that goes to several Subscribers in one sentence."""
         places: dict[tuple[str, str, str], list[str]] = {}
         for record in several:

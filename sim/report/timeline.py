@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twopc.sim.report.fold import DELIVERIES, Fold
-from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.words import (
     HAPPENINGS,
     WORDS,
@@ -40,7 +40,7 @@ _ROWS_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LaneEntry:
     """One line of a lane."""
 
     t_us: int
@@ -59,7 +59,7 @@ class Timeline:
 
     lanes: tuple[tuple[str, str], ...]
     """Session and node, in the order of the file."""
-    entries: tuple[Entry, ...]
+    entries: tuple[LaneEntry, ...]
     after: tuple[tuple[str, str], ...]
     """Table and nodes, and their rows."""
 
@@ -72,18 +72,18 @@ def timeline(fold: Fold) -> Timeline:
     if fold.settlements:
         lanes = (*lanes, (RECOVERY, ""))
     return Timeline(
-        lanes=lanes, entries=tuple(_Drawing(fold).entries()), after=tuple(_after(fold.records))
+        lanes=lanes, entries=tuple(_TimelineText(fold).entries()), after=tuple(_after(fold.records))
     )
 
 
-def _is_of_agents(record: Record) -> bool:
+def _is_of_agents(record: HistoryRecord) -> bool:
     """Something that agents did; that they found nothing to do is not worth a line."""
     failed = record.kind in ENDS - {"ok"} or record.kind == "blocked"
     told = record.kind in DELIVERIES | HAPPENINGS
     return not record.session and (told or (bool(record.step) and failed))
 
 
-class _Drawing:
+class _TimelineText:
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
         self._records = [
@@ -100,7 +100,7 @@ class _Drawing:
             if record.kind == "invoke"
         }
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[LaneEntry]:
         skip = -1
         for at, record in enumerate(self._records):
             if at == skip:
@@ -120,7 +120,7 @@ class _Drawing:
             else:
                 yield from self._other(record)
 
-    def _settled(self, record: Record) -> Iterator[Entry]:
+    def _settled(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         """What recovery has done with a transaction."""
         done = self._fold.settlements[record.seq]
         where = " and ".join(done.nodes)
@@ -128,7 +128,7 @@ class _Drawing:
         yield self._entry(record, f"{settled_text(done)} at {where}", style)
         yield self._more(record, done.reason, "faint")
 
-    def _of_agents(self, record: Record) -> Iterator[Entry]:
+    def _of_agents(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         """What an agent brought, passed over, left out, or stopped at."""
         data = record.data or {}
         commands = "; ".join(data.get("commands", ())) or "nothing for it"
@@ -151,7 +151,7 @@ class _Drawing:
             yield self._entry(record, f"✗ {record.node}: stopped", "bad")
             yield self._more(record, record.message, "faint")
 
-    def _whole(self, invoked: Record, ended: Record) -> Iterator[Entry]:
+    def _whole(self, invoked: HistoryRecord, ended: HistoryRecord) -> Iterator[LaneEntry]:
         """A step that ended before anything else happened."""
         if ended.kind == "explain":
             yield self._entry(invoked, f"» {ended.message}", "note")
@@ -166,7 +166,7 @@ class _Drawing:
             yield self._more(ended, refusal(ended), style_of(ended))
             yield from self._why(ended)
 
-    def _end(self, record: Record) -> Iterator[Entry]:
+    def _end(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         """The end of a step that something else came in between."""
         name = self._names.get((record.session, record.step), record.step)
         how = done_text(record, self._fold.effects) if record.kind == "ok" else refusal(record)
@@ -174,12 +174,12 @@ class _Drawing:
         if record.kind != "ok":
             yield from self._why(record)
 
-    def _why(self, record: Record) -> Iterator[Entry]:
+    def _why(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         why = because(record) if record.kind in ("rejected", "error") else record.message
         if why:
             yield self._more(record, why, "faint")
 
-    def _other(self, record: Record) -> Iterator[Entry]:
+    def _other(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         if record.kind == "blocked":
             yield self._entry(record, f"⧗ waits for {holder(record.wait or {})}", "wait")
         elif record.kind == "queued":
@@ -197,8 +197,8 @@ class _Drawing:
         elif record.kind == "info":
             yield self._entry(record, f"{record.step} {record.message}".strip(), "faint")
 
-    def _entry(self, record: Record, text: str, style: str = "") -> Entry:
-        return Entry(
+    def _entry(self, record: HistoryRecord, text: str, style: str = "") -> LaneEntry:
+        return LaneEntry(
             t_us=record.t_us - self._start_us,
             seq=record.seq,
             session=_lane(record),
@@ -206,20 +206,20 @@ class _Drawing:
             style=style,
         )
 
-    def _more(self, record: Record, text: str, style: str) -> Entry:
-        return Entry(t_us=-1, seq=record.seq, session=_lane(record), text=text, style=style)
+    def _more(self, record: HistoryRecord, text: str, style: str) -> LaneEntry:
+        return LaneEntry(t_us=-1, seq=record.seq, session=_lane(record), text=text, style=style)
 
 
-def _lane(record: Record) -> str:
+def _lane(record: HistoryRecord) -> str:
     return record.session or (RECOVERY if record.kind == "settled" else AGENTS)
 
 
-def _ends(record: Record, invoked: Record) -> bool:
+def _ends(record: HistoryRecord, invoked: HistoryRecord) -> bool:
     same = record.session == invoked.session and record.step == invoked.step
     return same and record.kind in ENDS
 
 
-def _after(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
+def _after(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, str]]:
     """The tables at the end, nodes with the same rows together."""
     groups: dict[tuple[str, str], list[str]] = {}
     for record in records:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.history import ENDS, HistoryRecord
 
 _WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
 _FAILED = frozenset({"rejected", "error", "timed_out"})
@@ -61,7 +61,7 @@ class Author:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenTransaction:
     """A transaction that has not ended yet."""
 
     session: str
@@ -92,7 +92,7 @@ class _Open:
             nodes=tuple(self.nodes) or (self.node,),
         )
 
-    def did(self, record: Record, sql: str) -> None:
+    def did(self, record: HistoryRecord, sql: str) -> None:
         """A step of it went well."""
         words = sql.lower().replace(";", " ").split()
         self.nodes[record.node] = None
@@ -108,10 +108,10 @@ class _Open:
             self.steps.append(record.step)
 
 
-def transactions(records: Sequence[Record]) -> list[Author]:
+def transactions(records: Sequence[HistoryRecord]) -> list[Author]:
     """Every transaction of every session, in the order in which they ended."""
     found: list[Author] = []
-    open_: dict[str, _Open] = {}
+    open_: dict[str, _OpenTransaction] = {}
     sql_of: dict[tuple[str, str], str] = {}
     told: dict[str, str] = {}
     for record in records:
@@ -121,10 +121,14 @@ def transactions(records: Sequence[Record]) -> list[Author]:
         if record.kind == "invoke":
             sql_of[session, record.step] = record.sql
             if record.sql and record.sql not in _OF_AGENTS:
-                one = open_.setdefault(session, _Open(session, record.node, record.seq, record.seq))
+                one = open_.setdefault(
+                    session, _OpenTransaction(session, record.node, record.seq, record.seq)
+                )
                 one.sent = record.seq
         elif record.kind in ENDS:
-            one = open_.get(session) or _Open(session, record.node, record.seq, record.seq)
+            one = open_.get(session) or _OpenTransaction(
+                session, record.node, record.seq, record.seq
+            )
             outcome = _outcome(record, one, sql_of.get((session, record.step), ""))
             if outcome:
                 open_.pop(session, None)
@@ -147,7 +151,7 @@ def by_gid(authors: Iterable[Author]) -> dict[str, Author]:
     return found
 
 
-def _outcome(record: Record, one: _Open, sql: str) -> str:
+def _outcome(record: HistoryRecord, one: _OpenTransaction, sql: str) -> str:
     """How this end of a step ended the transaction; empty: it goes on."""
     if record.kind == "ok":
         one.did(record, sql)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc.sim.report.groups import groups
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.judged import EXIT_CODES, Verdict, order_verdict, word, worst
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 SCHEMA = 1
 
 
-def verdict(records: Sequence[Record]) -> Verdict:
+def verdict(records: Sequence[HistoryRecord]) -> Verdict:
     """What stands in ``verdict.json``."""
     header = records[0].data or {} if records else {}
     every = groups(records)

@@ -8,7 +8,7 @@ from typing import Any
 
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.fold import Settlement
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 
 _ROWS_SHOWN = 3
 #: Steps that are known by what they do rather than by their names.
@@ -37,7 +37,7 @@ def shorten(message: str, width: int) -> str:
     return textwrap.shorten(message, width, placeholder=" …", break_on_hyphens=False)
 
 
-def result_text(record: Record) -> str:
+def result_text(record: HistoryRecord) -> str:
     """What a statement that did its work returned, in a few words."""
     if record.rows is not None and record.tag.startswith("SELECT"):
         if len(record.rows) == 1:
@@ -49,7 +49,7 @@ def result_text(record: Record) -> str:
     return "✓"
 
 
-def call_text(invoked: Record) -> str:
+def call_text(invoked: HistoryRecord) -> str:
     """A step as it is sent: its name and its SQL on one line."""
     sql = " ".join(invoked.sql.split())
     if not invoked.step or sql in WORDS:
@@ -57,7 +57,7 @@ def call_text(invoked: Record) -> str:
     return f"{invoked.step}: {sql}" if sql else invoked.step
 
 
-def done_text(ended: Record, nodes_of: Mapping[str, Sequence[str]]) -> str:
+def done_text(ended: HistoryRecord, nodes_of: Mapping[str, Sequence[str]]) -> str:
     """What a step that went well came to; a commit says where, by `played.took_effect_at`."""
     if ended.tag == "BEGIN":
         return ""
@@ -67,14 +67,14 @@ def done_text(ended: Record, nodes_of: Mapping[str, Sequence[str]]) -> str:
     return "✓" if ended.tag == "ROLLBACK" else result_text(ended)
 
 
-def style_of(ended: Record) -> str:
+def style_of(ended: HistoryRecord) -> str:
     """How the end of a step is to be read: good, bad, faint or plain."""
     if ended.kind == "ok":
         return "good" if ended.tag == "COMMIT" else ""
     return "faint" if ended.kind == "skipped" else "bad"
 
 
-def refusal(record: Record) -> str:
+def refusal(record: HistoryRecord) -> str:
     """How a step failed, in three words."""
     if record.kind == "rejected":
         return f"✗ refused: {(record.conflict or {}).get('kind')}"
@@ -88,7 +88,7 @@ def refusal(record: Record) -> str:
     }.get(record.kind, record.kind)
 
 
-def because(record: Record) -> str:
+def because(record: HistoryRecord) -> str:
     """Why a step was refused; empty if there is nothing to add to `refusal`."""
     facts = record.conflict or {}
     what = f"{_article(facts)} {_key(facts)}".strip()
@@ -119,7 +119,7 @@ def because(record: Record) -> str:
 HAPPENINGS = frozenset({"outage", "paused", "fault"})
 
 
-def happening(record: Record) -> str:
+def happening(record: HistoryRecord) -> str:
     """What has happened to a node or an agent, with a sign if it is for the worse."""
     data = record.data or {}
     if record.kind == "outage":
@@ -135,7 +135,7 @@ def happening(record: Record) -> str:
     )
 
 
-def happening_style(record: Record) -> str:
+def happening_style(record: HistoryRecord) -> str:
     """How it is to be read."""
     return "bad" if happening(record).startswith("✗") else "note"
 
@@ -146,7 +146,7 @@ def settled_text(done: Settlement) -> str:
     return f"✓ commits {whose}" if done.outcome == "committed" else f"rolls back {whose}"
 
 
-def notices(record: Record) -> str:
+def notices(record: HistoryRecord) -> str:
     """``2 notices``, or what they said."""
     count = int((record.data or {}).get("count") or 1)
     return record.message or _counted(count, "notice")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twopc.errors import ScenarioError
-from twopc.sim.report.history import Record
-from twopc.sim.scenario.judging import Failure
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.scenario.judging import FailedCheck
 from twopc.sim.scenario.judging.compare import as_expected, as_rows, holder, told
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs, StepRun
 from twopc.sim.scenario.text import Document, Map
 from twopc.sim.scenario.words import Case, Path
@@ -30,12 +30,12 @@ _INDENT = 2
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _TargetValue:
     """What shall stand at a place: a value, or more below it."""
 
     value: Any = None
     is_set: bool = False
-    below: dict[str | int, _Wanted] = field(default_factory=dict)
+    below: dict[str | int, _TargetValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,7 +47,7 @@ class _Edit:
     text: str
 
 
-def refusals(failures: Sequence[Failure]) -> list[str]:
+def refusals(failures: Sequence[FailedCheck]) -> list[str]:
     """Why these failures cannot be accepted, one sentence for each that cannot."""
     found = []
     for failure in failures:
@@ -57,7 +57,7 @@ def refusals(failures: Sequence[Failure]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _why_not(failure: Failure) -> str:
+def _why_not(failure: FailedCheck) -> str:
     if failure.kind == "unknown":
         return "something is in doubt, so nobody knows yet what to expect"
     if failure.kind == "liveness":
@@ -75,14 +75,14 @@ def _why_not(failure: Failure) -> str:
     return ""
 
 
-def accepted(document: Document, failures: Sequence[Failure]) -> str:
+def accepted(document: Document, failures: Sequence[FailedCheck]) -> str:
     """The file's text, expecting what has happened.
 
     Raises:
         ScenarioError: some of it cannot be accepted, or not at its place in this file.
     """
     refused = refusals(failures)
-    root = _Wanted()
+    root = _TargetValue()
     for failure in failures:
         if not _why_not(failure):
             refused += _want(root, document, failure)
@@ -95,12 +95,12 @@ def accepted(document: Document, failures: Sequence[Failure]) -> str:
     return text
 
 
-def unsaid(case: Case, records: Sequence[Record]) -> list[Failure]:
+def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
     """What happened in steps of which the file says that they may end as they like (``otherwise: any``).
 
     As failures, for `accepted`. Of a twin, and of an order that is one of many, there is none.
     """
-    expected, runs = Expected(case), Runs(records)
+    expected, runs = CaseExpectations(case), Runs(records)
     if case.twin is not None or case.is_generated or not expected.anything_goes:
         return []
     found = []
@@ -113,11 +113,11 @@ def unsaid(case: Case, records: Sequence[Record]) -> list[Failure]:
             path = (*expected.order_at, "expect", "steps", item.step)
             message = f"{item.step}: {told(ended)}"
             check = f"steps.{item.step}"
-            found.append(Failure(path=path, message=message, check=check, actual=actual))
+            found.append(FailedCheck(path=path, message=message, check=check, actual=actual))
     return found
 
 
-def _told(case: Case, run: StepRun, ended: Record) -> Any:
+def _told(case: Case, run: StepRun, ended: HistoryRecord) -> Any:
     """How a step came to its end, as an expectation; None if that cannot be said."""
     actual = as_expected(ended)
     if actual == "ok" and ended.rows is not None and len(ended.rows) == ended.rowcount:
@@ -159,12 +159,12 @@ def with_order(document: Document, name: str, steps: Sequence[str]) -> str:
     return text[:line_end] + added + text[line_end:]
 
 
-def _want(root: _Wanted, document: Document, failure: Failure) -> Iterator[str]:
+def _want(root: _TargetValue, document: Document, failure: FailedCheck) -> Iterator[str]:
     """Note what a failure asks for; yields why that cannot be."""
     path = _home(failure)
     here = root
     for part in path:
-        here = here.below.setdefault(part, _Wanted())
+        here = here.below.setdefault(part, _TargetValue())
         if here.is_set and here.value != failure.actual:
             yield f"{failure.message}: it came out in several ways; say it of each order or cell"
             return
@@ -184,7 +184,7 @@ def _want(root: _Wanted, document: Document, failure: Failure) -> Iterator[str]:
     here.is_set, here.value = True, failure.actual
 
 
-def _home(failure: Failure) -> Path:
+def _home(failure: FailedCheck) -> Path:
     """Where the expectation belongs: what is not expected explicitly is said of its order."""
     kind, _, name = failure.check.partition(".")
     path = failure.path
@@ -224,7 +224,7 @@ class _Editor:
         self._document = document
         self._text = document.text
 
-    def edits(self, path: Path, wanted: _Wanted) -> Iterator[_Edit]:
+    def edits(self, path: Path, wanted: _TargetValue) -> Iterator[_Edit]:
         """What to change at `path` and below."""
         if wanted.is_set:
             yield from self._value(path, wanted.value)
@@ -320,7 +320,7 @@ class _Editor:
         return offset - self._text.rfind("\n", 0, offset) - 1
 
 
-def _whole(wanted: _Wanted) -> Any:
+def _whole(wanted: _TargetValue) -> Any:
     """The value of a place that is not there yet, with all that is wanted below it."""
     if wanted.is_set:
         return wanted.value

@@ -14,7 +14,7 @@ from typing import Any
 
 from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.sim.report.behaviour import stable
-from twopc.sim.report.history import ENDS, Record, by_order
+from twopc.sim.report.history import ENDS, HistoryRecord, by_order
 
 #: A global transaction, perhaps with one of its branches.
 _GID = re.compile(rf"\b({PREFIX}:[\w.-]+:\d+:\d+)(?::([\w./-]+))?")
@@ -26,7 +26,7 @@ _FACTS = ("article", "key", "publisher_row", "constraints")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Disagreement:
     """Something that came out differently in one order."""
 
     order: str
@@ -40,7 +40,7 @@ class Difference:
         return f"{self.about}: on {one} {self.one}; on {other} {self.other}"
 
 
-def compare(one: Sequence[Record], other: Sequence[Record]) -> list[Difference]:
+def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> list[Disagreement]:
     """Everything in which two plays of a scenario differ, order by order, causes before effects."""
     left, right = dict(by_order(one)), dict(by_order(other))
     found = []
@@ -48,7 +48,7 @@ def compare(one: Sequence[Record], other: Sequence[Record]) -> list[Difference]:
         if name not in left or name not in right:
             was, was_not = "it was played", "it was not"
             found.append(
-                Difference(
+                Disagreement(
                     order=name, about=name,
                     one=was if name in left else was_not, other=was if name in right else was_not,
                 )
@@ -56,7 +56,7 @@ def compare(one: Sequence[Record], other: Sequence[Record]) -> list[Difference]:
             continue
         mine, theirs = facts(left[name]), facts(right[name])
         found += [
-            Difference(
+            Disagreement(
                 order=name, about=about,
                 one=mine.get(about, _NEVER), other=theirs.get(about, _NEVER),
             )
@@ -66,7 +66,7 @@ def compare(one: Sequence[Record], other: Sequence[Record]) -> list[Difference]:
     return found
 
 
-def facts(records: Sequence[Record]) -> dict[str, str]:
+def facts(records: Sequence[HistoryRecord]) -> dict[str, str]:
     """What one order came to: by what it is about, in the order of happening.
 
     Of a load nothing: who is first is for the clients to find out, and never the same.
@@ -83,7 +83,7 @@ def facts(records: Sequence[Record]) -> dict[str, str]:
 class _Names:
     """What is new in every run, called by who it belongs to."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[HistoryRecord]) -> None:
         self._of_gid: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         counts: dict[str, int] = {}
@@ -114,7 +114,7 @@ def _nth(number: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
 
 
-def _facts(records: Sequence[Record], names: _Names) -> Iterator[tuple[str, str]]:
+def _facts(records: Sequence[HistoryRecord], names: _Names) -> Iterator[tuple[str, str]]:
     waited: set[str] = set()
     for record in records:
         data = record.data or {}
@@ -149,14 +149,14 @@ def _facts(records: Sequence[Record], names: _Names) -> Iterator[tuple[str, str]
                 )
 
 
-def _compared(record: Record) -> Iterator[Mapping[str, Any]]:
+def _compared(record: HistoryRecord) -> Iterator[Mapping[str, Any]]:
     """The rows of a look at a table; without versions where a call makes its own."""
     uncompared = (record.data or {}).get("versions") is False
     for row in record.rows or ():
         yield {name: row[name] for name in row if not (uncompared and name == VERSION_COLUMN)}
 
 
-def _rare(record: Record) -> Iterator[tuple[str, str]]:
+def _rare(record: HistoryRecord) -> Iterator[tuple[str, str]]:
     if record.kind == "query":
         rows = json.dumps(record.rows, ensure_ascii=False, default=str)
         yield f"'{record.sql}' at {record.node}", record.sqlstate or stable(rows)
@@ -167,7 +167,7 @@ def _rare(record: Record) -> Iterator[tuple[str, str]]:
         yield record.kind, record.step or record.message
 
 
-def _end(record: Record) -> str:
+def _end(record: HistoryRecord) -> str:
     """How a step ended."""
     said = [record.kind]
     if record.conflict is not None:
@@ -190,7 +190,7 @@ def _end(record: Record) -> str:
     return " ".join(said)
 
 
-def _wait(record: Record) -> str:
+def _wait(record: HistoryRecord) -> str:
     wait = record.wait or {}
     branch = _GID.fullmatch(str(wait.get("gid") or ""))
     holder = f"{wait.get('session')} {wait.get('step', '')}".rstrip()
@@ -198,7 +198,7 @@ def _wait(record: Record) -> str:
     return f"for {what} at {wait.get('node')}"
 
 
-def _delivery(record: Record, names: _Names) -> str:
+def _delivery(record: HistoryRecord, names: _Names) -> str:
     data = record.data or {}
     whose = names.transaction(record.gid) if record.gid else f"one of {data.get('origin')}"
     told = [str(each) for each in data.get("commands", ())]

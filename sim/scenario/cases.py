@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.ordering import Courses, courses, single
 from twopc.sim.scenario.selecting import selector
@@ -25,7 +25,7 @@ LOAD = Order(name="load")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class CaseGroup:
     """The cases that one order of the file stands for, in one cell: one, or many generated ones."""
 
     title: str
@@ -86,8 +86,8 @@ class _Source:
         found = re.fullmatch(rf"{re.escape(self.title)} #([1-9]\d*)(?:{cell})?", wanted)
         return int(found[1]) if found and self.order.generate is not None else None
 
-    def group(self, wanted: Courses) -> Group:
-        return Group(
+    def group(self, wanted: Courses) -> CaseGroup:
+        return CaseGroup(
             title=self.title,
             scenario=self.scenario,
             cell=self.cell,
@@ -98,7 +98,7 @@ class _Source:
         )
 
 
-def groups(loaded: Loaded, selection: Selection = EVERYTHING) -> list[Group]:
+def groups(loaded: LoadedScenario, selection: Selection = EVERYTHING) -> list[CaseGroup]:
     """What is to be played, in the file's order: each order in each of its cells, then the twins; or the load.
 
     Raises:
@@ -132,7 +132,7 @@ def groups(loaded: Loaded, selection: Selection = EVERYTHING) -> list[Group]:
     return found
 
 
-def _orders(loaded: Loaded) -> Iterator[_Source]:
+def _orders(loaded: LoadedScenario) -> Iterator[_Source]:
     if loaded.scenario.workload is not None:
         for cell, scenario in loaded.cells:
             made = _with_rows(scenario)
@@ -157,7 +157,7 @@ def _with_rows(scenario: Scenario) -> Scenario:
     return filled(scenario)
 
 
-def _twins(loaded: Loaded) -> Iterator[_Source]:
+def _twins(loaded: LoadedScenario) -> Iterator[_Source]:
     """Each twin, in the first cell."""
     known: set[str] = set()
     root = loaded.document.root

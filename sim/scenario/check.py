@@ -26,7 +26,7 @@ from twopc.sim.scenario.words import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedScenario:
     """A scenario and the file it came from, which knows where everything stands."""
 
     document: Document
@@ -36,7 +36,7 @@ class Loaded:
     """Each combination of a matrix with its scenario; without a matrix the scenario itself."""
 
 
-def load(path: str | Path) -> Loaded:
+def load(path: str | Path) -> LoadedScenario:
     """The scenario in a file: of ``-`` in standard input, of ``*.spec`` the one that a spec stands for.
 
     Raises:
@@ -45,18 +45,18 @@ def load(path: str | Path) -> Loaded:
     return _without_errors(*examine(path))
 
 
-def parse(source: str, path: str = "scenario") -> Loaded:
+def parse(source: str, path: str = "scenario") -> LoadedScenario:
     """As `load`, of text."""
     document = text.parse(source, path)
     return _without_errors(document, _loaded(document))
 
 
-def from_document(document: Document) -> Loaded:
+def from_document(document: Document) -> LoadedScenario:
     """As `load`, of values that somebody else has read."""
     return _without_errors(document, _loaded(document))
 
 
-def examine(path: str | Path) -> tuple[Document, Loaded | None]:
+def examine(path: str | Path) -> tuple[Document, LoadedScenario | None]:
     """The file with all problems found in it, and what can be played if its shapes are right.
 
     Raises:
@@ -72,13 +72,13 @@ def _spec(path: str | Path) -> Document:
     return convert.document(text.content(path), str(path))
 
 
-def _without_errors(document: Document, loaded: Loaded | None) -> Loaded:
+def _without_errors(document: Document, loaded: LoadedScenario | None) -> LoadedScenario:
     document.raise_errors()
     assert loaded is not None, "a document without errors has its scenario"
     return loaded
 
 
-def _loaded(document: Document) -> Loaded | None:
+def _loaded(document: Document) -> LoadedScenario | None:
     sources.resolve(document)
     if document.root is None:
         return None
@@ -87,7 +87,7 @@ def _loaded(document: Document) -> Loaded | None:
     cells = _cells(document, scenario)
     if scenario is None:
         return None
-    return Loaded(document=document, scenario=scenario, cells=cells)
+    return LoadedScenario(document=document, scenario=scenario, cells=cells)
 
 
 def _cells(document: Document, scenario: Scenario | None) -> tuple[tuple[Cell, Scenario], ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from twopc.errors import TransactionError
 from twopc.sim.scenario import sqltext
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
@@ -29,7 +29,7 @@ _OTHERS = frozenset(_UTILITIES.split())
 _UNDETERMINED = frozenset({"42P18"})
 
 
-async def check_statements(loaded: Loaded, theatre: PostgresTheatre) -> None:
+async def check_statements(loaded: LoadedScenario, theatre: PostgresTheatre) -> None:
     """Note in the document what servers do not take of the scenario's tables and statements.
 
     Raises:
@@ -56,7 +56,9 @@ async def check_statements(loaded: Loaded, theatre: PostgresTheatre) -> None:
         document.error(document.mark(error.path), str(error))
 
 
-async def _ask(loaded: Loaded, stage: PostgresStage, path: Path, node: str, text: str) -> None:
+async def _ask(
+    loaded: LoadedScenario, stage: PostgresStage, path: Path, node: str, text: str
+) -> None:
     verbs = sqltext.verbs(text)
     if not verbs <= _READ and verbs & _OTHERS:
         return

@@ -16,7 +16,7 @@ from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.parts import Row
 from twopc.sim.scenario.procedures_meaning import check_commands
 from twopc.sim.scenario.reach import NUMBERS, refuse_without
-from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.text import Document, listed, suggestion
 from twopc.sim.scenario.words import Cell
 
@@ -129,7 +129,7 @@ def _query(document: Document, at: Path, text: str) -> None:
         document.error(document.mark(at), said)
 
 
-def check_rows(document: Document, at: Path, table: Table, rows: tuple[Row, ...]) -> None:
+def check_rows(document: Document, at: Path, table: ScenarioTable, rows: tuple[Row, ...]) -> None:
     """Note columns that the table does not have."""
     for place, row in enumerate(rows):
         for column in () if table.hole else row:
@@ -138,7 +138,12 @@ def check_rows(document: Document, at: Path, table: Table, rows: tuple[Row, ...]
 
 
 def _node_rows(
-    document: Document, scenario: Scenario, at: Path, node: str, table: Table, expected: NodeRows
+    document: Document,
+    scenario: Scenario,
+    at: Path,
+    node: str,
+    table: ScenarioTable,
+    expected: NodeRows,
 ) -> None:
     nodes = scenario.topology.nodes
     if node not in (*nodes, EVERYWHERE):

@@ -19,7 +19,7 @@ from twopc.sim.scenario.parts import (
     Part,
     Row,
     Texts,
-    Written,
+    WrittenForm,
     kind_of,
     refuse,
 )
@@ -59,7 +59,7 @@ def _or_not(value: Any) -> Any:
 Left = Annotated[
     int,
     BeforeValidator(_or_not),
-    Written(schema={"anyOf": [{"type": "integer", "minimum": 0}, {"const": False}]}),
+    WrittenForm(schema={"anyOf": [{"type": "integer", "minimum": 0}, {"const": False}]}),
 ]
 
 
@@ -70,7 +70,7 @@ class StepExpect(Part):
     blank = {}
     hidden = frozenset({"outcome"})
     outcome: Literal["ok", "in_doubt", "rolled back", "any"] | None = None
-    rejected: Annotated[str, Written(schema={"enum": list(KINDS)})] | None = None
+    rejected: Annotated[str, WrittenForm(schema={"enum": list(KINDS)})] | None = None
     """The kind of conflict that it meets."""
     error: str | None = None
     """The SQLSTATE of its error, or its name as in psycopg.errors."""
@@ -268,7 +268,7 @@ class Expect(Part):
     """By table and node, or `everywhere`: what it holds once everything is delivered."""
     committed: Count | None = None
     """Sessions whose last transaction committed."""
-    rejected: dict[Annotated[str, Written(schema={"enum": list(KINDS)})], Count] = {}
+    rejected: dict[Annotated[str, WrittenForm(schema={"enum": list(KINDS)})], Count] = {}
     """By kind: steps that were rejected with it."""
     atomic: bool | None = None
     """Each global transaction took effect at all its participants or at none."""

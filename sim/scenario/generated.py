@@ -16,7 +16,7 @@ from twopc.sim.scenario.parts import (
     Part,
     Texts,
     Whole,
-    Written,
+    WrittenForm,
     kind_of,
     pattern,
     refuse,
@@ -57,7 +57,7 @@ def _sample(value: Any) -> Any:
     return (int(found[1]), int(found[2]))
 
 
-_LIMIT = Written(schema={"anyOf": [{"type": "integer", "minimum": 1}, {"const": "none"}]})
+_LIMIT = WrittenForm(schema={"anyOf": [{"type": "integer", "minimum": 1}, {"const": "none"}]})
 
 
 class Generate(Part):

@@ -10,34 +10,34 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from twopc.sim.report.history import Record
-from twopc.sim.scenario.cases import Group
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.scenario.cases import CaseGroup
 from twopc.sim.scenario.judging import OrderVerdict
-from twopc.sim.scenario.words import Case, Learned
+from twopc.sim.scenario.words import Case, CaseLesson
 
 #: How often everything is played at most when it is played until something fails.
 UNTIL_FAIL_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CaseOutcome:
     """What has become of a case."""
 
     case: Case
-    learned: Learned
+    learned: CaseLesson
     verdict: OrderVerdict | None
     """None: it is infeasible, and nothing was judged."""
-    records: Sequence[Record]
+    records: Sequence[HistoryRecord]
 
 
 @dataclass(slots=True)
 class Series:
     """One course and what became of it each time that it was played."""
 
-    group: Group
+    group: CaseGroup
     rank: int
     case: Case
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[CaseOutcome] = field(default_factory=list)
 
     @property
     def is_infeasible(self) -> bool:
@@ -55,9 +55,9 @@ class Series:
         return len({each.verdict.behaviour for each in self.outcomes if each.verdict})
 
 
-Play = Callable[[Case], Awaitable[Outcome]]
-Tell = Callable[[Outcome], None]
-Over = Callable[[Group, Sequence[Series]], None]
+Play = Callable[[Case], Awaitable[CaseOutcome]]
+Tell = Callable[[CaseOutcome], None]
+Over = Callable[[CaseGroup, Sequence[Series]], None]
 
 
 class Jobs:
@@ -81,26 +81,26 @@ class Jobs:
         self._seed = seed
 
     async def run(
-        self, groups: Sequence[Group], *, repeat: int = 1, until_fail: bool = False
+        self, groups: Sequence[CaseGroup], *, repeat: int = 1, until_fail: bool = False
     ) -> list[Series]:
         """Play every course of every group, and all of it again as often as wanted."""
         times = repeat if repeat > 1 or not until_fail else UNTIL_FAIL_MAX
-        first = _First(groups, seed=self._seed, over=self._over if times == 1 else None)
+        first = _FirstPass(groups, seed=self._seed, over=self._over if times == 1 else None)
         await self._all(first)
         series = [each for each in first.series if not each.is_infeasible]
         for number in range(2, times + 1):
             if until_fail and any(each.failed for each in series):
                 break
-            await self._all(_Again(series, number, seed=self._seed))
+            await self._all(_RepeatPass(series, number, seed=self._seed))
         if times > 1:
             for group in groups:
                 self._over(group, [each for each in first.series if each.group is group])
         return first.series
 
-    async def _all(self, course: _First | _Again) -> None:
+    async def _all(self, course: _FirstPass | _RepeatPass) -> None:
         """Play what there is, so many at a time, until there is nothing more and nothing is played."""
-        running: dict[asyncio.Task[Outcome], tuple[int, Series]] = {}
-        ended: dict[int, tuple[Series, Outcome]] = {}
+        running: dict[asyncio.Task[CaseOutcome], tuple[int, Series]] = {}
+        ended: dict[int, tuple[Series, CaseOutcome]] = {}
         begun = told = 0
         try:
             while True:
@@ -125,10 +125,10 @@ class Jobs:
             await _end(list(running))
 
 
-class _First:
+class _FirstPass:
     """Every course of every group once; each may spare others."""
 
-    def __init__(self, groups: Sequence[Group], *, seed: int, over: Over | None) -> None:
+    def __init__(self, groups: Sequence[CaseGroup], *, seed: int, over: Over | None) -> None:
         self.series: list[Series] = []
         self._groups = groups
         self._seed = seed
@@ -148,7 +148,7 @@ class _First:
             self._dry.add(at)
         return None
 
-    def learn(self, series: Series, outcome: Outcome) -> None:
+    def learn(self, series: Series, outcome: CaseOutcome) -> None:
         series.group.courses.learn(series.rank, outcome.learned)
         self._dry.clear()
 
@@ -163,7 +163,7 @@ class _First:
             self._announced += 1
 
 
-class _Again:
+class _RepeatPass:
     """Every series once more."""
 
     def __init__(self, series: Sequence[Series], number: int, *, seed: int) -> None:
@@ -177,14 +177,14 @@ class _Again:
             return None
         return one, one.group.case(one.rank, one.case.items, repeat=self._number, seed=self._seed)
 
-    def learn(self, series: Series, outcome: Outcome) -> None:
+    def learn(self, series: Series, outcome: CaseOutcome) -> None:
         """Nothing that is not known."""
 
     def settle(self) -> None:
         """What is over is told at the very end."""
 
 
-async def _end(tasks: Sequence[asyncio.Task[Outcome]]) -> None:
+async def _end(tasks: Sequence[asyncio.Task[CaseOutcome]]) -> None:
     """End what is still being played, and let it clean up."""
     for task in tasks:
         task.cancel()

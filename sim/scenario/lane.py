@@ -43,7 +43,7 @@ class _NotSavedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Play:
+class StepPlay:
     """A step to be played; `name` is empty for an order's own rollback."""
 
     name: str
@@ -55,11 +55,11 @@ class Play:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class StepOutcome:
     """How a step ended: the kind of its record, and the record's fields."""
 
     lane: Lane
-    play: Play
+    play: StepPlay
     kind: str
     fields: dict[str, Any] = field(default_factory=dict)
     failure: BaseException | None = None
@@ -75,7 +75,7 @@ class Lane:
         node: str,
         level: str,
         session: ClientSession,
-        ends: asyncio.Queue[Ended],
+        ends: asyncio.Queue[StepOutcome],
         *,
         plain: bool = False,
         also: tuple[str, ...] = (),
@@ -88,12 +88,12 @@ class Lane:
         self.nodes = (node, *also)
         """Where its transactions work."""
         self.session = session
-        self.running: Play | None = None
+        self.running: StepPlay | None = None
         self.launched = 0
         """Which launch of the order its running step was: the highest is the youngest."""
         self.deadline = 0.0
         """When the running step has taken too long, by the loop's clock."""
-        self.queue: deque[Play] = deque()
+        self.queue: deque[StepPlay] = deque()
         """Steps whose turn has come while this session was blocked."""
         self.wait: Wait | None = None
         """Set while the running step is known to be blocked."""
@@ -115,7 +115,7 @@ class Lane:
         """In which its open transaction works now; empty: the application's own."""
         self._saved: dict[str, Any] = {}
         self._ends = ends
-        self._inbox: asyncio.Queue[Play | None] = asyncio.Queue()
+        self._inbox: asyncio.Queue[StepPlay | None] = asyncio.Queue()
         self._task = asyncio.create_task(self._work(), name=f"session {name}")
 
     @property
@@ -123,7 +123,7 @@ class Lane:
         """The step for which others would wait."""
         return self.running.name if self.running is not None else self.locking
 
-    def start(self, play: Play) -> None:
+    def start(self, play: StepPlay) -> None:
         """Play a step now; the session is free."""
         assert self.running is None, self.running
         self.running = play
@@ -149,12 +149,12 @@ class Lane:
         while (play := await self._inbox.get()) is not None:
             try:
                 kind, fields = await self._play(play)
-                ended = Ended(lane=self, play=play, kind=kind, fields=fields)
+                ended = StepOutcome(lane=self, play=play, kind=kind, fields=fields)
             except Exception as failure:
-                ended = Ended(lane=self, play=play, kind="info", failure=failure)
+                ended = StepOutcome(lane=self, play=play, kind="info", failure=failure)
             self._ends.put_nowait(ended)
 
-    async def _play(self, play: Play) -> tuple[str, dict[str, Any]]:
+    async def _play(self, play: StepPlay) -> tuple[str, dict[str, Any]]:
         step = play.step
         if step.explain is not None:
             return "explain", {"message": step.explain.strip()}

@@ -19,7 +19,7 @@ from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.procedures_meaning import check_procedures
 from twopc.sim.scenario.reach import check_reach
 from twopc.sim.scenario.steps_meaning import check_scripts, check_sessions
-from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.text import Document
 from twopc.sim.scenario.tiny_tables import warn_of_tiny_tables
 from twopc.sim.scenario.twins_meaning import check_twins
@@ -111,7 +111,7 @@ def _isolation(document: Document, scenario: Scenario, at: Path, levels: Mapping
             )
 
 
-def _table(document: Document, at: Path, name: str, table: Table) -> None:
+def _table(document: Document, at: Path, name: str, table: ScenarioTable) -> None:
     if table.hole:
         return
     if "." in name:

@@ -30,14 +30,14 @@ from twopc.sim.scenario.parts import (
     Setting,
     Texts,
     Whole,
-    Written,
+    WrittenForm,
     kind_of,
     pattern,
     refuse,
 )
 from twopc.sim.scenario.procedures import Procedure
 from twopc.sim.scenario.steps import Session, Statements, Step
-from twopc.sim.scenario.tables import REPUBLISHING, Subscriber, Table
+from twopc.sim.scenario.tables import REPUBLISHING, ScenarioTable, Subscriber
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.workload import Replay, Threshold, Timing, Workload
 
@@ -46,10 +46,10 @@ __all__ = [
     "Order",
     "OrderItem",
     "Scenario",
+    "ScenarioTopology",
     "Session",
     "Step",
     "Timeouts",
-    "Topology",
     "Twin",
     "sync_name",
 ]
@@ -72,7 +72,7 @@ class Timeouts(Part):
     """PostgreSQL's lock_timeout at both ends."""
 
 
-class Topology(Part):
+class ScenarioTopology(Part):
     """The nodes and how they work."""
 
     what = "a topology"
@@ -218,7 +218,7 @@ class Scenario(Part):
         "protections": _TWIN,
         "must_fail": _TWIN,
     }
-    twopc: Annotated[Literal["1"], Written(schema={"enum": [1, "1"]})]
+    twopc: Annotated[Literal["1"], WrittenForm(schema={"enum": [1, "1"]})]
     """The version of the format."""
     name: Name
     """How the scenario is called in reports and folders."""
@@ -234,13 +234,13 @@ class Scenario(Part):
     """Dotted key → its values; each combination is a cell, in which every order is played."""
     seed: Whole | None = None
     """For what is drawn at random."""
-    topology: Topology
+    topology: ScenarioTopology
     """The nodes and how they work."""
     setup: Texts = ()
     """SQL at the Publisher before each order, after the tables are made."""
     teardown: Texts = ()
     """SQL at the Publisher after each order."""
-    tables: dict[str, Table] = {}
+    tables: dict[str, ScenarioTable] = {}
     """What is published, with its first rows."""
     procedures: dict[str, Procedure] = {}
     """The routines whose execution is published, by name; of several by that name with the types."""

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from twopc.sim.model.building import BuildError
-from twopc.sim.model.kernel import Kernel
-from twopc.sim.model.ports import Recorder
+from twopc.sim.model.kernel import SimpyKernel
+from twopc.sim.model.ports import RecorderPort
 from twopc.sim.model.sql import parse
 from twopc.sim.model.system import System, build
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import ModelSpec, SqlError, UnsupportedError
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_setup import spec_of
@@ -28,7 +28,7 @@ _NO_RIGHTS = "the model looks at no rights, so it has no roles"
 _NO_NOTICES = "the model sends no notices"
 
 
-def check_model(loaded: Loaded) -> None:
+def check_model(loaded: LoadedScenario) -> None:
     """Note in the document what the model does not know."""
     document = loaded.document
     for _, scenario in loaded.cells:
@@ -41,7 +41,9 @@ def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     yield from _beyond(scenario)
     try:
         spec = spec_of(scenario)
-        model = built(scenario, spec, Wiring(), kernel=Kernel(spec.seed), recorder=Unwritten())
+        model = built(
+            scenario, spec, Wiring(), kernel=SimpyKernel(spec.seed), recorder=NullRecorder()
+        )
     except SetUpError as error:
         yield error.path, str(error)
         return
@@ -58,8 +60,8 @@ def built(
     spec: ModelSpec,
     wiring: Wiring,
     *,
-    kernel: Kernel,
-    recorder: Recorder,
+    kernel: SimpyKernel,
+    recorder: RecorderPort,
 ) -> System:
     """A model of a scenario.
 
@@ -74,7 +76,7 @@ def built(
         raise SetUpError(error.path, f"the model says: {error}") from error
 
 
-class Unwritten:
+class NullRecorder:
     """A recorder for those who see everything themselves; what was drawn is kept."""
 
     def __init__(self) -> None:

@@ -14,10 +14,10 @@ from twopc.sim.model.words import (
     PREPARED_MAX,
     Delay,
     ModelSpec,
+    ModelTiming,
     ProcedureSpec,
     SubscriberSpec,
     TableSpec,
-    Timing,
 )
 from twopc.sim.scenario import workload
 from twopc.sim.scenario.model import Scenario
@@ -27,7 +27,7 @@ from twopc.sim.scenario.words import Case
 #: PostgreSQL's settings that the model has too: what each is called in a specification, or in its timing.
 SETTINGS = frozenset({"max_prepared_transactions", "deadlock_timeout"})
 #: What may be given a length of time, besides links.
-TIMED = frozenset(each.name for each in dataclasses.fields(Timing)) - {"links"}
+TIMED = frozenset(each.name for each in dataclasses.fields(ModelTiming)) - {"links"}
 #: In a link's name: any Subscriber.
 ANY_SUBSCRIBER = "sub"
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -138,7 +138,7 @@ def _prepared_max(scenario: Scenario) -> int:
     return found
 
 
-def _timing(scenario: Scenario) -> Timing:
+def _timing(scenario: Scenario) -> ModelTiming:
     topology = scenario.topology
     given: dict[str, Delay] = {}
     links: dict[str, Delay] = {}
@@ -158,7 +158,7 @@ def _timing(scenario: Scenario) -> Timing:
                 f"a duration is written as 500, 500ms or 1s, not '{text}'",
             )
         given["deadlock_timeout"] = Delay(a=int(found[1]) * _PG_UNITS_S[found[2]])
-    return Timing(links=MappingProxyType(links), **given)
+    return ModelTiming(links=MappingProxyType(links), **given)
 
 
 def _links(scenario: Scenario, name: str) -> list[str]:

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
 
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError, from_sqlstate
 from twopc.names import PREFIX
 from twopc.sim.faults.able import ON_MODEL
 from twopc.sim.model.bridge import performed
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.loop import VirtualLoop
 from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
 from twopc.sim.model.sql.ddl import condition
@@ -24,12 +24,17 @@ from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.model_check import Unwritten, built, path_of, told
+from twopc.sim.scenario.model_check import NullRecorder, built, path_of, told
 from twopc.sim.scenario.model_setup import SETTINGS, spec_of
-from twopc.sim.scenario.stage import AGENTS, AwayError, Delivery, NodeContent, SetUpError
+from twopc.sim.scenario.stage import AGENTS, AwayError, NodeContent, SetUpError, StageDelivery
 from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
-from twopc.sim.sessions.model import CoordinatedSession, Place, PlainVirtualSession, VirtualSession
+from twopc.sim.sessions.model import (
+    CoordinatedSession,
+    PlainVirtualSession,
+    SessionPlace,
+    VirtualSession,
+)
 from twopc.sim.sessions.waits import Waits, clients_of, read_waits
 
 
@@ -93,7 +98,7 @@ class ModelTheatre:
                 "a model is played in virtual time: run it with twopc.sim.scenario.theatres.played"
             )
         spec = spec_of(case, seed=self._seed, one_server=self._one_server)
-        kernel, recorder = Kernel(spec.seed), Unwritten()
+        kernel, recorder = SimpyKernel(spec.seed), NullRecorder()
         with loop.inside(kernel):
             wiring = wiring_for(case.off, self._wiring)
             model = built(case.scenario, spec, wiring, kernel=kernel, recorder=recorder)
@@ -102,7 +107,7 @@ class ModelTheatre:
             await stage.take_down()
 
 
-def _stage_of(model: System, case: Case, recorder: Unwritten) -> ModelStage:
+def _stage_of(model: System, case: Case, recorder: NullRecorder) -> ModelStage:
     """The stage for a case: one on which faults happen, if it arms any."""
     if not case.faults:
         return ModelStage(model, case.scenario, recorder)
@@ -114,12 +119,12 @@ def _stage_of(model: System, case: Case, recorder: Unwritten) -> ModelStage:
 class ModelStage:
     """See `twopc.sim.scenario.stage.Stage`."""
 
-    def __init__(self, model: System, scenario: Scenario, recorder: Unwritten) -> None:
+    def __init__(self, model: System, scenario: Scenario, recorder: NullRecorder) -> None:
         self._model = model
         self._scenario = scenario
         self._recorder = recorder
         self._sessions: dict[str, VirtualSession] = {}
-        self._place = Place(model=model, blame=self._blame)
+        self._place = SessionPlace(model=model, blame=self._blame)
 
     def watch(self, observe: Callable[[str, Any], None] | None) -> None:
         """Let somebody see what the coordinators' machines do and are told."""
@@ -180,10 +185,10 @@ class ModelStage:
         self._sessions[AGENTS] = opened
         return opened
 
-    async def deliveries(self) -> list[Delivery]:
+    async def deliveries(self) -> list[StageDelivery]:
         """What the agents have done."""
         return [
-            Delivery(
+            StageDelivery(
                 node=each.node,
                 seqno=each.seqno,
                 origin=each.origin or self._model.spec.publisher,
@@ -312,7 +317,7 @@ class ModelStage:
             if each.alive:
                 await self._do(each.recover())
 
-    def settled(self) -> Sequence[Settled]:
+    def settled(self) -> Sequence[SettledBranch]:
         """See `twopc.sim.scenario.stage.Stage`."""
         found = [*self._model.settled]
         self._model.settled.clear()

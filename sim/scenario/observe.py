@@ -14,7 +14,7 @@ from twopc.sim.report.history import ROWS_MAX, OrderHistory
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.stage import AwayError, NodeContent, Stage
-from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.words import Case
 from twopc.together import together
 
@@ -169,7 +169,7 @@ def _write(
     history: OrderHistory,
     node: str,
     name: str,
-    table: Table,
+    table: ScenarioTable,
     rows: list[dict[str, Any]],
     **data: Any,
 ) -> None:

@@ -26,7 +26,7 @@ def check_order(document: Document, scenario: Scenario, at: Path, order: Order) 
                 f"order '{order.name}' has 'steps' and 'generate': it lists steps or is generated",
             )
         return _generated(document, scenario, (*at, "generate"), order.generate)
-    walk = _Walk(document, scenario, order)
+    walk = _OrderWalk(document, scenario, order)
     for place, item in enumerate(order.steps):
         walk.item((*at, "steps", place), item)
     if order.holes:
@@ -158,7 +158,7 @@ class _Constraints:
             left -= free
 
 
-class _Walk:
+class _OrderWalk:
     """Goes through an order as a runner would, without running anything."""
 
     def __init__(self, document: Document, scenario: Scenario, order: Order) -> None:

@@ -153,7 +153,7 @@ def _node_name(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Written:
+class WrittenForm:
     """How a file writes a value, as JSON Schema, where its type does not say it."""
 
     schema: Mapping[str, Any]
@@ -161,15 +161,15 @@ class Written:
     """Beside what the type says, not instead."""
 
 
-def pattern(text: str, **more: Any) -> Written:
+def pattern(text: str, **more: Any) -> WrittenForm:
     """Text that is as a pattern says."""
-    return Written(schema={"type": "string", "pattern": f"^(?:{text})$", **more})
+    return WrittenForm(schema={"type": "string", "pattern": f"^(?:{text})$", **more})
 
 
 #: Of a list: a single value may stand without one.
 ONE_OR_MORE = BeforeValidator(one_or_more)
 TEXT = {"type": ["string", "number"]}
-_VALUE = Written(schema={"type": ["string", "number", "boolean", "null"]})
+_VALUE = WrittenForm(schema={"type": ["string", "number", "boolean", "null"]})
 _LEVELS = ["read committed", "repeatable read", "serializable"]
 
 DurationMs = Annotated[int, BeforeValidator(_duration_ms), pattern(r"\d+(\.\d+)?\s*(ms|s|m)")]
@@ -179,7 +179,7 @@ Row = dict[str, Cell]
 Isolation = Annotated[
     dict[str, Level],
     BeforeValidator(_levels),
-    Written(
+    WrittenForm(
         schema={
             "anyOf": [
                 {"enum": _LEVELS},
@@ -191,24 +191,24 @@ Isolation = Annotated[
 Texts = Annotated[
     tuple[str, ...],
     BeforeValidator(_text_or_texts),
-    Written(schema={"anyOf": [TEXT, {"type": "array", "items": TEXT}]}),
+    WrittenForm(schema={"anyOf": [TEXT, {"type": "array", "items": TEXT}]}),
 ]
-Name = Annotated[str, BeforeValidator(_name), Written(schema={**TEXT, "pattern": r"^[\w.-]+$"})]
+Name = Annotated[str, BeforeValidator(_name), WrittenForm(schema={**TEXT, "pattern": r"^[\w.-]+$"})]
 NodeReference = Annotated[str, BeforeValidator(_reference)]
 NodeName = Annotated[
     str,
     BeforeValidator(_node_name),
-    Written(schema={**TEXT, "pattern": "^[A-Za-z0-9_.-]{1,40}$"}),
+    WrittenForm(schema={**TEXT, "pattern": "^[A-Za-z0-9_.-]{1,40}$"}),
 ]
 #: A whole number, and no truth value.
 Whole = Annotated[int, BeforeValidator(_whole)]
 #: 0 or more.
 Natural = Annotated[
-    Whole, BeforeValidator(_natural), Written(schema={"type": "integer", "minimum": 0})
+    Whole, BeforeValidator(_natural), WrittenForm(schema={"type": "integer", "minimum": 0})
 ]
 Exact = Annotated[Decimal, BeforeValidator(_number)]
 Setting = Annotated[
-    str, BeforeValidator(_setting), Written(schema={"type": ["string", "number", "boolean"]})
+    str, BeforeValidator(_setting), WrittenForm(schema={"type": ["string", "number", "boolean"]})
 ]
 #: Written ``agent sub1``; the Subscriber's name.
 Agent = Annotated[str, BeforeValidator(_agent), pattern(r"agent \S+")]

@@ -15,12 +15,12 @@ from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.report.behaviour import fingerprint
 from twopc.sim.report.history import OrderHistory
 from twopc.sim.scenario.expectations import EVERYWHERE
-from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, Play
+from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
 from twopc.sim.scenario.observe import answers, final_states, initial_states, settled
 from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
 from twopc.sim.scenario.watching import StuckError, Watching, now_s
-from twopc.sim.scenario.words import Case, Learned
+from twopc.sim.scenario.words import Case, CaseLesson
 from twopc.sim.sessions.waits import LOOK_EVERY_S
 
 
@@ -121,7 +121,7 @@ class Player(Watching):
         self._played += 1
         self._blocked[self._played] = frozenset(lane.name for lane in self._busy)
 
-    async def finish(self) -> Learned:
+    async def finish(self) -> CaseLesson:
         """Let what runs come to its end, end what is open, deliver everything and write how it all stands."""
         if self._case.faults:
             await self._recover()
@@ -133,13 +133,13 @@ class Player(Watching):
         await self._mend()
         await self._wind_up()
         if self._infeasible_at is not None:
-            return Learned(infeasible_at=self._infeasible_at, blocked=dict(self._blocked))
+            return CaseLesson(infeasible_at=self._infeasible_at, blocked=dict(self._blocked))
         await settled(self._scenario, self._stage, self._history, self._settle_s)
         if self._scenario.distributes:
             await self._last_sync()
         await final_states(self._scenario, self._stage, self._history)
         await answers(self._case, self._stage, self._history)
-        return Learned(blocked=dict(self._blocked), behaviour=fingerprint(self._history.records))
+        return CaseLesson(blocked=dict(self._blocked), behaviour=fingerprint(self._history.records))
 
     async def _recover(self) -> None:
         """What heals at the end heals now."""
@@ -193,7 +193,7 @@ class Player(Watching):
         if item.wait is not None:
             await self._wait_item(item)
         elif item.rollback is not None:
-            self._launch(self._lanes[item.rollback], Play(name="", step=ROLLBACK))
+            self._launch(self._lanes[item.rollback], StepPlay(name="", step=ROLLBACK))
         elif item.sync is not None:
             self._syncs += 1
             play = self._sync(sync_name(self._syncs), SYNC, item.sync)
@@ -212,17 +212,19 @@ class Player(Watching):
         lane = self._lanes[session]
         if self._case.is_generated and lane.running is not None:
             self._infeasible_at = self._played
-            self._write("infeasible", lane, Play(name=name, step=step), message=self._why_not(lane))
+            self._write(
+                "infeasible", lane, StepPlay(name=name, step=step), message=self._why_not(lane)
+            )
             raise InfeasibleError(self._played)
         self._launched.add(name)
-        play = Play(name=name, step=step)
+        play = StepPlay(name=name, step=step)
         if step.action == "sync":
             publisher = self._scenario.topology.publisher
             own = (EVERYWHERE,) if lane.node == publisher else (lane.node,)
             play = self._sync(name, step, own)
         self._launch(lane, play)
 
-    def _sync(self, name: str, step: Step, whom: Sequence[str]) -> Play:
+    def _sync(self, name: str, step: Step, whom: Sequence[str]) -> StepPlay:
         """A sync of those whose agents work."""
         if EVERYWHERE in whom:
             whom = self._scenario.topology.subscribers
@@ -232,7 +234,7 @@ class Player(Watching):
             resting = f"{' and '.join(whom)} does not subscribe now"
         else:
             resting = "" if working else f"the agent of {' and '.join(there)} is paused"
-        return Play(name=name, step=step, subscribers=working or tuple(whom), instead=resting)
+        return StepPlay(name=name, step=step, subscribers=working or tuple(whom), instead=resting)
 
     async def _outage(self, node: str, *, on: bool) -> None:
         """Take a node away from everybody, or give it back."""
@@ -248,7 +250,7 @@ class Player(Watching):
             f"{lane.name} cannot go on: {lane.running.name}{self._told(lane).replace(': it', '')}"
         )
 
-    def _launch(self, lane: Lane, play: Play) -> None:
+    def _launch(self, lane: Lane, play: StepPlay) -> None:
         if lane.running is None and not lane.queue:
             self._start(lane, play)
             return
@@ -304,7 +306,7 @@ class Player(Watching):
                     node=lane.node,
                     message="still open at the end of the order: rolled back",
                 )
-                lane.start(Play(name="", step=ROLLBACK))
+                lane.start(StepPlay(name="", step=ROLLBACK))
         await self._drain("rolled back")
         for lane in self._lanes.values():
             if lane.name == AGENTS:
@@ -324,7 +326,7 @@ class Player(Watching):
         for subscriber in filter(self._stage.subscribes, self._scenario.topology.subscribers):
             while lane.running is None:  # else one cannot be ended: nothing works any more
                 before = self._struck
-                self._start(lane, Play(name=LAST_SYNC, step=SYNC, subscribers=(subscriber,)))
+                self._start(lane, StepPlay(name=LAST_SYNC, step=SYNC, subscribers=(subscriber,)))
                 lane.deadline = now_s() + self._settle_s
                 try:
                     await self._until_done({AGENTS: lane})

@@ -33,7 +33,7 @@ _HARMLESS = frozenset({"savepoint", "release", "rollback"})
 
 
 @dataclass(slots=True, eq=False)
-class Prepared:
+class PreparedTopology:
     """A topology on which a scenario can be played."""
 
     scenario: Scenario
@@ -50,7 +50,7 @@ class Prepared:
 Make = Callable[[Case, AsyncExitStack], Awaitable[tuple[Topology, Observer]]]
 
 
-class Preparing:
+class PreparedTopologies:
     """Hands out topologies for cases, and keeps them for those that follow.
 
     Args:
@@ -61,12 +61,12 @@ class Preparing:
     def __init__(self, make: Make, *, rewinds: bool) -> None:
         self._make = make
         self._rewinds = rewinds
-        self._idle: list[Prepared] = []
-        self._done: list[Prepared] = []
+        self._idle: list[PreparedTopology] = []
+        self._done: list[PreparedTopology] = []
         """Those that no case can use any more."""
 
     @asynccontextmanager
-    async def prepared(self, case: Case) -> AsyncIterator[Prepared]:
+    async def prepared(self, case: Case) -> AsyncIterator[PreparedTopology]:
         """One that nobody else has, as if nothing had ever been played on it."""
         await self._make_room(case)
         one = await self._kept(case) or await self._made(case)
@@ -91,7 +91,7 @@ class Preparing:
                 stack.push_async_callback(one.end.aclose)
             self._idle, self._done = [], []
 
-    async def _kept(self, case: Case) -> Prepared | None:
+    async def _kept(self, case: Case) -> PreparedTopology | None:
         """One of those that are kept, rewound."""
         while (one := self._fitting(case)) is not None:
             self._idle.remove(one)
@@ -111,7 +111,7 @@ class Preparing:
                 return one
         return None
 
-    def _fitting(self, case: Case) -> Prepared | None:
+    def _fitting(self, case: Case) -> PreparedTopology | None:
         """One on which a case can be played, or one that can be made such.
 
         Protections are taken away for good, and twins come last: theirs is then of no use to others.
@@ -131,10 +131,10 @@ class Preparing:
         for each in gone:
             await each.end.aclose()
 
-    async def _made(self, case: Case) -> Prepared:
+    async def _made(self, case: Case) -> PreparedTopology:
         async with AsyncExitStack() as stack:
             topology, observer = await self._make(case, stack)
-            one = Prepared(
+            one = PreparedTopology(
                 scenario=case.scenario,
                 off=case.off,
                 topology=topology,

@@ -14,7 +14,7 @@ from twopc.publisher import publication
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.procedures_meaning import name_of
 from twopc.sim.scenario.stage import SetUpError
-from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.topology import Topology
 from twopc.sim.topology.initial import rows_of
 from twopc.sql import fragments as f
@@ -201,7 +201,7 @@ def _insert(table: str, columns: list[str]) -> sql.Composed:
     )
 
 
-def _create_table(name: str, table: Table) -> sql.Composed:
+def _create_table(name: str, table: ScenarioTable) -> sql.Composed:
     parts: list[sql.Composable] = [
         sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(text))
         for column, text in table.columns.items()

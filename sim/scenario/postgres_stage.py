@@ -18,20 +18,20 @@ from typing import Any, Self, TypeVar
 
 import psycopg
 
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError, ServerError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
-from twopc.server import ExternalServer, Server, choose
+from twopc.server import EmbeddedServer, ExternalServer, choose
 from twopc.server.choice import EMBEDDED, kind_of
 from twopc.sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
 from twopc.sim.scenario.postgres_looking import Looking
-from twopc.sim.scenario.postgres_prepared import Prepared, Preparing
+from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
-from twopc.sim.scenario.stage import AGENTS, Delivery, SetUpError
+from twopc.sim.scenario.stage import AGENTS, SetUpError, StageDelivery
 from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
 from twopc.sim.sessions.any_client import AnyClientSession
 from twopc.sim.sessions.interface import ClientSession
@@ -93,7 +93,7 @@ class PostgresTheatre:
         self._server = server
         self._turn = asyncio.Lock()
         """Databases that are there already are for one case at a time."""
-        self._preparing = Preparing(self._make, rewinds=rewinds and not keep)
+        self._preparing = PreparedTopologies(self._make, rewinds=rewinds and not keep)
         self._kept: list[tuple[str, str, str]] = []
 
     async def __aenter__(self) -> Self:
@@ -101,7 +101,7 @@ class PostgresTheatre:
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            goes_away = isinstance(self._server, Server) and self._given is None
+            goes_away = isinstance(self._server, EmbeddedServer) and self._given is None
             await self._preparing.close(leave=goes_away and not self._dsns)
         except psycopg.OperationalError as error:
             raise ServerError(f"a node's server cannot be used: {error}") from error
@@ -149,7 +149,9 @@ class PostgresTheatre:
         except psycopg.OperationalError as error:
             raise ServerError(f"a node's server cannot be used: {error}") from error
 
-    async def _set(self, case: Case, prepared: Prepared, stack: AsyncExitStack) -> PostgresStage:
+    async def _set(
+        self, case: Case, prepared: PreparedTopology, stack: AsyncExitStack
+    ) -> PostgresStage:
         """The stage for a case: one on which faults happen, if it arms any."""
         if not case.faults and not case.off & IN_PROCESS:
             return PostgresStage(prepared)
@@ -225,13 +227,13 @@ class PostgresTheatre:
             with suppress(psycopg.Error):  # who makes nodes there says what is wrong
                 await asyncio.to_thread(sweep, server)
 
-    def _name(self, own: Server | None) -> str:
+    def _name(self, own: EmbeddedServer | None) -> str:
         """Of a topology; on a server that stays it tells whose its databases are, for who sweeps."""
         if own is None and isinstance(self._server, ExternalServer) and self._given is None:
             return f"{prefix('run')}_{next(_count)}"
         return fresh_name()
 
-    async def _own_server(self, scenario: Scenario) -> Server | None:
+    async def _own_server(self, scenario: Scenario) -> EmbeddedServer | None:
         """A server with the scenario's settings, which no other scenario shares; None: it has none.
 
         Raises:
@@ -247,7 +249,7 @@ class PostgresTheatre:
             )
         try:
             own = await asyncio.to_thread(choose, self._pg, settings=settings)
-            assert isinstance(own, Server)
+            assert isinstance(own, EmbeddedServer)
             return own
         except ServerError as error:
             raise SetUpError(at, f"no server starts with these settings: {error}") from error
@@ -256,12 +258,12 @@ class PostgresTheatre:
 class PostgresStage(Looking):
     """See `twopc.sim.scenario.stage.Stage`."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: PreparedTopology) -> None:
         super().__init__(prepared.topology, prepared.scenario)
         self._observer = prepared.observer
         self._off = prepared.off
         self._sessions: dict[str, PostgresSession] = {}
-        self._settled: list[Settled] = []
+        self._settled: list[SettledBranch] = []
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -309,10 +311,10 @@ class PostgresStage(Looking):
         self._sessions[AGENTS] = opened
         return opened
 
-    async def deliveries(self) -> list[Delivery]:
+    async def deliveries(self) -> list[StageDelivery]:
         """What the agents have done."""
         return [
-            Delivery(
+            StageDelivery(
                 node=each.subscriber,
                 seqno=each.seqno,
                 origin=each.origin or self._topology.publisher,
@@ -351,7 +353,7 @@ class PostgresStage(Looking):
         """One pass of the coordinator's recovery."""
         await self._topology.recover()
 
-    def settled(self) -> Sequence[Settled]:
+    def settled(self) -> Sequence[SettledBranch]:
         """See `twopc.sim.scenario.stage.Stage`."""
         found = [*self._settled]
         self._settled.clear()

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from twopc import forbidden
 from twopc.forbidden import Forbidden
-from twopc.lexer import Token, statements, words
+from twopc.lexer import SqlToken, statements, words
 from twopc.sim.scenario.sqltext import follows
 
 _FIRST_WORDS = {
@@ -56,7 +56,7 @@ def advisory_locks(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _forbidden(statement: list[Token], foreign: Collection[str]) -> Forbidden | None:
+def _forbidden(statement: list[SqlToken], foreign: Collection[str]) -> Forbidden | None:
     said = words(statement)
     first = said[0]
     if first != "create" and any(token.name in foreign for token in statement):
@@ -72,7 +72,7 @@ def _forbidden(statement: list[Token], foreign: Collection[str]) -> Forbidden | 
     return _forbidden_call(statement)
 
 
-def _creates_temporary(statement: list[Token]) -> bool:
+def _creates_temporary(statement: list[SqlToken]) -> bool:
     """CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP …, or CREATE … pg_temp.name."""
     said = words(statement)
     at = 1
@@ -86,7 +86,7 @@ def _creates_temporary(statement: list[Token]) -> bool:
     )
 
 
-def _forbidden_call(statement: list[Token]) -> Forbidden | None:
+def _forbidden_call(statement: list[SqlToken]) -> Forbidden | None:
     for token, after in itertools.pairwise(statement):
         if after.text == "(" and token.word in _CALLS:
             return _CALLS[token.word]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from twopc.sim.scenario.parts import Natural, Part, Texts, Written, kind_of, refuse, said_of
+from twopc.sim.scenario.parts import Natural, Part, Texts, WrittenForm, kind_of, refuse, said_of
 
 #: How what a routine does reaches the Subscribers.
 ProcType = Literal["serializable proc exec", "proc exec", "proc schema only"]
@@ -26,7 +26,7 @@ def _switch(value: Any) -> Any:
 
 
 Switch = Annotated[
-    Literal["on", "off"], BeforeValidator(_switch), Written(schema={"enum": ["on", "off"]})
+    Literal["on", "off"], BeforeValidator(_switch), WrittenForm(schema={"enum": ["on", "off"]})
 ]
 
 

@@ -11,7 +11,7 @@ from twopc import lexer
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.model import OrderItem, Scenario
-from twopc.sim.scenario.tables import Subscriber, Table
+from twopc.sim.scenario.tables import ScenarioTable, Subscriber
 from twopc.sim.scenario.text import Document, listed, suggestion
 
 Path = tuple[str | int, ...]
@@ -37,7 +37,7 @@ def check_reach(document: Document, scenario: Scenario) -> None:
             _subscriber(document, at, subscriber, scenario)
 
 
-def _published(document: Document, at: Path, name: str, table: Table) -> None:
+def _published(document: Document, at: Path, name: str, table: ScenarioTable) -> None:
     for place, column in enumerate(table.published):
         if column not in table.columns:
             near = suggestion(column, table.columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.model import OrderItem, Scenario
 from twopc.sim.scenario.words import Capabilities, NotPlayableError, Path
@@ -13,7 +13,7 @@ from twopc.sim.scenario.words import Capabilities, NotPlayableError, Path
 _BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
 
 
-def refuse(loaded: Loaded, able: Capabilities) -> None:
+def refuse(loaded: LoadedScenario, able: Capabilities) -> None:
     """Refuse what cannot be played there; a twin is no reason, it is passed over.
 
     Raises:

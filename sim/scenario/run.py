@@ -14,16 +14,16 @@ from typing import Any
 from twopc.errors import ScenarioError
 from twopc.sim.checkers import DEFAULTS
 from twopc.sim.report import verdict as report
-from twopc.sim.report.history import SCHEMA, History, OrderHistory, Record
-from twopc.sim.scenario.cases import EVERYTHING, Group
+from twopc.sim.report.history import SCHEMA, History, HistoryRecord, OrderHistory
+from twopc.sim.scenario.cases import EVERYTHING, CaseGroup
 from twopc.sim.scenario.cases import groups as groups_of
-from twopc.sim.scenario.check import Loaded
-from twopc.sim.scenario.jobs import Jobs, Outcome, Series
-from twopc.sim.scenario.judging import Failure, OrderVerdict, judge
+from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.jobs import CaseOutcome, Jobs, Series
+from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
 from twopc.sim.scenario.refusals import refuse
 from twopc.sim.scenario.runner import Runner
 from twopc.sim.scenario.stage import SetUpError, Stage, Theatre
-from twopc.sim.scenario.words import Case, Counts, Learned, Selection
+from twopc.sim.scenario.words import Case, CaseCounts, CaseLesson, Selection
 
 __all__ = [
     "GroupListener",
@@ -37,16 +37,16 @@ __all__ = [
 ]
 
 #: Told after each case, with its records.
-Listener = Callable[[Case, OrderVerdict, Sequence[Record]], None]
+Listener = Callable[[Case, OrderVerdict, Sequence[HistoryRecord]], None]
 #: Told of each group, a listed order's too, once all its cases have been told.
-GroupListener = Callable[[str, Counts], None]
+GroupListener = Callable[[str, CaseCounts], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
     """What became of a scenario."""
 
-    loaded: Loaded
+    loaded: LoadedScenario
     orders: tuple[OrderVerdict, ...]
     """Of every case that could be played, each time it was played."""
     told: Mapping[str, Any] = field(repr=False)
@@ -63,7 +63,7 @@ class RunVerdict:
 
 
 async def run(
-    loaded: Loaded,
+    loaded: LoadedScenario,
     theatre: Theatre,
     history: History,
     *,
@@ -85,7 +85,7 @@ async def run(
 class _Run:
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedScenario,
         theatre: Theatre,
         history: History,
         selection: Selection,
@@ -122,7 +122,7 @@ class _Run:
             told=report.verdict(self._history.records),
         )
 
-    def _can(self, group: Group) -> bool:
+    def _can(self, group: CaseGroup) -> bool:
         """Whether a group is no twin without a protection that stays on here."""
         missing = group.twin.off - self._theatre.able.protections if group.twin is not None else ()
         if missing:
@@ -143,7 +143,7 @@ class _Run:
 
     # -- one case ----------------------------------------------------------------------------------
 
-    async def _case(self, case: Case) -> Outcome:
+    async def _case(self, case: Case) -> CaseOutcome:
         own = self._history.of(case.name, clock=self._clock())
         repeats = self._selection.repeat > 1 or self._selection.until_fail
         begin(own, self._loaded, case, repeats=repeats)
@@ -159,12 +159,12 @@ class _Run:
             raise ScenarioError(document.report(severity="error")) from error
         own.write("end")
         if learned.infeasible_at is not None:
-            return Outcome(case=case, learned=learned, verdict=None, records=own.records)
+            return CaseOutcome(case=case, learned=learned, verdict=None, records=own.records)
         verdict = _judged(case, own.records)
         own.write("verdict", data=self._order(verdict))
-        return Outcome(case=case, learned=learned, verdict=verdict, records=own.records)
+        return CaseOutcome(case=case, learned=learned, verdict=verdict, records=own.records)
 
-    async def _play(self, case: Case, stage: Stage, own: OrderHistory) -> Learned:
+    async def _play(self, case: Case, stage: Stage, own: OrderHistory) -> CaseLesson:
         workload = case.scenario.workload
         if workload is None:
             limit_ms = self._selection.step_timeout_ms
@@ -196,7 +196,7 @@ class _Run:
         time = getattr(loop, "virtual_time", loop.time)
         return lambda: round(time() * 1_000_000_000)
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: CaseOutcome) -> None:
         if outcome.verdict is not None:
             self._verdicts.append(outcome.verdict)
             if self._listener is not None:
@@ -204,7 +204,7 @@ class _Run:
 
     # -- what the history keeps --------------------------------------------------------------------
 
-    def _group(self, group: Group, series: Sequence[Series]) -> None:
+    def _group(self, group: CaseGroup, series: Sequence[Series]) -> None:
         counts = group.courses.counts
         if group.order.generate is not None:
             behaviours: dict[str, str] = {}
@@ -254,7 +254,7 @@ class _Run:
             told["failed_checks"] = sorted(verdict.failed)
         return told
 
-    def _failure(self, failure: Failure) -> dict[str, Any]:
+    def _failure(self, failure: FailedCheck) -> dict[str, Any]:
         document = self._loaded.document
         mark = document.mark(failure.path)
         told: dict[str, Any] = {
@@ -272,7 +272,7 @@ class _Run:
         return told
 
 
-def _judged(case: Case, records: Sequence[Record]) -> OrderVerdict:
+def _judged(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     if case.scenario.workload is None:
         return judge(case, records)
     from twopc.sim.scenario.judging.load import judge_load  # likewise
@@ -280,7 +280,9 @@ def _judged(case: Case, records: Sequence[Record]) -> OrderVerdict:
     return judge_load(case, records)
 
 
-def reproduce(loaded: Loaded, order: str, *, seed: int | None = None, on: str = "postgres") -> str:
+def reproduce(
+    loaded: LoadedScenario, order: str, *, seed: int | None = None, on: str = "postgres"
+) -> str:
     """The command that plays one order again."""
     quoted = order.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
     command = f'twopc run {loaded.document.path} --order "{quoted}"'
@@ -289,7 +291,9 @@ def reproduce(loaded: Loaded, order: str, *, seed: int | None = None, on: str = 
     return command if seed is None else f"{command} --seed {seed}"
 
 
-def begin(history: OrderHistory, loaded: Loaded, case: Case, *, repeats: bool = False) -> None:
+def begin(
+    history: OrderHistory, loaded: LoadedScenario, case: Case, *, repeats: bool = False
+) -> None:
     """Write the first record of a case: whose sessions are where, and what is played.
 
     Args:
@@ -313,7 +317,7 @@ def begin(history: OrderHistory, loaded: Loaded, case: Case, *, repeats: bool = 
     history.write("order", message=case.order.about, data=told)
 
 
-def header(loaded: Loaded, theatre: Theatre, selection: Selection) -> dict[str, Any]:
+def header(loaded: LoadedScenario, theatre: Theatre, selection: Selection) -> dict[str, Any]:
     """What the first record of a run says of it."""
     scenario = loaded.scenario
     told: dict[str, Any] = {

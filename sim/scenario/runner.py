@@ -5,7 +5,7 @@ from __future__ import annotations
 from twopc.sim.report.history import OrderHistory
 from twopc.sim.scenario.player import InfeasibleError, Player
 from twopc.sim.scenario.stage import Stage
-from twopc.sim.scenario.words import Case, Learned
+from twopc.sim.scenario.words import Case, CaseLesson
 
 
 class Runner:
@@ -21,7 +21,7 @@ class Runner:
         self._case = case
         self._player = Player(case, stage, history, step_timeout_ms=step_timeout_ms)
 
-    async def play(self) -> Learned:
+    async def play(self) -> CaseLesson:
         """Play the case; what it shows about others of its group is returned."""
         player = self._player
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.parts import ONE_OR_MORE, Part, Written
+from twopc.sim.scenario.parts import ONE_OR_MORE, Part, WrittenForm
 
 FILE = Path(__file__).with_name("schema.json")
 TITLE = "A scenario of twopc, format 1"
@@ -116,7 +116,7 @@ class _Writer:
 
     def _annotated(self, inner: Any, notes: tuple[Any, ...]) -> dict[str, Any]:
         for note in notes:
-            if isinstance(note, Written):
+            if isinstance(note, WrittenForm):
                 return dict(note.schema) if not note.around else {**self.of(inner), **note.schema}
         found = self.of(inner)
         if ONE_OR_MORE in notes:

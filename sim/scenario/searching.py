@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from twopc.errors import ConflictError, ScenarioError
-from twopc.sim.model.explore.evidence import Told
-from twopc.sim.model.explore.programs import Client, Script
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.model.explore.evidence import ReportedOutcome
+from twopc.sim.model.explore.programs import Script, ScriptClient
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.steps import Session
@@ -29,7 +29,7 @@ _REPLACED = re.compile(
 )
 
 
-def script_of(loaded: Loaded) -> Script:
+def script_of(loaded: LoadedScenario) -> Script:
     """The program of a scenario's sessions.
 
     Raises:
@@ -51,7 +51,9 @@ def script_of(loaded: Loaded) -> Script:
     return Script(name=scenario.name, spec=spec, clients=clients, checks=checks)
 
 
-def _client(loaded: Loaded, scenario: Scenario, name: str, session: Session) -> Client:
+def _client(
+    loaded: LoadedScenario, scenario: Scenario, name: str, session: Session
+) -> ScriptClient:
     if session.plain:
         raise _unknown(loaded, ("sessions", name), "a plain session")
     steps: list[tuple[str, str]] = []
@@ -74,13 +76,13 @@ def _client(loaded: Loaded, scenario: Scenario, name: str, session: Session) -> 
             places |= {own: step.at} if step.at else {}
             saves[own] = dict(step.save) if number == len(step.statements) - 1 else {}
     level = scenario.level(Order.model_construct(isolation={}), session.node)
-    return Client(
+    return ScriptClient(
         node=session.node, also=session.also, at=places, steps=tuple(steps), params=params,
         saves=saves, level=level,
     )  # fmt: skip
 
 
-def _unknown(loaded: Loaded, path: tuple[str | int, ...], what: str) -> ScenarioError:
+def _unknown(loaded: LoadedScenario, path: tuple[str | int, ...], what: str) -> ScenarioError:
     where = loaded.document.where(loaded.document.mark(path))
     return ScenarioError(
         f"{where}: a search does not know {what}: it knows begin, commit, rollback, sync and SQL of "
@@ -89,8 +91,8 @@ def _unknown(loaded: Loaded, path: tuple[str | int, ...], what: str) -> Scenario
 
 
 def found_text(
-    loaded: Loaded, launched: Sequence[str], faults: Sequence[tuple[str, str]], off: Collection[str],
-    broken: Sequence[str], told: Sequence[Told],
+    loaded: LoadedScenario, launched: Sequence[str], faults: Sequence[tuple[str, str]], off: Collection[str],
+    broken: Sequence[str], told: Sequence[ReportedOutcome],
 ) -> str:  # fmt: skip
     """The file's text with one order, called ``found``, instead of its own: these steps and faults.
 

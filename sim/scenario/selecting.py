@@ -19,10 +19,10 @@ def selector(expression: str) -> Callable[[str], bool]:
     Raises:
         ScenarioError: it is no such expression.
     """
-    return _Expression(expression).parse()
+    return _SelectionParser(expression).parse()
 
 
-class _Expression:
+class _SelectionParser:
     """Recursive descent over ``or``, ``and``, ``not``, words and parentheses."""
 
     def __init__(self, text: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator
 
-from twopc.lexer import Token, statements, tokens, words
+from twopc.lexer import SqlToken, statements, tokens, words
 
 
 def parameters(text: str) -> list[str]:
@@ -55,7 +55,7 @@ def returns_to_savepoint(text: str) -> bool:
     return bool(found) and found[0][0].word == "rollback" and _to_savepoint(found[0])
 
 
-def _to_savepoint(rollback: list[Token]) -> bool:
+def _to_savepoint(rollback: list[SqlToken]) -> bool:
     return "to" in (token.word for token in rollback[1:3])
 
 
@@ -167,7 +167,7 @@ def tables(text: str, known: Collection[str]) -> tuple[frozenset[str], frozenset
 class _View:
     """One statement, looked at for the relations and functions in it."""
 
-    def __init__(self, statement: list[Token], known: Collection[str]) -> None:
+    def __init__(self, statement: list[SqlToken], known: Collection[str]) -> None:
         self._tokens = statement
         self._known = frozenset(known)
         self._words = words(statement)

@@ -17,14 +17,14 @@ from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Waits
 
 if TYPE_CHECKING:
-    from twopc.drivers.recovery import Settled
+    from twopc.drivers.recovery import SettledBranch
 
 #: The session in which an order's own syncs are played.
 AGENTS = "agents"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class StageDelivery:
     """What an agent did with one of the Publisher's transactions."""
 
     node: str
@@ -92,7 +92,7 @@ class Stage(Protocol):
         """Whether a node takes part now: it is the Publisher, or subscribes."""
         ...
 
-    async def deliveries(self) -> Sequence[Delivery]:
+    async def deliveries(self) -> Sequence[StageDelivery]:
         """What agents have done since this was asked last, in their order."""
         ...
 
@@ -148,7 +148,7 @@ class Stage(Protocol):
         """One pass of recovery."""
         ...
 
-    def settled(self) -> Sequence[Settled]:
+    def settled(self) -> Sequence[SettledBranch]:
         """The branches that recovery has finished since this was asked last."""
         ...
 

@@ -23,7 +23,7 @@ from twopc.sim.scenario.parts import (
     Part,
     Row,
     Texts,
-    Written,
+    WrittenForm,
     kind_of,
     refuse,
 )
@@ -46,7 +46,7 @@ def _arguments(value: Any) -> Any:
     return {str(place): each for place, each in enumerate(value, 1)}
 
 
-_ARGS = Written(schema={"type": ["object", "array"]})
+_ARGS = WrittenForm(schema={"type": ["object", "array"]})
 
 
 def _as_sql(value: Any) -> str:
@@ -72,7 +72,9 @@ class Step(Part):
     ) = None
     sql: str | None = None
     """One statement; `:name` is a value of `params` or one that was saved."""
-    lines: Annotated[tuple[str, ...], Written(schema={"minItems": 1}, around=True)] | None = None
+    lines: Annotated[tuple[str, ...], WrittenForm(schema={"minItems": 1}, around=True)] | None = (
+        None
+    )
     """Several statements as one step."""
     check: str | None = None
     """A query and, under `rows`, what it must return."""
@@ -181,7 +183,7 @@ def _one_step(value: Any) -> Any:
     raise refuse("a step is written as '- name: what it does', one name to a dash")
 
 
-_ONE = Written(schema={"minProperties": 1, "maxProperties": 1}, around=True)
+_ONE = WrittenForm(schema={"minProperties": 1, "maxProperties": 1}, around=True)
 
 
 class Session(Part):

@@ -80,7 +80,7 @@ class Propagate(Part):
         return found if self.large is None else found | {"large": [*self.large]}
 
 
-class Table(Part):
+class ScenarioTable(Part):
     """A published table and its first rows."""
 
     what = "a table"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from twopc.lexer import statements
 from twopc.sim.scenario.model import Scenario, Session
-from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.text import Document
 
 #: With so many rows PostgreSQL's planner looks for one of them by an index.
@@ -38,7 +38,7 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-def _keys(session: Session, name: str, table: Table) -> frozenset[str]:
+def _keys(session: Session, name: str, table: ScenarioTable) -> frozenset[str]:
     """The values that its statements on the table compare the key with."""
     (column,) = table.key_columns
     found: set[str] = set()

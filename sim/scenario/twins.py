@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from twopc.sim.scenario.expectations import Expect
-from twopc.sim.scenario.parts import Part, Written, refuse, said_of
+from twopc.sim.scenario.parts import Part, WrittenForm, refuse, said_of
 
 Protection = Literal[
     "version_check",
@@ -39,7 +39,7 @@ def _off(value: Any) -> Any:
     raise refuse(f"a protection of a twin is 'off', not {said_of(value)}")
 
 
-_OFF = Written(schema={"enum": ["off", False]})
+_OFF = WrittenForm(schema={"enum": ["off", False]})
 
 
 class Twin(Part):

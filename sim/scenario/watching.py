@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Mapping
 
 from twopc.sim.report.history import OrderHistory
-from twopc.sim.scenario.judging.expected import Expected
-from twopc.sim.scenario.lane import Ended, Lane, Play
+from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.lane import Lane, StepOutcome, StepPlay
 from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.model import Session
 from twopc.sim.scenario.observe import state_after, write_deliveries, write_settled
@@ -44,7 +44,7 @@ class Watching:
         timeouts = self._scenario.topology.timeouts
         self._step_s = (step_timeout_ms or timeouts.step_ms) / 1000
         self._settle_s = timeouts.settle_ms / 1000
-        self._ends: asyncio.Queue[Ended] = asyncio.Queue()
+        self._ends: asyncio.Queue[StepOutcome] = asyncio.Queue()
         self._lanes: dict[str, Lane] = {}
         self._launches = 0
         self._queued: list[Lane] = []
@@ -59,7 +59,7 @@ class Watching:
     def _busy(self) -> list[Lane]:
         return [lane for lane in self._lanes.values() if lane.running is not None]
 
-    def _start(self, lane: Lane, play: Play) -> None:
+    def _start(self, lane: Lane, play: StepPlay) -> None:
         self._launches += 1
         lane.launched = self._launches
         limit_ms = play.step.timeout_ms
@@ -69,7 +69,7 @@ class Watching:
         self._write("invoke", lane, play, sql=sql, params=dict(step.values) or None)
         lane.start(play)
 
-    def _write(self, kind: str, lane: Lane, play: Play, **fields: object) -> None:
+    def _write(self, kind: str, lane: Lane, play: StepPlay, **fields: object) -> None:
         session = "" if lane.name == AGENTS else lane.name
         node = play.step.at or lane.node or " ".join(play.subscribers)
         self._history.write(kind, session=session, node=node, step=play.name, **fields)
@@ -151,7 +151,7 @@ class Watching:
         self._start(lane, lane.queue.popleft())
         return True
 
-    async def _note_ended(self, lane: Lane, play: Play) -> None:
+    async def _note_ended(self, lane: Lane, play: StepPlay) -> None:
         """What a step has brought about besides its own outcome."""
         if came := lane.session.notices - lane.noticed:
             self._write("notice", lane, play, data={"count": came})
@@ -258,7 +258,7 @@ class Watching:
         if session is not None and session.plain and _speaks_of_limits(session):
             return True
         name = lane.running.name if lane.running is not None else ""
-        expected = Expected(self._case)
+        expected = CaseExpectations(self._case)
         if _END_BY_THEMSELVES & expected.rejected().keys():
             return True  # one of them, whichever it is
         found = expected.step(name, of_order=True)

@@ -76,7 +76,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class CaseCounts:
     """What has become of a generated group so far."""
 
     orders: int
@@ -153,7 +153,7 @@ class NotPlayableError(ScenarioError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class CaseLesson:
     """What playing one generated case taught about others."""
 
     infeasible_at: int | None = None

@@ -31,7 +31,7 @@ from twopc.sim.model.sql.control import control
 from twopc.sim.model.system import System
 from twopc.sim.model.wire import Wire
 from twopc.sim.model.words import (
-    LostError,
+    RequestLostError,
     SqlError,
     StatementResult,
     Steps,
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SessionPlace:
     """Where sessions are."""
 
     model: System
@@ -59,7 +59,7 @@ class VirtualSession:
     notices = 0
     """The model sends none."""
 
-    def __init__(self, place: Place, name: str, node: str) -> None:
+    def __init__(self, place: SessionPlace, name: str, node: str) -> None:
         self._model = place.model
         self._blame = place.blame
         self.name = name
@@ -121,7 +121,7 @@ class VirtualSession:
                 node=self.node,
                 gid=self.gid,
             ) from error
-        except LostError as error:
+        except RequestLostError as error:
             raise from_sqlstate("08006", str(error), node=self.node, gid=self.gid) from error
         finally:
             self.work, self.asks = None, ""
@@ -197,7 +197,7 @@ class CoordinatedSession(VirtualSession):
 
     def __init__(
         self,
-        place: Place,
+        place: SessionPlace,
         name: str,
         node: str,
         also: Sequence[str] = (),
@@ -272,7 +272,7 @@ class PlainVirtualSession(VirtualSession):
     _in_block = False
     """A transaction was open when it heard from its node last."""
 
-    def __init__(self, place: Place, name: str, node: str, *, role: str) -> None:
+    def __init__(self, place: SessionPlace, name: str, node: str, *, role: str) -> None:
         super().__init__(place, name, node)
         self._role = role
 
@@ -337,7 +337,9 @@ class PlainVirtualSession(VirtualSession):
     def _steps(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]:
         session = self._session
         if session is None and self._wire is not None:
-            raise LostError(self._wire.lost or "the session was ended")  # unnoticed until now
+            raise RequestLostError(
+                self._wire.lost or "the session was ended"
+            )  # unnoticed until now
         if session is None:
             node, network = self._model.nodes[self.node], self._model.network
             self._wire = yield from network.connect(

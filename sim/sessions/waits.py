@@ -15,7 +15,7 @@ import psycopg
 
 from twopc.names import BranchId, GlobalId
 from twopc.together import together
-from twopc.waits import WAITS_SQL, Edge, Graph, Party, Session, build, session
+from twopc.waits import WAITS_SQL, Edge, Graph, OpenTransaction, Party, build, session
 
 #: How often it is looked whether somebody waits, while nothing has ended.
 LOOK_EVERY_S = 0.003
@@ -177,7 +177,7 @@ class Observer:
 
     async def _sessions(
         self, node: str, connection: psycopg.AsyncConnection[Any]
-    ) -> tuple[list[Session], float]:
+    ) -> tuple[list[OpenTransaction], float]:
         cursor = await connection.execute(_LOOK, prepare=True)
         rows = await cursor.fetchall()
         return [session(node, row[:-1]) for row in rows], rows[-1][-1] if rows else 0.0
@@ -235,7 +235,7 @@ async def clients_of(sessions: Mapping[str, Observed]) -> list[ObservedClient]:
 
 
 def read_waits(
-    sessions: Iterable[Session],
+    sessions: Iterable[OpenTransaction],
     clients: Iterable[ObservedClient] = (),
     clocks: Mapping[str, float] | None = None,
 ) -> Waits:
@@ -248,7 +248,7 @@ class _WaitReading:
 
     def __init__(
         self,
-        sessions: tuple[Session, ...],
+        sessions: tuple[OpenTransaction, ...],
         clients: tuple[ObservedClient, ...],
         clocks: Mapping[str, float],
     ) -> None:
@@ -340,7 +340,7 @@ class _WaitReading:
         return f"{who} waits at {edge.waiter.node} for {whom} ({_lock_words(edge.waiter)})"
 
 
-def _lock_words(waiter: Session) -> str:
+def _lock_words(waiter: OpenTransaction) -> str:
     """``a row of t``: who waits for a row's last writer waits for that transaction's own lock."""
     if waiter.lock.endswith((" on transactionid", " on tuple")):
         return f"a row of {waiter.relation}" if waiter.relation else "a row"

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from twopc.errors import ConflictError, InDoubtError, RejectedError
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.sessions.results import Result, Rows
 from twopc.sim.testing.blocking import TestTopology
 from twopc.sim.testing.live import LiveSession, LiveStatement
@@ -197,7 +197,7 @@ class AsyncTestTopology:
         await self.call(self.blocking.bed.assert_nothing_in_doubt)
 
     @property
-    def history(self) -> list[Record]:
+    def history(self) -> list[HistoryRecord]:
         """What happened so far."""
         return self.blocking.history
 

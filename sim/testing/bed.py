@@ -15,9 +15,9 @@ from psycopg import conninfo, sql
 
 from twopc.errors import ConfigurationError
 from twopc.names import PREFIX, VERSION_COLUMN
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.checkers.atomic import atomic
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer
 from twopc.sim.testing import loading
@@ -200,7 +200,7 @@ class Bed:
         self._known(node)
         there = self.topology.node(node)
         dsn = there.app_dsn
-        if isinstance(there.server, Server):
+        if isinstance(there.server, EmbeddedServer):
             dsn = there.server.dsn(there.database, there.app_role, there.app_password, tcp=True)
         return {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
 
@@ -305,7 +305,7 @@ class Bed:
             found = await self.topology.execute(node, _HAS_MARKERS)
             if found[0][0]:
                 data = {"markers": [row[0] for row in await self.topology.execute(node, _MARKERS)]}
-                records.append(Record(seq=0, t_us=0, kind="markers", node=node, data=data))
+                records.append(HistoryRecord(seq=0, t_us=0, kind="markers", node=node, data=data))
         broken = atomic(records)
         if broken:
             raise AssertionError("not atomic:\n  " + "\n  ".join(broken))
@@ -369,6 +369,6 @@ class Bed:
         return [f"{gid} at {node}" for node, gid in prepared]
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[HistoryRecord]:
         """The history of the test."""
         return self.recorder.records

@@ -28,7 +28,7 @@ AHEAD = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TopologyRequest:
     """What a topology shall be like."""
 
     subscribers: int | tuple[str, ...] = 2
@@ -68,7 +68,7 @@ class Bench:
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self._server: servers.AnyServer | None = None
-        self._pools: dict[Wanted, TopologyPool] = {}
+        self._pools: dict[TopologyRequest, TopologyPool] = {}
         self._made = 0
 
     @property
@@ -96,7 +96,7 @@ class Bench:
             self._server = server
         return self._server
 
-    def open(self, wanted: Wanted, test: str) -> Bed:
+    def open(self, wanted: TopologyRequest, test: str) -> Bed:
         """A topology for a test.
 
         Raises:
@@ -111,7 +111,7 @@ class Bench:
     async def _opened(self, pool: TopologyPool, test: str) -> Bed:
         return Bed(await pool.take(), test, timeout_s=self.timeout_s)
 
-    def _pool(self, wanted: Wanted) -> TopologyPool:
+    def _pool(self, wanted: TopologyRequest) -> TopologyPool:
         if not wanted.names:
             raise ConfigurationError("subscribers=0: a topology has at least one Subscriber")
 
@@ -130,7 +130,9 @@ class Bench:
             lock_timeout_ms=wanted.lock_timeout_ms,
         )
 
-    def close_bed(self, bed: Bed, wanted: Wanted, reset: Reset, *, keep: bool = False) -> list[str]:
+    def close_bed(
+        self, bed: Bed, wanted: TopologyRequest, reset: Reset, *, keep: bool = False
+    ) -> list[str]:
         """Take a test's topology back; returns what it has left prepared, in words.
 
         Args:
@@ -151,7 +153,7 @@ class Bench:
         await pool.give_back(bed.topology, how=how)
         return left
 
-    def close_pool(self, wanted: Wanted) -> None:
+    def close_pool(self, wanted: TopologyRequest) -> None:
         """Drop what is kept for these; the next that is asked for is made anew."""
         pool = self._pools.pop(wanted, None)
         if pool is not None:

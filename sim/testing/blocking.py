@@ -13,7 +13,7 @@ import psycopg
 
 from twopc.errors import ConflictError, InDoubtError, RejectedError, TwopcError
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.story import story
 from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.waits import ObservedClient
@@ -283,7 +283,7 @@ class TestTopology:
     # -- telling -----------------------------------------------------------------------------------
 
     @property
-    def history(self) -> list[Record]:
+    def history(self) -> list[HistoryRecord]:
         """What happened so far, for every report that there is."""
         return self.bed.records
 

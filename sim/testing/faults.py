@@ -12,7 +12,7 @@ from twopc.errors import ConfigurationError
 from twopc.sim.faults import able
 from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.sessions import RemoteSession
-from twopc.sim.faults.words import COORDINATOR, Place, Plan, deed_of, heal_of, point_name
+from twopc.sim.faults.words import COORDINATOR, FaultPlace, FaultPlan, deed_of, heal_of, point_name
 from twopc.sim.scenario.faults_meaning import DEEDS, is_deed, points
 from twopc.sim.sessions.servers import Refusal
 from twopc.sim.sessions.waits import Observer
@@ -52,7 +52,7 @@ class TestFaults:
         await self._performer.arm(plan.id)
         return plan.id
 
-    def _plan(self, said: Mapping[str, Any]) -> Plan:
+    def _plan(self, said: Mapping[str, Any]) -> FaultPlan:
         unknown = sorted(said.keys() - _KNOWN)
         if unknown or not {"at", "do"} <= said.keys():
             what = f"no {unknown[0]!r}" if unknown else "'at' and 'do'"
@@ -63,7 +63,9 @@ class TestFaults:
         at, do = str(said["at"]), str(said["do"])
         topology = self._topology
         nodes = (topology.publisher, *topology.subscribers)
-        place = Place(point=at, nth=int(said.get("nth", 1)), session=str(said.get("session", "")))
+        place = FaultPlace(
+            point=at, nth=int(said.get("nth", 1)), session=str(said.get("session", ""))
+        )
         if not _is_point(at, (*nodes,)):
             raise ConfigurationError(
                 f"no protocol point {at!r}; points are {', '.join(sorted(points()))}"
@@ -77,10 +79,10 @@ class TestFaults:
         if why:
             raise ConfigurationError(f"{do!r} at {at!r}: {why}")
         heal = heal_of(str(said.get("heal", "at end")))
-        return Plan(id=str(said["id"]), place=place, deed=deed, heal=heal)
+        return FaultPlan(id=str(said["id"]), place=place, deed=deed, heal=heal)
 
     @staticmethod
-    def _why_not(place: Place, verb: str) -> str:
+    def _why_not(place: FaultPlace, verb: str) -> str:
         if verb in _OF_SERVERS:
             return "the server is that of other tests, too; a scenario file gets one of its own"
         if place.name in able.GATED:

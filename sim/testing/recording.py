@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc.errors import ConflictError, DeadlockError, InDoubtError, TransactionError
-from twopc.sim.report.history import SCHEMA, Record
+from twopc.sim.report.history import SCHEMA, HistoryRecord
 
 
 class Recorder:
@@ -24,7 +24,7 @@ class Recorder:
         self._test = test
         self._nodes = tuple(nodes)
         self._sessions: dict[str, str] = {}
-        self._records: list[Record] = []
+        self._records: list[HistoryRecord] = []
 
     def session(self, name: str, node: str) -> None:
         """A session that acts from now on."""
@@ -33,7 +33,7 @@ class Recorder:
     def write(self, kind: str, **fields: Any) -> None:
         """A happening; see `twopc.sim.report.history.KINDS`."""
         self._records.append(
-            Record(
+            HistoryRecord(
                 seq=len(self._records) + 2,
                 t_us=round((self._loop.time() - self._began) * 1_000_000),
                 kind=kind,
@@ -49,7 +49,7 @@ class Recorder:
         self._began = self._loop.time()
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[HistoryRecord]:
         """The whole history of the test so far, header included."""
         header = {
             "schema": SCHEMA,
@@ -61,8 +61,8 @@ class Recorder:
         }
         order = {"sessions": dict(self._sessions)}
         return [
-            Record(seq=0, t_us=0, kind="header", data=header),
-            Record(seq=1, t_us=0, kind="order", order=self._test, data=order),
+            HistoryRecord(seq=0, t_us=0, kind="header", data=header),
+            HistoryRecord(seq=1, t_us=0, kind="order", order=self._test, data=order),
             *self._records,
         ]
 

@@ -14,8 +14,8 @@ from psycopg import conninfo
 
 from twopc.errors import ServerError
 from twopc.log import get_logger
+from twopc.server import EmbeddedServer as EmbeddedServer
 from twopc.server import ExternalServer
-from twopc.server import Server as EmbeddedServer
 from twopc.server.choice import choose
 from twopc.sim.topology.sweeping import KEPT, sweep
 

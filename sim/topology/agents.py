@@ -21,9 +21,9 @@ from twopc.publisher.log_reader import LogReader
 from twopc.publisher.posting import post_message, stored_message
 from twopc.sim.topology.beside import OtherProcesses
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber.distribution_agent import (
-    Delivered,
+    AgentProgress,
     DistributionAgent,
     Profile,
     Servers,
@@ -57,10 +57,10 @@ _LOOK_EVERY_S = 0.002
 _END_S = 3.0
 
 
-class Driven(Protocol):
+class DrivenAgent(Protocol):
     """An agent that works when it is told to."""
 
-    async def run_once(self, *, final: bool = True) -> Delivered:
+    async def run_once(self, *, final: bool = True) -> AgentProgress:
         """Deliver everything that is in the distribution database now."""
         ...
 
@@ -72,18 +72,18 @@ class Driven(Protocol):
 class Agents:
     """Delivers a topology's changes."""
 
-    def __init__(self, wiring: Wiring, registration: Registration) -> None:
+    def __init__(self, wiring: TopologyWiring, registration: Registration) -> None:
         self._wiring = wiring
         self._registration = registration
         self._others = OtherProcesses(wiring, registration)
         self.profiles: dict[str, Profile] = {}
         """What agents of this process are set to, in the place of what is kept with their subscriptions."""
-        self.make_driven: Callable[[str], Driven] = self.make_agent
+        self.make_driven: Callable[[str], DrivenAgent] = self.make_agent
         """Makes the agents that work when somebody syncs."""
         self._reader: LogReader | None = None
         self._last_reader: LogReader | None = None
         """The one made last, driven or running by itself, closed or not."""
-        self._driven: dict[str, Driven] = {}
+        self._driven: dict[str, DrivenAgent] = {}
         self._driving = asyncio.Lock()
         self._synchronisation = Synchronisation(self)
         self._stop = asyncio.Event()
@@ -109,7 +109,7 @@ class Agents:
 
     # -- delivering --------------------------------------------------------------------------------
 
-    async def sync(self, *subscribers: str) -> dict[str, Delivered]:
+    async def sync(self, *subscribers: str) -> dict[str, AgentProgress]:
         """Deliver everything that is committed at the Publisher at this moment to Subscribers (all).
 
         A transaction that was refused because its Subscriber's copy is stale can then be tried again. A log
@@ -163,7 +163,7 @@ class Agents:
             await self._close_reader()
             raise
 
-    async def deliver(self, subscriber: str, *, final: bool) -> Delivered | None:
+    async def deliver(self, subscriber: str, *, final: bool) -> AgentProgress | None:
         """See `AgentsPort`."""
         agent = self._driven.get(subscriber)
         if agent is None:
@@ -174,9 +174,9 @@ class Agents:
 
     async def together(
         self,
-        work: Callable[[str], Coroutine[Any, Any, Delivered | None]],
+        work: Callable[[str], Coroutine[Any, Any, AgentProgress | None]],
         subscribers: Sequence[str],
-    ) -> list[Delivered | BaseException | None]:
+    ) -> list[AgentProgress | BaseException | None]:
         """See `AgentsPort`."""
         return await asyncio.gather(*map(work, subscribers), return_exceptions=True)
 

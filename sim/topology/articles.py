@@ -19,16 +19,20 @@ from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.nodes import grant_tables
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql.fragments import qualified
-from twopc.subscriber.propagation import Place, script_procedure
+from twopc.subscriber.propagation import SubscriberSide, script_procedure
 
 
 class Articles:
     """Publishes tables, and changes how they travel."""
 
     def __init__(
-        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+        self,
+        wiring: TopologyWiring,
+        registration: Registration,
+        agents: Agents,
+        installer: Installer,
     ) -> None:
         self._wiring = wiring
         self._registration = registration
@@ -186,7 +190,7 @@ class Articles:
             "select relowner::regrole::text from pg_class where oid = %s::regclass",
             (qualified(schema, table).as_string(None),),
         )
-        place = Place(
+        place = SubscriberSide(
             owner=names.role("owner", there.database), agent=there.agent_role, table_owner=owner
         )
         return script_procedure(script, found.article, found.article_id, place)

@@ -13,7 +13,7 @@ from twopc.lsn import lsn_value
 from twopc.publisher import slot
 from twopc.publisher.posting import post_message, stored_message
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 
 #: The last transaction that is stored.
 _READ_TO = """
@@ -32,7 +32,7 @@ LOOK_EVERY_S = 0.01
 STILL_S = 60.0
 
 
-class _Still:
+class _ProgressCheck:
     """Looks whether another process gets on."""
 
     def __init__(self, who: str) -> None:
@@ -57,7 +57,7 @@ class _Still:
 class OtherProcesses:
     """The log reader and the agents that run beside this process."""
 
-    def __init__(self, wiring: Wiring, registration: Registration) -> None:
+    def __init__(self, wiring: TopologyWiring, registration: Registration) -> None:
         self._wiring = wiring
         self._registration = registration
 
@@ -71,7 +71,7 @@ class OtherProcesses:
             await self._wiring.admin(self._wiring.publisher),
             await self._wiring.admin(self._wiring.distribution),
         )
-        name, token, still = await self._registration.slot(), None, _Still("the log reader")
+        name, token, still = await self._registration.slot(), None, _ProgressCheck("the log reader")
         while (state := await slot.look(here, name)) is not None and (
             state.active and state.active_pid not in own
         ):
@@ -83,7 +83,7 @@ class OtherProcesses:
 
     async def have_delivered(self, subscriber: str) -> bool:
         """Whether another process's agent has delivered what is stored by now."""
-        seqno, still = "", _Still(f"the agent of {subscriber!r}")
+        seqno, still = "", _ProgressCheck(f"the agent of {subscriber!r}")
         while await self._is_attended(subscriber):
             rows = await self._wiring.execute(
                 self._wiring.distribution, _READ_TO, (self._wiring.publisher,)

@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Sequence
 
 from twopc.drivers.participant import ParticipantAddress
-from twopc.drivers.resolver_servers import Resolved, ServerResolver
+from twopc.drivers.resolver_servers import ResolverSite, ServerResolver
 from twopc.errors import ConfigurationError, InDoubtError
 from twopc.names import role
 from twopc.protocol import VARIANTS
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import any_client
 from twopc.subscriber.any_client import AnyClient
 
@@ -24,7 +24,7 @@ _LAST_AGENT = next(name for name, variant in VARIANTS.items() if variant.last_ag
 class AnyClients:
     """Lets clients without a coordinator write, and runs the resolvers that finish what they decide."""
 
-    def __init__(self, wiring: Wiring, registration: Registration) -> None:
+    def __init__(self, wiring: TopologyWiring, registration: Registration) -> None:
         self._wiring = wiring
         self._registration = registration
         self._starting = asyncio.Lock()
@@ -146,7 +146,7 @@ class AnyClients:
     async def _resolver(self, name: str, known: AnyClient) -> ServerResolver:
         publisher = self._wiring.node(self._wiring.publisher)
         resolver = ServerResolver(
-            Resolved(
+            ResolverSite(
                 coordinator=known.coordinator,
                 publisher=ParticipantAddress(name=publisher.name, dsn=publisher.coordinator_dsn),
                 subscriber=ParticipantAddress(

@@ -25,7 +25,7 @@ from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.nodes import Node, revoke_tables
 from twopc.sim.topology.registration import Registration, numbers
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql import path
 from twopc.subscriber import proc_execution as routines_here
 from twopc.subscriber import propagation as procedures
@@ -75,7 +75,7 @@ class ServerCopySource:
         link_role: of the Subscriber's link; None: it has none.
     """
 
-    def __init__(self, wiring: Wiring, link_role: str | None = None) -> None:
+    def __init__(self, wiring: TopologyWiring, link_role: str | None = None) -> None:
         self.name = wiring.publisher
         self._wiring = wiring
         self._link_role = link_role
@@ -323,7 +323,11 @@ class Copies:
     """Makes the snapshot agents of a topology."""
 
     def __init__(
-        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+        self,
+        wiring: TopologyWiring,
+        registration: Registration,
+        agents: Agents,
+        installer: Installer,
     ) -> None:
         self.wiring = wiring
         self.registration = registration

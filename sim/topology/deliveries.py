@@ -17,8 +17,8 @@ from twopc.proc_execution import (
     BESIDE,
     CALL_TYPE,
     DEFINITION_TYPE,
-    Call,
     ProcArticle,
+    ProcCall,
     base_of,
     call_text,
 )
@@ -52,7 +52,7 @@ _TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class TopologyDelivery:
     """What an agent did with one transaction, or with the part of it that has one origin."""
 
     subscriber: str
@@ -84,7 +84,7 @@ async def between(
     *,
     after: str,
     upto: str,
-) -> list[Delivery]:
+) -> list[TopologyDelivery]:
     """What an agent has met between two positions of its Subscriber, in that order.
 
     Args:
@@ -107,7 +107,7 @@ async def between(
     rows = await cursor.fetchall()
     gids = await _gids(publisher, [xid for _, xid, *_ in rows])
     return [
-        Delivery(
+        TopologyDelivery(
             subscriber=subscriber,
             seqno=seqno,
             origin=origin,
@@ -146,7 +146,7 @@ def _words(
         if routine is None:
             told.append(command_words(known.get(base_of(number)), kind, text))
         elif kind == CALL_TYPE:
-            told.append(call_text(routine, Call.parse(text)))
+            told.append(call_text(routine, ProcCall.parse(text)))
         else:
             told.append(f"define {routine.identity}")
     if len(told) > _TOLD:

@@ -21,17 +21,17 @@ from twopc.publisher.distribution import (
     clean_up,
     readers,
 )
-from twopc.publisher.posting import Posted
+from twopc.publisher.posting import PostedMessage
 from twopc.publisher.slot import SlotState
 from twopc.sim import validation
 from twopc.sim.topology import deliveries
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.convergence import differences
-from twopc.sim.topology.deliveries import Delivery
+from twopc.sim.topology.deliveries import TopologyDelivery
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
-from twopc.validation import Verdict
+from twopc.sim.topology.wiring import TopologyWiring
+from twopc.validation import ArticleVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,11 @@ class Inspection:
     """Looks at a topology."""
 
     def __init__(
-        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+        self,
+        wiring: TopologyWiring,
+        registration: Registration,
+        agents: Agents,
+        installer: Installer,
     ) -> None:
         self._wiring = wiring
         self._registration = registration
@@ -101,10 +105,10 @@ class Inspection:
             )
         return [each.article for each in await self._registration.chosen_articles(subscriber)]
 
-    async def take_deliveries(self) -> list[Delivery]:
+    async def take_deliveries(self) -> list[TopologyDelivery]:
         """What the agents have met since this was asked last: delivered, passed over, left out."""
         number = await self._registration.publisher_number()
-        found: list[Delivery] = []
+        found: list[TopologyDelivery] = []
         for subscriber in await self._agents.subscribers():
             after = self._told.get(subscriber, "0/0")
             upto = self._told[subscriber] = await self._registration.position(subscriber)
@@ -127,7 +131,7 @@ class Inspection:
     async def status(self) -> DistributionStatus:
         """How far the log reader and the agents are, and how the slot is.
 
-        Of nodes that cannot be reached (`Wiring.unreachable`) nothing is asked.
+        Of nodes that cannot be reached (`TopologyWiring.unreachable`) nothing is asked.
         """
         unreachable = self._wiring.unreachable
         if (
@@ -168,7 +172,7 @@ class Inspection:
         """Remove what every Subscriber has got; see `twopc.publisher.distribution.clean_up`."""
         return await clean_up(await self._wiring.admin(self._wiring.distribution), **retention)
 
-    async def post_tracer_token(self) -> Posted:
+    async def post_tracer_token(self) -> PostedMessage:
         """Post a token that is timed on its way to every Subscriber; see `twopc.publisher.tracer`."""
         return await tracer.post_tracer_token(await self._wiring.admin(self._wiring.publisher))
 
@@ -187,7 +191,7 @@ class Inspection:
         tables: Sequence[str] = (),
         repair: bool = False,
         drive: bool = True,
-    ) -> list[Verdict]:
+    ) -> list[ArticleVerdict]:
         """Compare Subscribers (all) with the Publisher while both go on; see `twopc.sim.validation`.
 
         Args:
@@ -195,13 +199,13 @@ class Inspection:
             repair: give rows that differ the Publisher's state.
             drive: deliver meanwhile; False: agents run elsewhere.
         """
-        found: list[Verdict] = []
+        found: list[ArticleVerdict] = []
         for subscriber in subscribers or await self._agents.subscribers():
 
             async def advance(subscriber: str = subscriber) -> None:
                 await self._agents.sync(subscriber)
 
-            ends = validation.Ends(
+            ends = validation.ValidationEnds(
                 publisher=self._wiring.publisher,
                 subscriber=subscriber,
                 publisher_dsn=self._wiring.node(self._wiring.publisher).dsn,

@@ -18,24 +18,24 @@ from twopc.sim.topology import warned
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import proc_execution, propagation, subscription
-from twopc.subscriber.triggers import Sites
+from twopc.subscriber.triggers import BranchNames
 
 
 class Installer:
     """Makes what a Subscriber needs, and has both ends forget it."""
 
-    def __init__(self, wiring: Wiring, registration: Registration, agents: Agents) -> None:
+    def __init__(self, wiring: TopologyWiring, registration: Registration, agents: Agents) -> None:
         self._wiring = wiring
         self._registration = registration
         self._agents = agents
         self.subscribed: list[str] = []
         """The Subscribers that this topology has subscribed."""
 
-    def sites(self, subscriber: str) -> Sites:
+    def sites(self, subscriber: str) -> BranchNames:
         """The names under which a Subscriber and the Publisher take part in transactions."""
-        return Sites(publisher=self._wiring.publisher, subscriber=subscriber)
+        return BranchNames(publisher=self._wiring.publisher, subscriber=subscriber)
 
     async def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
         """The articles that a Subscriber gets: where it has a filter, an article of its own for that.

@@ -11,7 +11,7 @@ from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.copies import Copies, ServerCopyTarget
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import subscription
 
 
@@ -20,7 +20,7 @@ class Leaving:
 
     def __init__(
         self,
-        wiring: Wiring,
+        wiring: TopologyWiring,
         registration: Registration,
         agents: Agents,
         installer: Installer,

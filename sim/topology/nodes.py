@@ -22,14 +22,14 @@ from twopc import names
 from twopc.doctor.checks import version_finding
 from twopc.drivers.database import DURABLE
 from twopc.errors import ConfigurationError, ServerError
-from twopc.server import ExternalServer, Server
+from twopc.server import EmbeddedServer, ExternalServer
 from twopc.sim.topology import roles
 from twopc.sql import path
 from twopc.sql.passwords import verifier
 from twopc.sql.render import compose
 from twopc.together import together
 
-AnyServer = Server | ExternalServer
+AnyServer = EmbeddedServer | ExternalServer
 
 _count = itertools.count(1)
 
@@ -155,7 +155,7 @@ class Nodes:
         self._given = server
         self._durable = durable
         self._distribute = distribute
-        self._own: list[Server] = []
+        self._own: list[EmbeddedServer] = []
         # roles belong to a server, so nodes on the same one must share its value
         self._existing: dict[str, ExternalServer] = {}
         self.nodes: dict[str, Node] = {}
@@ -294,8 +294,8 @@ class Nodes:
                 found[node] = (by_name.get(node, shared), True)
         return found
 
-    async def _start(self) -> Server:
-        server: Server = await in_thread(Server.start, durable=self._durable)
+    async def _start(self) -> EmbeddedServer:
+        server: EmbeddedServer = await in_thread(EmbeddedServer.start, durable=self._durable)
         self._own.append(server)  # also if another cannot be started
         return server
 

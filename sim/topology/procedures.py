@@ -13,14 +13,14 @@ from twopc.publisher.distribution import routines
 from twopc.sim.topology import warned
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import proc_execution as routines_here
 
 
 class Procedures:
     """Publishes the execution of routines."""
 
-    def __init__(self, wiring: Wiring, registration: Registration, agents: Agents) -> None:
+    def __init__(self, wiring: TopologyWiring, registration: Registration, agents: Agents) -> None:
         self._wiring = wiring
         self._registration = registration
         self._agents = agents

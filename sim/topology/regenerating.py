@@ -18,8 +18,8 @@ from twopc.sim.topology import initial
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
-from twopc.sim.validation.same_versions import Apart, Rows
+from twopc.sim.topology.wiring import TopologyWiring
+from twopc.sim.validation.same_versions import Apart, ArticleRows
 from twopc.subscriber import subscription
 from twopc.subscriber.firing import Obstacle
 from twopc.validation import Key
@@ -36,7 +36,11 @@ class Regeneration:
     """Makes the objects of tables again, and compares rows first."""
 
     def __init__(
-        self, wiring: Wiring, registration: Registration, agents: Agents, installer: Installer
+        self,
+        wiring: TopologyWiring,
+        registration: Registration,
+        agents: Agents,
+        installer: Installer,
     ) -> None:
         self._wiring = wiring
         self._registration = registration
@@ -153,7 +157,7 @@ class Regeneration:
         """
         where = f"rows of {article.name} at {subscriber!r}"
         ends = self._wiring.node(self._wiring.publisher).dsn, self._wiring.node(subscriber).dsn
-        async with Rows.of(*ends, article) as rows:
+        async with ArticleRows.of(*ends, article) as rows:
             seen: frozenset[Apart] = frozenset()
             for _ in range(_LOOKS_MAX):
                 differing, apart = await rows.compare()

@@ -15,7 +15,7 @@ from twopc.proc_execution import ProcArticle, beside
 from twopc.publisher import proc_execution, publication, slot, subscriptions
 from twopc.publisher.distribution import registry, routines
 from twopc.publisher.distribution.update_modes import UpdateMode, update_modes
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 
 _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher = %s"
 
@@ -26,7 +26,7 @@ class Registration:
     #: How long a first subscription waits for transactions that are open anywhere in the cluster.
     slot_timeout_ms = 30_000
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: TopologyWiring) -> None:
         self._wiring = wiring
 
     async def register(self) -> int:

@@ -18,7 +18,7 @@ from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.nodes import grant_tables
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql.describe import describe
 from twopc.subscriber import (
     not_for_replication,
@@ -36,7 +36,7 @@ class Scripting:
 
     def __init__(
         self,
-        wiring: Wiring,
+        wiring: TopologyWiring,
         registration: Registration,
         agents: Agents,
         installer: Installer,

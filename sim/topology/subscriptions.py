@@ -22,7 +22,7 @@ from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.scripting import Scripting
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import subscription
 from twopc.subscriber.distribution_agent.profile import Profile
 
@@ -32,7 +32,7 @@ class Subscriptions:
 
     def __init__(
         self,
-        wiring: Wiring,
+        wiring: TopologyWiring,
         registration: Registration,
         agents: Agents,
         installer: Installer,

@@ -16,8 +16,8 @@ from twopc import names
 from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.names import BranchId
+from twopc.server import EmbeddedServer as EmbeddedServer
 from twopc.server import ExternalServer
-from twopc.server import Server as EmbeddedServer
 from twopc.sim.topology.owner import Owner, owner_of
 
 _log = get_logger(__name__)

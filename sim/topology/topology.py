@@ -10,10 +10,10 @@ from typing import Any, Self, TypedDict
 
 from twopc.drivers.coordinator import PostgresCoordinator
 from twopc.drivers.in_doubt import InDoubtBranch
-from twopc.drivers.oneshot import Done
+from twopc.drivers.oneshot import RunResult
 from twopc.drivers.participant import ParticipantAddress
 from twopc.drivers.points import Points
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, InDoubtError
 from twopc.protocol.effects import Effect
@@ -32,7 +32,7 @@ from twopc.sim.topology.regenerating import Regeneration
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.scripting import Scripting
 from twopc.sim.topology.subscriptions import Subscriptions
-from twopc.sim.topology.wiring import Wiring
+from twopc.sim.topology.wiring import TopologyWiring
 
 
 class _Options(TypedDict):
@@ -95,7 +95,7 @@ class Topology:
         observe: Callable[[str, Effect | Event], None] | None = None,
         markers_kept_s: float = 60.0,
     ) -> None:
-        self.wiring = wiring = Wiring(
+        self.wiring = wiring = TopologyWiring(
             publisher=publisher,
             subscribers=subscribers,
             servers=servers,
@@ -118,7 +118,7 @@ class Topology:
         self._coordinator: PostgresCoordinator | None = None
         self._opening = asyncio.Lock()
 
-    def _assemble(self, wiring: Wiring) -> None:
+    def _assemble(self, wiring: TopologyWiring) -> None:
         """The parts, each with those that it needs, and what of them is a method here."""
         self.publisher, self.subscribers = wiring.publisher, wiring.subscribers
         self.distribution, self.name = wiring.distribution, wiring.name
@@ -318,7 +318,7 @@ class Topology:
         shipping: str | None = None,
         commit: str | None = None,
         role: str | None = None,
-    ) -> Done:
+    ) -> RunResult:
         """A whole transaction of one statement, in as few messages as there can be.
 
         Args:
@@ -340,7 +340,7 @@ class Topology:
             role=role,
         )
 
-    async def recover(self) -> list[Settled]:
+    async def recover(self) -> list[SettledBranch]:
         """One pass of recovery now; returns what it has settled."""
         return await (await self.coordinator()).recover()
 

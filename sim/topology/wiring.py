@@ -23,7 +23,7 @@ from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
 _log = get_logger(__name__)
 
 
-class Wiring:
+class TopologyWiring:
     """The nodes of a topology; see `twopc.sim.topology.Topology` for the arguments."""
 
     def __init__(

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from twopc.sim.up.keeping import down, remove, up
-from twopc.sim.up.state import Node, State, default_folder, load, tour_folder
+from twopc.sim.up.state import State, StateNode, default_folder, load, tour_folder
 
-__all__ = ["Node", "State", "default_folder", "down", "load", "remove", "tour_folder", "up"]
+__all__ = ["State", "StateNode", "default_folder", "down", "load", "remove", "tour_folder", "up"]

@@ -20,10 +20,10 @@ from twopc.sim.scenario import check
 from twopc.sim.scenario.postgres_setup import set_up
 from twopc.sim.topology import Topology
 from twopc.sim.up import parts
-from twopc.sim.up.state import Node, State, load, locked, look
+from twopc.sim.up.state import State, StateNode, load, locked, look
 
 if TYPE_CHECKING:
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
 
 _DEMO = Path(__file__).with_name("demo.twopc.yaml")
 _DISTRIBUTION = "distribution"
@@ -151,7 +151,7 @@ def _clear(folder: Path) -> None:
             path.unlink()
 
 
-def _loaded(scenario: Path | None, subscribers: int | None) -> Loaded:
+def _loaded(scenario: Path | None, subscribers: int | None) -> LoadedScenario:
     """What is set up.
 
     Raises:
@@ -165,7 +165,7 @@ def _loaded(scenario: Path | None, subscribers: int | None) -> Loaded:
     return check.parse(_DEMO.read_text().replace("sub1, sub2", names), "two accounts")
 
 
-def _make(folder: Path, loaded: Loaded, source: str, *, each: bool) -> State:
+def _make(folder: Path, loaded: LoadedScenario, source: str, *, each: bool) -> State:
     scenario = loaded.scenario
     nodes = (*scenario.topology.nodes, _DISTRIBUTION)
     server_for = {
@@ -190,13 +190,13 @@ def _make(folder: Path, loaded: Loaded, source: str, *, each: bool) -> State:
         lock_timeout_ms=scenario.topology.timeouts.lock_ms,
     )
 
-    async def install() -> dict[str, Node]:
+    async def install() -> dict[str, StateNode]:
         async with topology:
             await set_up(topology, scenario)
             if await topology.any_client.updating():
                 await topology.allow_any_client(resolve=False)
             return {
-                name: Node(
+                name: StateNode(
                     kind=node.kind,
                     server=server_for[name],
                     dsn=node.dsn,

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from twopc.errors import ConfigurationError
 from twopc.sim.up.state import State
-from twopc.sim.up.watch import Moment, Watch
+from twopc.sim.up.watch import TopologyState, TopologyWatch
 
 HOST = "127.0.0.1"
 _ANSWER_TIMEOUT_S = 20.0
@@ -33,7 +33,7 @@ class TopologyCollector(Collector):
         watch: is used on `loop` only, while this object is called from the server's threads.
     """
 
-    def __init__(self, watch: Watch, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, watch: TopologyWatch, loop: asyncio.AbstractEventLoop) -> None:
         self._watch = watch
         self._loop = loop
         self._turn = asyncio.Lock()
@@ -44,7 +44,7 @@ class TopologyCollector(Collector):
         moment, retries = work.result(_ANSWER_TIMEOUT_S)
         return iter(families(moment, retries))
 
-    async def _look(self) -> tuple[Moment, dict[str, int]]:
+    async def _look(self) -> tuple[TopologyState, dict[str, int]]:
         async with self._turn:
             moment = await self._watch.look()
             try:
@@ -54,7 +54,7 @@ class TopologyCollector(Collector):
             return moment, retries
 
 
-def families(moment: Moment, retries: dict[str, int]) -> list[Metric]:
+def families(moment: TopologyState, retries: dict[str, int]) -> list[Metric]:
     """A moment as metrics; nodes that did not answer have `twopc_node_up` 0 and no other."""
     up = GaugeMetricFamily("twopc_node_up", "1: the node answers.", labels=["node"])
     sessions = GaugeMetricFamily(
@@ -121,7 +121,7 @@ async def serve(state: State, *, running: Callable[[], None]) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with Watch(state) as watch:
+    async with TopologyWatch(state) as watch:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(TopologyCollector(watch, loop))
         try:

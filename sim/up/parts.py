@@ -31,7 +31,7 @@ _MODULE = "twopc.sim.up.process"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Part:
+class TopologyPart:
     """One of them."""
 
     kind: str
@@ -54,7 +54,7 @@ class Part:
 
 def wanted(
     subscribed: Iterable[str], *, any_client: bool, metrics: bool = False
-) -> tuple[Part, ...]:
+) -> tuple[TopologyPart, ...]:
     """Those that a topology needs.
 
     Args:
@@ -62,17 +62,17 @@ def wanted(
         any_client: any client may write at one of them.
         metrics: metrics are served.
     """
-    agents = [Part("agent", name) for name in subscribed]
+    agents = [TopologyPart("agent", name) for name in subscribed]
     return (
-        *([Part("log-reader")] if agents else []),
+        *([TopologyPart("log-reader")] if agents else []),
         *agents,
-        *([Part("resolver")] if any_client else []),
-        Part(CLEAN_UP),
-        *([Part(METRICS)] if metrics else []),
+        *([TopologyPart("resolver")] if any_client else []),
+        TopologyPart(CLEAN_UP),
+        *([TopologyPart(METRICS)] if metrics else []),
     )
 
 
-async def look(state: State) -> tuple[Part, ...]:
+async def look(state: State) -> tuple[TopologyPart, ...]:
     """Those that a topology needs now; its servers run."""
     async with await attach(
         state.dsns, coordinator=state.name, newcomers=state.subscribers
@@ -84,7 +84,7 @@ async def look(state: State) -> tuple[Part, ...]:
         )
 
 
-def running(folder: Path) -> dict[Part, psutil.Process]:
+def running(folder: Path) -> dict[TopologyPart, psutil.Process]:
     """Those that live."""
     place = str(folder.absolute())
     found = {}
@@ -95,7 +95,7 @@ def running(folder: Path) -> dict[Part, psutil.Process]:
                 continue
             at = words.index(_MODULE)
             if words[at + 1 : at + 2] == [place]:
-                found[Part(words[at + 2], *words[at + 3 : at + 4])] = process
+                found[TopologyPart(words[at + 2], *words[at + 3 : at + 4])] = process
         except psutil.Error:
             continue  # gone meanwhile, or somebody else's
     return found
@@ -127,7 +127,7 @@ def start(state: State) -> None:
 _children: list[subprocess.Popen[bytes]] = []
 
 
-def _start(folder: Path, part: Part) -> subprocess.Popen[bytes]:
+def _start(folder: Path, part: TopologyPart) -> subprocess.Popen[bytes]:
     words = [str(folder.absolute()), part.kind, *([part.node] if part.node else [])]
     with (folder / part.file).open("wb") as output:
         process = subprocess.Popen(

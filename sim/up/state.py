@@ -25,7 +25,7 @@ _LOCK_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class StateNode:
     """One database."""
 
     kind: str
@@ -47,7 +47,7 @@ class State:
     """The topology's."""
     source: str
     """What it was made of: a scenario's file, or ``--subscribers N``."""
-    nodes: dict[str, Node]
+    nodes: dict[str, StateNode]
     metrics_port: int | None = None
     """Where metrics are served; None: they are not."""
     archive_hours: float = _ARCHIVE_HOURS
@@ -156,7 +156,7 @@ def look(folder: Path) -> State | None:
         folder=folder,
         name=known["name"],
         source=known["source"],
-        nodes={name: Node(**node) for name, node in known["nodes"].items()},
+        nodes={name: StateNode(**node) for name, node in known["nodes"].items()},
         metrics_port=known.get("metrics_port"),
         archive_hours=known.get("archive_hours", _ARCHIVE_HOURS),
     )

@@ -19,7 +19,7 @@ from twopc.server.cache import FileLock
 from twopc.sim.up import parts
 from twopc.sim.up.keeping import remove
 from twopc.sim.up.state import State
-from twopc.sim.up.watch import Moment, Watch
+from twopc.sim.up.watch import TopologyState, TopologyWatch
 from twopc.waits import link_prefix
 
 _EVERY_S = 0.1
@@ -46,7 +46,7 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class TourLook:
     """One look."""
 
     balances: dict[str, int]
@@ -55,21 +55,21 @@ class Seen:
     """By Subscriber."""
     held: int
     """Links of the first Subscriber with a transaction open at the Publisher."""
-    moment: Moment
+    moment: TopologyState
 
     def everywhere(self) -> bool:
         """All nodes hold the same."""
         return len(set(self.balances.values())) == 1
 
 
-Condition = Callable[[Seen, Seen], bool]
+Condition = Callable[[TourLook, TourLook], bool]
 """From what was seen before and what is seen now."""
 Hint = tuple[Condition, str]
 """What was done wrong, and what helps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TourStep:
     """Something to do."""
 
     title: str
@@ -138,7 +138,7 @@ class Tour:
         Args:
             commands: how each window is opened.
         """
-        async with Watch(self._state) as eyes:
+        async with TopologyWatch(self._state) as eyes:
             steps = self._steps(commands)
             for number, step in enumerate(steps, 1):
                 await self._resolver(runs=step.resolver)
@@ -151,7 +151,7 @@ class Tour:
                 self._say(f"  ✓ {step.explains.format(now=self._told(now))}")
             await self._resolver(runs=True)
 
-    async def _until(self, eyes: Watch, step: Step, before: Seen) -> Seen:
+    async def _until(self, eyes: TopologyWatch, step: TourStep, before: TourLook) -> TourLook:
         given: set[str] = set()
         never = asyncio.Event()
         while True:
@@ -167,7 +167,7 @@ class Tour:
             except TimeoutError:
                 continue
 
-    async def _see(self, eyes: Watch) -> Seen:
+    async def _see(self, eyes: TopologyWatch) -> TourLook:
         names = (self._state.publisher, self.first, self.second)
         rows: dict[str, list[tuple[Any, ...]]] = {}
         for name in names:
@@ -179,14 +179,14 @@ class Tour:
         ((held,),) = await eyes.rows(
             self._state.publisher, _OPEN_THERE, (f"^{re.escape(link_prefix(self.first))} [0-9]+$",)
         )
-        return Seen(
+        return TourLook(
             balances={name: int(found[0][0]) for name, found in rows.items()},
             windows=windows,
             held=int(held),
             moment=await eyes.look(),
         )
 
-    def _told(self, now: Seen) -> str:
+    def _told(self, now: TourLook) -> str:
         return ", ".join(f"{balance} at {name}" for name, balance in now.balances.items())
 
     async def _resolver(self, *, runs: bool) -> None:
@@ -195,7 +195,7 @@ class Tour:
         else:
             await asyncio.to_thread(parts.stop, self._state.folder, "resolver")
 
-    def _refused(self, seen: Seen) -> int:
+    def _refused(self, seen: TourLook) -> int:
         return sum(node.refused for node in seen.moment.nodes if node.name == self.second)
 
     def _committed_late(self) -> Hint:
@@ -204,20 +204,20 @@ class Tour:
             "window 1 is in a transaction, so nobody else can see it yet: commit;",
         )
 
-    def _steps(self, commands: dict[int, str]) -> tuple[Step, ...]:
+    def _steps(self, commands: dict[int, str]) -> tuple[TourStep, ...]:
         return (*self._alone(commands), *self._against_each_other(), *self._in_doubt())
 
-    def _alone(self, commands: dict[int, str]) -> tuple[Step, ...]:
+    def _alone(self, commands: dict[int, str]) -> tuple[TourStep, ...]:
         """One window writes."""
         pub, one, two = self._state.publisher, self.first, self.second
         return (
-            Step(
+            TourStep(
                 title=f"Open two terminals beside this one: a psql at each Subscriber, {one} and {two}.",
                 types=tuple(commands.items()),
                 done=lambda _, now: all(window.there for window in now.windows.values()),
                 explains=f"Two sessions. Both Subscribers hold a copy of the account; {pub} is the Publisher.",
             ),
-            Step(
+            TourStep(
                 title="Take something from Alice's account, as any program would.",
                 types=((1, _TAKE.format(10)),),
                 done=lambda before, now: _fewer(pub)(before, now) and now.everywhere(),
@@ -229,11 +229,11 @@ class Tour:
             ),
         )
 
-    def _against_each_other(self) -> tuple[Step, ...]:
+    def _against_each_other(self) -> tuple[TourStep, ...]:
         """Both want the same row."""
         pub, one, two = self._state.publisher, self.first, self.second
         return (
-            Step(
+            TourStep(
                 title=(
                     "Now stop in the middle: change the row in a transaction, and do not commit. From here on "
                     "you have a minute, then the Publisher lets go: should that happen, begin; and again."
@@ -249,7 +249,7 @@ class Tour:
                 ),
                 explains=f"Your session's link has the row locked at {pub}; nobody sees the change: {{now}}.",
             ),
-            Step(
+            TourStep(
                 title=f"Meanwhile Bob, at {two}, wants to change the same row.",
                 types=((2, _TAKE.format(20)),),
                 done=lambda _, now: any(f"of {two}" in each for each in now.moment.blocked),
@@ -263,7 +263,7 @@ class Tour:
                 ),
                 explains=f"Window 2 waits: no row is locked at {two}, but his link waits at {pub} for yours.",
             ),
-            Step(
+            TourStep(
                 title="Commit in window 1, and watch window 2.",
                 types=((1, "commit;"),),
                 done=lambda before, now: (
@@ -274,7 +274,7 @@ class Tour:
                     "program would have written over your change. {now}."
                 ),
             ),
-            Step(
+            TourStep(
                 title="His copy is up to date in a moment. Let Bob try again.",
                 types=((2, _TAKE.format(20)),),
                 done=lambda before, now: _fewer(pub)(before, now) and now.everywhere(),
@@ -283,11 +283,11 @@ class Tour:
             ),
         )
 
-    def _in_doubt(self) -> tuple[Step, ...]:
+    def _in_doubt(self) -> tuple[TourStep, ...]:
         """The resolver is away."""
         pub, one = self._state.publisher, self.first
         return (
-            Step(
+            TourStep(
                 title="Who finishes the Publisher's branch? The resolver; it is stopped now. Change the row once more.",
                 types=((1, _TAKE.format(1)),),
                 done=lambda before, now: _fewer(one)(before, now) and bool(now.moment.in_doubt),
@@ -298,7 +298,7 @@ class Tour:
                     "resolver finds your COMMIT: {now}."
                 ),
             ),
-            Step(
+            TourStep(
                 title="The resolver runs again. Nothing to type; or look, in a third terminal: twopc watch",
                 types=(),
                 done=lambda _, now: not now.moment.in_doubt and now.everywhere(),

@@ -43,7 +43,7 @@ _DISTRIBUTION = "distribution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeNow:
+class WatchedNode:
     """A Publisher or Subscriber."""
 
     name: str
@@ -58,7 +58,7 @@ class NodeNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class LoggedConflict:
     """A conflict, as the server's log tells it."""
 
     at: str
@@ -68,11 +68,11 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TopologyState:
     """All of it."""
 
-    nodes: tuple[NodeNow, ...]
-    refusals: tuple[Refusal, ...]
+    nodes: tuple[WatchedNode, ...]
+    refusals: tuple[LoggedConflict, ...]
     """The last ones."""
     blocked: tuple[str, ...]
     """Who waits for whom, a sentence each."""
@@ -85,17 +85,17 @@ class Moment:
     """Nodes that did not answer: what is prepared there, or how far agents are, is not known."""
 
 
-class _Seen(NamedTuple):
+class _NodeAnswer(NamedTuple):
     """What a node has answered."""
 
-    now: NodeNow
+    now: WatchedNode
     waits: Sequence[tuple[Any, ...]] = ()
     prepared: Sequence[tuple[Any, ...]] = ()
     any_client: bool = False
     """Any client may write there."""
 
 
-class Watch:
+class TopologyWatch:
     """Looks at a topology, again and again; an async context manager."""
 
     def __init__(self, state: State) -> None:
@@ -104,18 +104,18 @@ class Watch:
         self._logs = {name: server_of(state, name).log for name in state.servers}
         self._read: dict[str, int] = {}
         self._refused: Counter[str] = Counter()
-        self._refusals: deque[Refusal] = deque(maxlen=_REFUSALS_KEPT)
+        self._refusals: deque[LoggedConflict] = deque(maxlen=_REFUSALS_KEPT)
         self._wanted = _presumed(state)
         """What should run, as it was when all servers answered last."""
 
-    async def __aenter__(self) -> Watch:
+    async def __aenter__(self) -> TopologyWatch:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for connection in self._connections.values():
             await connection.close()
 
-    async def look(self) -> Moment:
+    async def look(self) -> TopologyState:
         """How it is now."""
         for server, log in self._logs.items():
             await asyncio.to_thread(self._read_log, server, log)
@@ -137,7 +137,7 @@ class Watch:
             for gid, age in one.prepared
             if str(gid).startswith(f"{PREFIX}:")
         ]
-        return Moment(
+        return TopologyState(
             nodes=tuple(one.now for one in seen),
             refusals=tuple(self._refusals),
             blocked=tuple(str(edge) for edges in graph.edges.values() for edge in edges),
@@ -152,7 +152,7 @@ class Watch:
         """The application's role at a node."""
         return str(conninfo.conninfo_to_dict(self._state.nodes[name].app_dsn)["user"])
 
-    async def _node(self, name: str) -> _Seen:
+    async def _node(self, name: str) -> _NodeAnswer:
         """All that a node is asked; one that goes away in the midst of it did not answer."""
         try:
             ((sessions, begun, there),) = await self.rows(name, _NODE, (self.role(name),))
@@ -161,14 +161,14 @@ class Watch:
             any_client = there and bool(await self.rows(name, "select from msrepl.any_client"))
         except psycopg.Error as error:
             told = str(error).splitlines() or [type(error).__name__]
-            return _Seen(NodeNow(name=name, error=told[0]))
-        now = NodeNow(
+            return _NodeAnswer(WatchedNode(name=name, error=told[0]))
+        now = WatchedNode(
             name=name,
             sessions=int(sessions),
             transactions=int(begun or 0),
             refused=self._refused[name],
         )
-        return _Seen(now, waiting, prepared, any_client)
+        return _NodeAnswer(now, waiting, prepared, any_client)
 
     async def rows(self, name: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
         """A query at a node, by the administrator.
@@ -227,23 +227,23 @@ class Watch:
 
 async def not_running(state: State) -> tuple[str, ...]:
     """Servers and processes of a topology that should run and do not; what should is asked of its servers."""
-    async with Watch(state) as eyes:
+    async with TopologyWatch(state) as eyes:
         return (await eyes.look()).missing
 
 
-def _presumed(state: State) -> tuple[parts.Part, ...]:
+def _presumed(state: State) -> tuple[parts.TopologyPart, ...]:
     """What should run, before the servers have told."""
     metrics = state.metrics_port is not None
     return parts.wanted(state.subscribers, any_client=True, metrics=metrics)
 
 
-def _missing(state: State, needed: Sequence[parts.Part]) -> tuple[str, ...]:
+def _missing(state: State, needed: Sequence[parts.TopologyPart]) -> tuple[str, ...]:
     down = [f"server of {name}" for name in state.servers if server_of(state, name).pid is None]
     alive = parts.running(state.folder)
     return (*down, *(str(part) for part in needed if part not in alive))
 
 
-def refusal_of(entry: Mapping[str, Any], subscribers: tuple[str, ...]) -> Refusal | None:
+def refusal_of(entry: Mapping[str, Any], subscribers: tuple[str, ...]) -> LoggedConflict | None:
     """The conflict that a line of a server's log tells of, if it does; the Publisher tells of it too."""
     node = entry.get("dbname", "")
     if entry.get("error_severity") != "ERROR" or node not in subscribers:
@@ -253,7 +253,7 @@ def refusal_of(entry: Mapping[str, Any], subscribers: tuple[str, ...]) -> Refusa
         kind, article, key = facts["kind"], facts["article"], facts["key"]
     except (ValueError, KeyError, TypeError):
         return None  # an error of another kind
-    return Refusal(
+    return LoggedConflict(
         at=str(entry.get("timestamp", ""))[11:19],
         node=node,
         kind=str(kind),

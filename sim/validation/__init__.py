@@ -36,14 +36,14 @@ from twopc.publisher import membership
 from twopc.publisher import validation as publisher_end
 from twopc.publisher.distribution import kept
 from twopc.publisher.distribution.update_modes import update_modes
-from twopc.publisher.posting import Posted
+from twopc.publisher.posting import PostedMessage
 from twopc.sim.validation.rows import buckets, by_key, merged_rows, rows_of
 from twopc.sql import path
 from twopc.sql.checksum import ChecksumTexts
 from twopc.subscriber import validation as subscriber_end
 from twopc.subscriber.validation import Values, by_column
 from twopc.together import together
-from twopc.validation import Difference, Key, Total, Verdict, parse_key
+from twopc.validation import ArticleVerdict, Key, RowDifference, Total, parse_key
 
 Connection = AsyncConnection[Any]
 #: Lets the log reader and the agent go on, where they do not run by themselves.
@@ -59,7 +59,7 @@ _NOTICE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class ValidationEnds:
     """Where a validation works: administrators' connection strings."""
 
     publisher: str
@@ -72,13 +72,13 @@ class Ends:
 
 
 async def validate(
-    ends: Ends,
+    ends: ValidationEnds,
     *,
     tables: Sequence[str] = (),
     repair: bool = False,
     advance: Advance | None = None,
     timeout_s: float = 60.0,
-) -> list[Verdict]:
+) -> list[ArticleVerdict]:
     """Compare every article of a subscription, or those of some tables.
 
     Args:
@@ -98,7 +98,7 @@ async def validate(
             )
             return await stack.enter_async_context(connection)
 
-        session = _Session(
+        session = _Validation(
             ends,
             reader=await connect(ends.publisher_dsn),
             poster=await connect(ends.publisher_dsn),
@@ -121,7 +121,7 @@ class _Comparison:
         self.there = ChecksumTexts(article.article, belongs=belongs, versions=versions)
         self.here = ChecksumTexts(article.article, versions=versions)
         self.expected, self.actual = Total(), Total()
-        self.differences: list[Difference] = []
+        self.differences: list[RowDifference] = []
         self.more = 0
         #: Rows to look at again, and whether they differed already.
         self.pending: dict[Key, bool] = {}
@@ -132,14 +132,14 @@ class _Comparison:
             self.pending[key] = True
             return
         if expected != actual:
-            self.differences.append(Difference(key=key, expected=expected, actual=actual))
+            self.differences.append(RowDifference(key=key, expected=expected, actual=actual))
         self.expected.count(expected)
         self.actual.count(actual)
         self.pending.pop(key, None)
 
-    def verdict(self, subscriber: str, looks: int) -> Verdict:
+    def verdict(self, subscriber: str, looks: int) -> ArticleVerdict:
         """What came of it."""
-        return Verdict(
+        return ArticleVerdict(
             subscriber=subscriber,
             article=self.article.article.name,
             expected=self.expected,
@@ -152,12 +152,12 @@ class _Comparison:
         )
 
 
-class _Session:
+class _Validation:
     """One validation."""
 
     def __init__(
         self,
-        ends: Ends,
+        ends: ValidationEnds,
         *,
         reader: Connection,
         poster: Connection,
@@ -175,7 +175,7 @@ class _Session:
         self.timeout_s = timeout_s
         self.read_only = False
 
-    async def run(self, tables: Sequence[str], *, repair: bool) -> list[Verdict]:
+    async def run(self, tables: Sequence[str], *, repair: bool) -> list[ArticleVerdict]:
         """Compare, look again, repair, and enter the verdicts into the history."""
         await self.distribution.execute("listen msrepl_distribution")
         modes = await update_modes(self.distribution, self.ends.publisher)
@@ -256,10 +256,10 @@ class _Session:
                     await publisher_end.xids_of(self.poster, self._publisher_gids(prepared)),
                 )
 
-    async def _stored(self, request: Posted) -> str | None:
+    async def _stored(self, request: PostedMessage) -> str | None:
         return await publisher_end.stored_message(self.distribution, self.ends.publisher, request)
 
-    async def _delivered(self, request: Posted) -> bool:
+    async def _delivered(self, request: PostedMessage) -> bool:
         stored = await self._stored(request)
         reached = await subscriber_end.position(self.subscriber, self.ends.publisher)
         return (

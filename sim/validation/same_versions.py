@@ -23,7 +23,7 @@ from twopc.sql.checksum import ChecksumTexts
 from twopc.subscriber import validation as subscriber_end
 from twopc.subscriber.validation import by_column
 from twopc.together import together
-from twopc.validation import Difference, Key, parse_key
+from twopc.validation import Key, RowDifference, parse_key
 
 Connection = AsyncConnection[Any]
 Values = list[str | None]
@@ -35,7 +35,7 @@ Apart = tuple[Key, str | None, str | None]
 _BLOCK = 1000
 
 
-class Rows:
+class ArticleRows:
     """An article's rows at both ends."""
 
     def __init__(
@@ -92,7 +92,9 @@ class Rows:
             for key in there.keys() & here.keys():
                 versions = self._versions(key, there, here)
                 if versions[1] == versions[2] or versions in drifted:
-                    found.append(Difference(key=key, expected=there[key][0], actual=here[key][0]))
+                    found.append(
+                        RowDifference(key=key, expected=there[key][0], actual=here[key][0])
+                    )
             await subscriber_end.repair(self._subscriber, self._article, found, self._fetch)
 
     def _versions(self, key: Key, there: Rowset, here: Rowset) -> Apart:

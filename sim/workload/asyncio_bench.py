@@ -14,11 +14,11 @@ from twopc.errors import DeliveryError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.stage import Stage
 from twopc.sim.sessions.interface import SyncError
-from twopc.sim.workload.words import Client
+from twopc.sim.workload.words import LoadClient
 
 
 class _Gate:
-    """See `twopc.sim.workload.words.Gate`."""
+    """See `twopc.sim.workload.words.LoadGate`."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -31,7 +31,7 @@ class _Gate:
 
 
 class AsyncioBench:
-    """See `twopc.sim.workload.words.Bench`."""
+    """See `twopc.sim.workload.words.LoadBench`."""
 
     def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
         self._stage = stage
@@ -81,7 +81,7 @@ class AsyncioBench:
             raise self._failure
         return sorted(task.get_name() for task in left)
 
-    async def client(self, name: str, node: str) -> Client:
+    async def client(self, name: str, node: str) -> LoadClient:
         """A session of the stage."""
         return await self._stage.open(name, node)
 

@@ -9,10 +9,18 @@ from typing import Any
 import psycopg
 
 from twopc.errors import ConflictError, InDoubtError, TransactionError
-from twopc.sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, Client, Deed, Ended
+from twopc.sim.workload.words import (
+    COMMITTED,
+    ERROR,
+    IN_DOUBT,
+    REJECTED,
+    AttemptOutcome,
+    ClientTransaction,
+    LoadClient,
+)
 
 
-async def attempt(client: Client, deed: Deed, level: str) -> Ended:
+async def attempt(client: LoadClient, deed: ClientTransaction, level: str) -> AttemptOutcome:
     """Begin, carry out, commit; whatever goes wrong, the client has no transaction afterwards."""
     gid = ""
     rowcounts: list[int] = []
@@ -23,18 +31,18 @@ async def attempt(client: Client, deed: Deed, level: str) -> Ended:
             rowcounts.append((await client.execute(text, params)).rowcount)
         await client.commit()
     except InDoubtError as error:
-        return Ended(
+        return AttemptOutcome(
             kind=IN_DOUBT, why=error.sqlstate, fields=_told(error, gid), rowcounts=rowcounts
         )
     except TransactionError as error:
         told = _told(error, gid)
         await leave(client.rollback())
         if "conflict" in told:
-            return Ended(
+            return AttemptOutcome(
                 kind=REJECTED, why=told["conflict"]["kind"], fields=told, rowcounts=rowcounts
             )
-        return Ended(kind=ERROR, why=error.sqlstate, fields=told, rowcounts=rowcounts)
-    return Ended(kind=COMMITTED, fields={"gid": gid}, rowcounts=rowcounts)
+        return AttemptOutcome(kind=ERROR, why=error.sqlstate, fields=told, rowcounts=rowcounts)
+    return AttemptOutcome(kind=COMMITTED, fields={"gid": gid}, rowcounts=rowcounts)
 
 
 async def leave(work: Coroutine[Any, Any, None]) -> None:

@@ -14,7 +14,7 @@ from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.workload import Timing, Workload
 from twopc.sim.workload.keys import Picker, Uniform, picker
-from twopc.sim.workload.words import Deed
+from twopc.sim.workload.words import ClientTransaction
 
 #: The most that is drawn for ``:amount``.
 AMOUNT_MAX = 100
@@ -85,7 +85,7 @@ class Drawer:
         self.count = keys.count if keys is not None else 1
         self.picker: Picker = picker(keys.pick, keys.count) if keys is not None else Uniform(1)
 
-    def deed(self, number: int, of: random.Random) -> Deed:
+    def deed(self, number: int, of: random.Random) -> ClientTransaction:
         """The transaction of this number."""
         (name,) = of.choices(self._names, cum_weights=self._weights)
         key = self.picker.pick(of)
@@ -97,7 +97,7 @@ class Drawer:
             "new": self.count + number,
         }
         makes = any("new" in used for _, _, used in self._statements[name])
-        return Deed(
+        return ClientTransaction(
             number=number,
             name=name,
             statements=tuple(

@@ -12,7 +12,7 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from twopc.sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, Ended
+from twopc.sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, AttemptOutcome
 
 #: Latencies are kept in microseconds, up to an hour, to three digits.
 _MAX_US = 3_600_000_000
@@ -55,7 +55,7 @@ class Figures:
             self._counts["dropped"] += dropped
 
     def attempt(
-        self, ended: Ended, *, intended_s: float, began_s: float, now_s: float, again: bool
+        self, ended: AttemptOutcome, *, intended_s: float, began_s: float, now_s: float, again: bool
     ) -> None:
         """An attempt is over.
 

@@ -11,16 +11,16 @@ from typing import Any, Protocol
 
 import simpy
 
-from twopc.drivers.virtual import Awaited, steps, wait
+from twopc.drivers.virtual import AwaitableSteps, steps, wait
 from twopc.errors import TransactionError, from_sqlstate
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
-from twopc.sim.workload.words import Client
+from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, Steps
+from twopc.sim.workload.words import LoadClient
 
 _REST = Label(actor="load", cause=Cause.TIMER, what="a pause of the load's")
 
 
-class Session(Protocol):
+class ModelClientLike(Protocol):
     """A client of a model: see `twopc.sim.model.clients`."""
 
     @property
@@ -35,12 +35,12 @@ class Session(Protocol):
 class World(Protocol):
     """A model: clients, and who brings its nodes what is missing."""
 
-    def session(self, name: str, node: str) -> Session: ...
+    def session(self, name: str, node: str) -> ModelClientLike: ...
     def sync(self, subscribers: Sequence[str]) -> Steps[Any]: ...
 
 
 class KernelGate:
-    """See `twopc.sim.workload.words.Gate`."""
+    """See `twopc.sim.workload.words.LoadGate`."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._event = kernel.event()
@@ -52,13 +52,13 @@ class KernelGate:
     async def wait(self) -> None:
         """Until it is open."""
         if not self._event.processed:
-            await Awaited(wait(self._event))
+            await AwaitableSteps(wait(self._event))
 
 
 class KernelClient:
-    """See `twopc.sim.workload.words.Client`; errors of the model come as our own."""
+    """See `twopc.sim.workload.words.LoadClient`; errors of the model come as our own."""
 
-    def __init__(self, session: Session, node: str) -> None:
+    def __init__(self, session: ModelClientLike, node: str) -> None:
         self._session = session
         self._node = node
 
@@ -89,10 +89,10 @@ class KernelClient:
 
     async def _do(self, work: Steps[Any]) -> Any:
         try:
-            return await Awaited(work)
+            return await AwaitableSteps(work)
         except SqlError as error:
             raise self._told(error) from error
-        except LostError as error:
+        except RequestLostError as error:
             raise from_sqlstate("08006", str(error), node=self._node, gid=self.gid) from error
 
     def _told(self, error: SqlError) -> TransactionError:
@@ -103,7 +103,7 @@ class KernelClient:
 
 
 class KernelBench:
-    """See `twopc.sim.workload.words.Bench`.
+    """See `twopc.sim.workload.words.LoadBench`.
 
     Args:
         kernel: whose time it is.
@@ -134,7 +134,7 @@ class KernelBench:
 
     async def sleep(self, seconds: float) -> None:
         """Let others go on."""
-        await Awaited(wait(self._kernel.delay(seconds, _REST)))
+        await AwaitableSteps(wait(self._kernel.delay(seconds, _REST)))
 
     def gate(self) -> KernelGate:
         """A new one, shut."""
@@ -167,7 +167,7 @@ class KernelBench:
         """Wait until every process is over, and for new ones that they have begun."""
         while self._running and self._failure is None and (left_s := patience_s()) > 0:
             limit = self._kernel.delay(left_s, _REST)
-            await Awaited(wait(simpy.AnyOf(self._kernel.env, [self._quiet, limit])))
+            await AwaitableSteps(wait(simpy.AnyOf(self._kernel.env, [self._quiet, limit])))
             self._kernel.cancel(limit)
         left = [*self._running.items()]
         for process, _ in left:
@@ -176,13 +176,13 @@ class KernelBench:
             raise self._failure
         return sorted(name for _, name in left)
 
-    async def client(self, name: str, node: str) -> Client:
+    async def client(self, name: str, node: str) -> LoadClient:
         """A session of the model."""
         return KernelClient(self._world.session(name, node), node)
 
     async def sync(self, subscribers: Sequence[str]) -> None:
         """By the model's log reader and agents."""
-        await Awaited(self._world.sync(subscribers))
+        await AwaitableSteps(self._world.sync(subscribers))
 
     async def outage(self, node: str, *, on: bool) -> None:
         """As the model does it."""

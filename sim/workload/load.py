@@ -1,6 +1,6 @@
 """Plays a load: clients that work one transaction after the other, or transactions that begin at a rate.
 
-It knows neither servers nor virtual time, only a `Bench`. What happens is written into the history, a line for
+It knows neither servers nor virtual time, only a `LoadBench`. What happens is written into the history, a line for
 each attempt; nothing is judged here.
 """
 
@@ -18,7 +18,14 @@ from twopc.sim.workload.attempts import attempt, leave
 from twopc.sim.workload.drawing import Drawer, chance
 from twopc.sim.workload.figures import Figures
 from twopc.sim.workload.syncing import Syncing
-from twopc.sim.workload.words import COMMITTED, REJECTED, Bench, Client, Deed, Ended
+from twopc.sim.workload.words import (
+    COMMITTED,
+    REJECTED,
+    AttemptOutcome,
+    ClientTransaction,
+    LoadBench,
+    LoadClient,
+)
 
 #: At a rate, so many transactions are under way at most; what is to begin beyond them is dropped, and counted.
 AT_ONCE_MAX = 64
@@ -41,7 +48,7 @@ class Load:
     def __init__(
         self,
         scenario: Scenario,
-        bench: Bench,
+        bench: LoadBench,
         *,
         seed: int,
         write: Callable[..., Any],
@@ -64,10 +71,10 @@ class Load:
         self._alive_s = 0.0
         """Until when it is sure that the load goes on, where it is not said how long it lasts."""
         self._is_over = False
-        self._clients: dict[str, list[Client]] = {}
+        self._clients: dict[str, list[LoadClient]] = {}
         """At a rate: those that are free, by node."""
         self._busy = 0
-        self._closing: list[Client] = []
+        self._closing: list[LoadClient] = []
 
     def now(self) -> float:
         """Seconds since the load began."""
@@ -146,12 +153,12 @@ class Load:
         for name, node, client in zip(names, places, clients, strict=True):
             self._bench.spawn(self._client(name, node, client), name)
 
-    async def _connect(self, name: str, node: str) -> Client:
+    async def _connect(self, name: str, node: str) -> LoadClient:
         client = await self._bench.client(name, node)
         self._closing.append(client)
         return client
 
-    async def _client(self, name: str, node: str, client: Client) -> None:
+    async def _client(self, name: str, node: str, client: LoadClient) -> None:
         """One that begins whenever its last transaction is over."""
         of = chance(self._seed, name)
         while self._may_begin(self.now()):
@@ -191,7 +198,7 @@ class Load:
                 self._bench.spawn(self._arrived(node, deed, at_s), f"transaction {deed.number}")
         self._is_over = True
 
-    async def _arrived(self, node: str, deed: Deed, at_s: float) -> None:
+    async def _arrived(self, node: str, deed: ClientTransaction, at_s: float) -> None:
         free = self._clients[node]
         name = f"transaction {deed.number}"
         client = free.pop() if free else await self._connect(name, node)
@@ -204,7 +211,7 @@ class Load:
     # -- one transaction ---------------------------------------------------------------------------
 
     async def _carry_out(
-        self, name: str, node: str, client: Client, deed: Deed, intended_s: float
+        self, name: str, node: str, client: LoadClient, deed: ClientTransaction, intended_s: float
     ) -> None:
         """Attempt it until it is committed, in doubt, or has been tried often enough."""
         said = self._workload.on_conflict
@@ -232,8 +239,8 @@ class Load:
         self,
         name: str,
         node: str,
-        deed: Deed,
-        ended: Ended,
+        deed: ClientTransaction,
+        ended: AttemptOutcome,
         number: int,
         intended_s: float,
         began_s: float,
@@ -313,7 +320,7 @@ class Load:
             self._write("info", message=f"fault '{happening.fault}' is armed")
 
 
-def _calls(deed: Deed, ended: Ended) -> list[dict[str, Any]]:
+def _calls(deed: ClientTransaction, ended: AttemptOutcome) -> list[dict[str, Any]]:
     """Every statement, and how many rows those that were carried out have met."""
     return [
         {"sql": text, "params": dict(params), "rowcount": rowcount}

@@ -10,7 +10,7 @@ from typing import Any
 from twopc.errors import TwopcError
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.replay.loads import LoadTransaction, RecordedLoad
-from twopc.sim.report.history import OrderHistory, Record
+from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.scenario.observe import (
     answers,
     final_states,
@@ -19,13 +19,13 @@ from twopc.sim.scenario.observe import (
     write_deliveries,
 )
 from twopc.sim.scenario.stage import Stage
-from twopc.sim.scenario.words import Case, Learned
+from twopc.sim.scenario.words import Case, CaseLesson
 from twopc.sim.workload import drawing
 from twopc.sim.workload.asyncio_bench import AsyncioBench
 from twopc.sim.workload.holding import Holding
 from twopc.sim.workload.load import Load
 from twopc.sim.workload.thresholds import compared
-from twopc.sim.workload.words import Bench
+from twopc.sim.workload.words import LoadBench
 
 #: What is named when it does not end.
 _GATES = "gates"
@@ -40,7 +40,7 @@ async def play(
     *,
     seed: int,
     recording: Sequence[LoadTransaction] | None = None,
-) -> Learned:
+) -> CaseLesson:
     """Play it on a stage.
 
     Args:
@@ -94,12 +94,12 @@ async def play(
     history.write("load", data=told)
     await final_states(scenario, stage, history)
     await answers(case, stage, history)
-    return Learned()
+    return CaseLesson()
 
 
 def _virtual(
     model: Any, stage: AsyncioBench, history: OrderHistory
-) -> tuple[Bench, Callable[..., Any]]:
+) -> tuple[LoadBench, Callable[..., Any]]:
     """Where a load is played in virtual time, and how it writes from there.
 
     It is no task of the event loop, whose clock goes by the task that asks; so it writes as this one does.
@@ -112,7 +112,7 @@ def _virtual(
     bench = KernelBench(model.kernel, model, outage=outage, arm=stage.arm)
     context = copy_context()
 
-    def write(kind: str, **fields: Any) -> Record:
+    def write(kind: str, **fields: Any) -> HistoryRecord:
         return context.run(history.write, kind, **fields)
 
     return bench, write

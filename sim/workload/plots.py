@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.load import of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _DPI = 110
 _COLOURS = {"p50": "#2b6cb0", "p99": "#c05621", "rejected": "#c53030", "rate": "#2f855a"}
 
 
-def write_plots(records: Sequence[Record], directory: Path) -> list[Path]:
+def write_plots(records: Sequence[HistoryRecord], directory: Path) -> list[Path]:
     """A picture of each load of a run as ``load.png``, ``load-2.png`` …, and ``loads.png`` of all together."""
     loads = [(name, told) for name, each in by_order(records) if (told := of(each))]
     drawn = [(name, told) for name, told in loads if told["series"]]

@@ -7,7 +7,7 @@ from typing import Any
 
 from twopc.errors import TwopcError
 from twopc.sim.workload.figures import Figures
-from twopc.sim.workload.words import Bench, Gate
+from twopc.sim.workload.words import LoadBench, LoadGate
 
 
 class Syncing:
@@ -17,12 +17,12 @@ class Syncing:
         write: adds a record to the history.
     """
 
-    def __init__(self, bench: Bench, figures: Figures, write: Callable[..., Any]) -> None:
+    def __init__(self, bench: LoadBench, figures: Figures, write: Callable[..., Any]) -> None:
         self._bench = bench
         self._figures = figures
         self._write = write
         self._wanted: dict[str, None] = {}
-        self._next: Gate = bench.gate()
+        self._next: LoadGate = bench.gate()
         self._works = False
         self.paused: set[str] = set()
         """The Subscribers whose agents rest: they get nothing."""

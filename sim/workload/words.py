@@ -14,7 +14,7 @@ COMMITTED, REJECTED, ERROR, IN_DOUBT = "ok", "rejected", "error", "in_doubt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class ClientTransaction:
     """One transaction that a client is to carry out, again if it is refused."""
 
     number: int
@@ -27,7 +27,7 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class AttemptOutcome:
     """How one attempt ended."""
 
     kind: str
@@ -45,7 +45,7 @@ class Ended:
         return self.why == "publisher_unreachable" or self.why[:2] in ("08", "57", "")
 
 
-class Client(Protocol):
+class LoadClient(Protocol):
     """One application at one node. Refusals are raised as `twopc.errors.TransactionError`."""
 
     @property
@@ -74,7 +74,7 @@ class Client(Protocol):
         ...
 
 
-class Gate(Protocol):
+class LoadGate(Protocol):
     """Shut until somebody opens it."""
 
     def open(self) -> None:
@@ -86,7 +86,7 @@ class Gate(Protocol):
         ...
 
 
-class Bench(Protocol):
+class LoadBench(Protocol):
     """The world of a load."""
 
     def time(self) -> float:
@@ -97,7 +97,7 @@ class Bench(Protocol):
         """Let time pass."""
         ...
 
-    def gate(self) -> Gate:
+    def gate(self) -> LoadGate:
         """A new one, shut."""
         ...
 
@@ -113,7 +113,7 @@ class Bench(Protocol):
         """
         ...
 
-    async def client(self, name: str, node: str) -> Client:
+    async def client(self, name: str, node: str) -> LoadClient:
         """Connect one."""
         ...
 

@@ -7,10 +7,18 @@ and ``target`` are the two databases on servers. Knows the Publisher by name onl
 
 from __future__ import annotations
 
-from twopc.subscriber.distribution_agent.agent import Delivered, DistributionAgent
+from twopc.subscriber.distribution_agent.agent import AgentProgress, DistributionAgent
 from twopc.subscriber.distribution_agent.main import Config, main
 from twopc.subscriber.distribution_agent.ports import AheadError
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.distribution_agent.servers import Servers
 
-__all__ = ["AheadError", "Config", "Delivered", "DistributionAgent", "Profile", "Servers", "main"]
+__all__ = [
+    "AgentProgress",
+    "AheadError",
+    "Config",
+    "DistributionAgent",
+    "Profile",
+    "Servers",
+    "main",
+]

@@ -22,14 +22,14 @@ from twopc.errors import DeliveryError, TwopcError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
 from twopc.subscriber.distribution_agent import steps as s
-from twopc.subscriber.distribution_agent.delivery import Counts, Delivery
+from twopc.subscriber.distribution_agent.delivery import Delivery, DeliveryCounts
 from twopc.subscriber.distribution_agent.failures import may_pass
 from twopc.subscriber.distribution_agent.mending import Mending
-from twopc.subscriber.distribution_agent.patience import Patience
-from twopc.subscriber.distribution_agent.planner import Planner
+from twopc.subscriber.distribution_agent.patience import RetryPatience
+from twopc.subscriber.distribution_agent.planner import BatchPlanner
 from twopc.subscriber.distribution_agent.ports import (
+    AgentEvent,
     AheadError,
-    Event,
     LostError,
     PassingError,
     RefusedError,
@@ -52,7 +52,7 @@ _PASSING = (PassingError, LostError, RefusedError, psycopg.OperationalError, OSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
+class AgentProgress:
     """What an agent has done since it was opened, or within one `run_once`."""
 
     transactions: int = 0
@@ -74,7 +74,7 @@ class DistributionAgent:
         points: protocol points; None: those that the environment arms.
     """
 
-    planner: ClassVar[type[Planner]] = Planner
+    planner: ClassVar[type[BatchPlanner]] = BatchPlanner
     delivery: ClassVar[type[Delivery]] = Delivery
     streams: ClassVar[type[Streams]] = Streams
     mending: ClassVar[type[Mending]] = Mending
@@ -92,9 +92,9 @@ class DistributionAgent:
         self._source: SourcePort | None = None
         self._target: TargetPort | None = None
         self._delivery: Delivery | None = None
-        self._total = Counts()
+        self._total = DeliveryCounts()
         """Since this object was made."""
-        self._recent = Counts()
+        self._recent = DeliveryCounts()
         """Since the last row of history that counts."""
         self._recent_since = 0.0
         self._reported = 0
@@ -135,9 +135,9 @@ class DistributionAgent:
                 node=self.subscriber,
                 sqlstate=report.sqlstate,
             ) from error
-        self._recent, self._recent_since = Counts(), self._world.time()
+        self._recent, self._recent_since = DeliveryCounts(), self._world.time()
         self._reported, self._ended, self._busy = 0, False, False
-        await source.history.event(Event(event="started", seqno=target.position))
+        await source.history.event(AgentEvent(event="started", seqno=target.position))
         if self._points.armed:
             await self._points.reach("agent.opened")
 
@@ -197,7 +197,7 @@ class DistributionAgent:
 
     # -- work -------------------------------------------------------------------------------------
 
-    async def run_once(self, *, final: bool = True) -> Delivered:
+    async def run_once(self, *, final: bool = True) -> AgentProgress:
         """Deliver everything that is in the distribution database now; opens if need be.
 
         Args:
@@ -233,7 +233,7 @@ class DistributionAgent:
         if self._recent.transactions or self._recent.skipped:
             await self._record("succeeded")
         total = self._total
-        return Delivered(
+        return AgentProgress(
             transactions=total.transactions - before.transactions,
             commands=total.commands - before.commands,
             batches=total.batches - before.batches,
@@ -241,7 +241,7 @@ class DistributionAgent:
             position=self.position,
         )
 
-    async def run(self, stop: Signal) -> Delivered:
+    async def run(self, stop: Signal) -> AgentProgress:
         """Deliver whatever comes until `stop` is set; opens, and closes in the end.
 
         Raises:
@@ -263,7 +263,7 @@ class DistributionAgent:
         return self.delivered
 
     async def _run(self, stop: Signal) -> None:
-        world, patience = self._world, Patience(self.profile, self._world.time)
+        world, patience = self._world, RetryPatience(self.profile, self._world.time)
         while not stop.is_set():
             world.news.clear()
             try:
@@ -284,10 +284,10 @@ class DistributionAgent:
                 await world.wait((stop,), wait_ms / 1000)
 
     @property
-    def delivered(self) -> Delivered:
+    def delivered(self) -> AgentProgress:
         """Since this object was made, up to the position that was reported."""
         total = self._total
-        return Delivered(
+        return AgentProgress(
             transactions=total.transactions,
             commands=total.commands,
             batches=total.batches,
@@ -331,14 +331,14 @@ class DistributionAgent:
 
     async def _count(self, source: SourcePort, delivery: Delivery) -> None:
         """Take over what was delivered since the last time."""
-        counts, delivery.counts = delivery.counts, Counts()
+        counts, delivery.counts = delivery.counts, DeliveryCounts()
         self._total.add(counts)
         self._recent.add(counts)
         for posted in counts.posted:
             await source.history.posted(posted)
         for upto, why in counts.fallbacks:
             message = f"the batch went over one connection: {why}"
-            await source.history.event(Event(event="serial", seqno=upto, message=message))
+            await source.history.event(AgentEvent(event="serial", seqno=upto, message=message))
 
     # -- what it records of itself ------------------------------------------------------------------
 
@@ -367,7 +367,11 @@ class DistributionAgent:
             await self._points.reach("agent.before_report")
         position = target.position
         await perform(
-            target.lines[0], s.Begin(), s.MakeDurable(), s.Move(position, position), s.Commit()
+            target.lines[0],
+            s.BeginBatch(),
+            s.MakeDurable(),
+            s.Move(position, position),
+            s.CommitBatch(),
         )
         await source.history.delivered(position)
         self._reported, self._reported_at = position, self._world.time()
@@ -378,14 +382,14 @@ class DistributionAgent:
             return
         self._ended = event in ("succeeded", "failed")
         counts, since, now = self._recent, self._recent_since, self._world.time()
-        self._recent, self._recent_since = Counts(), now
+        self._recent, self._recent_since = DeliveryCounts(), now
         number, command, seqno = "", "", None
         if isinstance(error, DeliveryError):
             number, command = str(error.number or error.sqlstate), error.command
             seqno = lsn_value(error.seqno) if error.seqno else None
         elif self._target is not None:
             seqno = self._target.position
-        row = Event(
+        row = AgentEvent(
             event=event,
             duration_ms=(now - since) * 1000,
             transactions=counts.transactions,

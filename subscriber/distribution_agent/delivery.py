@@ -15,9 +15,9 @@ from twopc.proc_execution import BESIDE, CALL_TYPE
 from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers
 from twopc.subscriber.distribution_agent.dispatch import code_of
-from twopc.subscriber.distribution_agent.failures import Failure
-from twopc.subscriber.distribution_agent.loads import Load, Posted
-from twopc.subscriber.distribution_agent.planner import Batch, Planner, Window
+from twopc.subscriber.distribution_agent.failures import DeliveryFailure
+from twopc.subscriber.distribution_agent.loads import BatchLoad, StoredMessage
+from twopc.subscriber.distribution_agent.planner import Batch, BatchPlanner, Window
 from twopc.subscriber.distribution_agent.ports import (
     Pending,
     RefusedError,
@@ -41,7 +41,7 @@ _BATCH_MIN = 32
 
 
 @dataclass(slots=True, kw_only=True)
-class Counts:
+class DeliveryCounts:
     """What has been delivered."""
 
     transactions: int = 0
@@ -50,12 +50,12 @@ class Counts:
     batches: int = 0
     skipped: int = 0
     """Source transactions dropped because of an error to pass over."""
-    posted: list[Posted] = field(default_factory=list)
+    posted: list[StoredMessage] = field(default_factory=list)
     """What was posted for every Subscriber and has arrived, not yet reported."""
     fallbacks: list[tuple[int, str]] = field(default_factory=list)
     """Batches that streams could not bring, and why; not yet reported."""
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: DeliveryCounts) -> None:
         """Count what `other` has, too."""
         self.transactions += other.transactions
         self.commands += other.commands
@@ -78,11 +78,11 @@ class Delivery:
         streams: Streams | None,
         profile: Profile,
         points: Points,
-        planner: type[Planner] = Planner,
+        planner: type[BatchPlanner] = BatchPlanner,
     ) -> None:
         self.source = source
         self.target = target
-        self.counts = Counts()
+        self.counts = DeliveryCounts()
         self.planner = planner((), profile)
         self.seen = target.position
         """Up to where everything is delivered or is not for this Subscriber: the position or beyond."""
@@ -127,7 +127,9 @@ class Delivery:
         least = _BATCH_MIN * len(list(planner.plan(self.seen, sample)))
         self.apart = tuple(article_id for article_id, count in uniform.items() if count >= least)
 
-    async def deliver(self, batches: Sequence[Batch], stop: Signal | None) -> Failure | None:
+    async def deliver(
+        self, batches: Sequence[Batch], stop: Signal | None
+    ) -> DeliveryFailure | None:
         """Bring batches, in order, up to the first that fails; what comes after it is not brought.
 
         Args:
@@ -142,9 +144,9 @@ class Delivery:
 
     async def serial(
         self, batches: Sequence[Batch], stop: Signal | None = None, *, depth: int = _DEPTH
-    ) -> Failure | None:
+    ) -> DeliveryFailure | None:
         """As `deliver`, over one connection."""
-        flight: deque[tuple[Load, Pending]] = deque()
+        flight: deque[tuple[BatchLoad, Pending]] = deque()
         failure = None
         sent = self.target.position
         async with aclosing(self.loads(batches, 1)) as loads:
@@ -175,7 +177,7 @@ class Delivery:
         await self.target.lines[0].send(s.Rollback())
         self.seen = self.target.position
 
-    def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[Load, None]:
+    def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[BatchLoad, None]:
         """The batches with their commands, without the Subscriber's own."""
         return self.source.loads(
             batches,
@@ -185,7 +187,7 @@ class Delivery:
             apart=() if self.exact else self.apart,
         )
 
-    def _is_nothing(self, load: Load) -> bool:
+    def _is_nothing(self, load: BatchLoad) -> bool:
         """Whether nothing of a batch is for this Subscriber; then the position moves with a later one."""
         if load.parts or load.posted or not (load.first and load.last):
             return False
@@ -193,7 +195,7 @@ class Delivery:
         self.counts.transactions += len(load.batch.seqnos) - load.batch.own
         return True
 
-    def send(self, load: Load, position: int) -> Pending:
+    def send(self, load: BatchLoad, position: int) -> Pending:
         """Send a load to one connection: the position moves in the commit of the data.
 
         Args:
@@ -201,16 +203,18 @@ class Delivery:
         """
         steps: list[s.Step] = []
         if load.first:
-            steps += (s.Begin(), s.Move(position, load.batch.upto))
+            steps += (s.BeginBatch(), s.Move(position, load.batch.upto))
         steps += [s.Apply(part, self.exact) for part in load.parts]
         if load.last:
-            steps.append(s.Commit())
+            steps.append(s.CommitBatch())
         return self.target.lines[0].send(*steps)
 
-    async def _confirm(self, load: Load, pending: Pending) -> Failure | None:
+    async def _confirm(self, load: BatchLoad, pending: Pending) -> DeliveryFailure | None:
         answer = await pending
         if answer.failure is not None:
-            return Failure(batch=load.batch, report=answer.failure, constraint=answer.constraint)
+            return DeliveryFailure(
+                batch=load.batch, report=answer.failure, constraint=answer.constraint
+            )
         self._count(load)
         if load.last:
             self.target.position = load.batch.upto
@@ -218,7 +222,7 @@ class Delivery:
             await self._points.reach("agent.committed")
         return None
 
-    def _count(self, load: Load) -> None:
+    def _count(self, load: BatchLoad) -> None:
         counts, batch = self.counts, load.batch
         counts.commands += load.count
         counts.posted += load.posted
@@ -229,7 +233,7 @@ class Delivery:
 
     async def _parallel(
         self, batches: Sequence[Batch], streams: Streams, stop: Signal | None
-    ) -> Failure | None:
+    ) -> DeliveryFailure | None:
         """Over all connections; a batch that does not go so goes over one, and ends this round."""
         async with aclosing(self.loads(batches, len(self.target.lines))) as loads:
             async for load in loads:
@@ -260,7 +264,7 @@ class Delivery:
         self.seen = self.target.position
         return await self.serial([batch], depth=1)
 
-    def _has_call(self, load: Load) -> bool:
+    def _has_call(self, load: BatchLoad) -> bool:
         """Whether a routine is called in it."""
         planner = self.planner
         return bool(planner.calls) and any(
@@ -281,5 +285,7 @@ class Delivery:
 
     async def _move(self, upto: int) -> None:
         target = self.target
-        await perform(target.lines[0], s.Begin(), s.Move(target.position, upto), s.Commit())
+        await perform(
+            target.lines[0], s.BeginBatch(), s.Move(target.position, upto), s.CommitBatch()
+        )
         target.position = self.seen = upto

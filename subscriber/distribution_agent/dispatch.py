@@ -29,7 +29,7 @@ def code_of(article_id: int, command_type: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Takers:
+class CommandHandlers:
     """What takes an article's commands of one kind at the Subscriber."""
 
     one: sql.Identifier
@@ -39,7 +39,7 @@ class Takers:
     statements, and for what is done for routines."""
 
 
-def takers(number: int, propagation: Propagation) -> dict[int, Takers]:
+def takers(number: int, propagation: Propagation) -> dict[int, CommandHandlers]:
     """What takes an article's commands, by code.
 
     Args:
@@ -53,25 +53,25 @@ def takers(number: int, propagation: Propagation) -> dict[int, Takers]:
         kind = TYPE_OF[operation] + (0 if is_call else _STATEMENT)
         if form is not Format.NONE:
             many = sql.Identifier(SCHEMA, set_function(article_id, kind)) if is_call else None
-            found[code_of(number, kind)] = Takers(
+            found[code_of(number, kind)] = CommandHandlers(
                 one=sql.Identifier(SCHEMA, apply_function(article_id, kind)), many=many
             )
     return found
 
 
-def call_taker(article_id: int) -> dict[int, Takers]:
+def call_taker(article_id: int) -> dict[int, CommandHandlers]:
     """What takes a routine's calls, by code."""
     one = sql.Identifier(SCHEMA, apply_call_function(article_id))
-    return {code_of(article_id, CALL_TYPE): Takers(one=one, many=None)}
+    return {code_of(article_id, CALL_TYPE): CommandHandlers(one=one, many=None)}
 
 
-def definition_taker(article_id: int) -> dict[int, Takers]:
+def definition_taker(article_id: int) -> dict[int, CommandHandlers]:
     """What takes a routine's definitions, by code."""
     one = sql.Identifier(SCHEMA, apply_definition_function(article_id))
-    return {code_of(beside(article_id), DEFINITION_TYPE): Takers(one=one, many=None)}
+    return {code_of(beside(article_id), DEFINITION_TYPE): CommandHandlers(one=one, many=None)}
 
 
-def run_text(taker: Takers) -> str:
+def run_text(taker: CommandHandlers) -> str:
     """The statement for a block of one code: as a set, or one by one where that does not work.
 
     Its result is NULL if the set worked.
@@ -87,7 +87,7 @@ def run_text(taker: Takers) -> str:
     )
 
 
-def dispatch_text(by_code: Mapping[int, Takers]) -> str:
+def dispatch_text(by_code: Mapping[int, CommandHandlers]) -> str:
     """The statement for blocks of mixed codes.
 
     One row comes back, not one per command.
@@ -99,7 +99,7 @@ def dispatch_text(by_code: Mapping[int, Takers]) -> str:
     )
 
 
-def _tree(cases: Sequence[tuple[int, Takers]]) -> sql.Composable:
+def _tree(cases: Sequence[tuple[int, CommandHandlers]]) -> sql.Composable:
     refuse = sql.SQL("{}(c.code)").format(sql.Identifier(SCHEMA, "refuse_command"))
     if not cases:
         return refuse

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from twopc.distributed import DistributedArticle, read_command
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.errors import DeliveryError, conflict_facts
 from twopc.lsn import lsn_text
-from twopc.proc_execution import CALL_TYPE, Call, ProcArticle, call_text
+from twopc.proc_execution import CALL_TYPE, ProcArticle, ProcCall, call_text
 from twopc.propagation import OPERATIONS, CommandType, Format, parameters, record_values
 from twopc.subscriber.distribution_agent.planner import Batch
 
@@ -36,11 +36,11 @@ _CALLS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class DeliveryFailure:
     """What one delivery met."""
 
     batch: Batch
-    report: Report
+    report: ServerReport
     constraint: str = ""
 
 
@@ -61,7 +61,7 @@ class Culprit:
         if not self.command_id:
             return ""
         if self.routine is not None and self.type == CALL_TYPE:
-            text = call_text(self.routine, Call.parse(self.command))
+            text = call_text(self.routine, ProcCall.parse(self.command))
         else:
             text = read_command(self.article, self.type, self.command).text
         if len(text) <= _SHOWN_MAX:
@@ -95,12 +95,12 @@ class Culprit:
         return text[:_SHOWN_MAX]
 
 
-def may_pass(report: Report) -> bool:
+def may_pass(report: ServerReport) -> bool:
     """Whether the same may work a little later."""
     return report.sqlstate[:2] in _PASSING or report.sqlstate in ("", _LOCK_TIMEOUT)
 
 
-def number_of(report: Report, *, is_constraint: bool = True) -> int:
+def number_of(report: ServerReport, *, is_constraint: bool = True) -> int:
     """The original's number for an error; 0 if it has none.
 
     Args:
@@ -114,24 +114,24 @@ def number_of(report: Report, *, is_constraint: bool = True) -> int:
     return 0
 
 
-def is_duplicate(report: Report) -> bool:
+def is_duplicate(report: ServerReport) -> bool:
     """Whether a row is in the way. It may be the Subscriber's own, made by a transaction that the log has
     not brought yet: what the Publisher inserted and deleted again before."""
     return report.sqlstate == _DUPLICATE
 
 
-def is_conflict(report: Report) -> bool:
+def is_conflict(report: ServerReport) -> bool:
     """Whether the Subscriber's own changes may be the reason: a duplicate, or a row that is not there."""
     return is_duplicate(report) or number_of(report) == ROW_NOT_FOUND
 
 
-def is_skipped(report: Report, number: int, skip_errors: Collection[str]) -> bool:
+def is_skipped(report: ServerReport, number: int, skip_errors: Collection[str]) -> bool:
     """Whether an error is one of those to pass over."""
     return report.sqlstate in skip_errors or (number != 0 and str(number) in skip_errors)
 
 
 def delivery_error(
-    subscriber: str, batch: Batch, culprit: Culprit, report: Report, number: int
+    subscriber: str, batch: Batch, culprit: Culprit, report: ServerReport, number: int
 ) -> DeliveryError:
     """The error that stops the agent: which transaction, which command, which row, and what to do."""
     seqno = lsn_text(batch.upto)

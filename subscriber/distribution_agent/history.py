@@ -9,9 +9,9 @@ from __future__ import annotations
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.propagation import CommandType
-from twopc.subscriber.distribution_agent.loads import Posted
+from twopc.subscriber.distribution_agent.loads import StoredMessage
 from twopc.subscriber.distribution_agent.pipe import Pipe, Query, Statement
-from twopc.subscriber.distribution_agent.ports import Event, LostError
+from twopc.subscriber.distribution_agent.ports import AgentEvent, LostError
 
 logger = get_logger(__name__)
 
@@ -51,7 +51,7 @@ _TRACER = Statement(
 _STANDS = ("started", "succeeded", "retry", "failed")
 
 
-class History:
+class AgentHistory:
     """See `twopc.subscriber.distribution_agent.ports.HistoryPort`: rows on a server.
 
     Args:
@@ -62,7 +62,7 @@ class History:
         self._pipe = pipe
         self._who = (str(publisher_database_id).encode(), subscriber.encode())
 
-    async def event(self, event: Event, *, durable: bool = False) -> None:
+    async def event(self, event: AgentEvent, *, durable: bool = False) -> None:
         """A row of history.
 
         Raises:
@@ -83,7 +83,7 @@ class History:
         """What is before this position is not needed any more: it is durable at the Subscriber."""
         await self._write((_DELIVERED, (*self._who, lsn_text(position).encode())))
 
-    async def posted(self, posted: Posted) -> None:
+    async def posted(self, posted: StoredMessage) -> None:
         """A tracer token has arrived."""
         if posted.type == CommandType.TRACER_TOKEN:
             publisher_database, subscriber = self._who

@@ -16,11 +16,11 @@ from twopc.lsn import lsn_value
 from twopc.proc_execution import BESIDE, base_of
 from twopc.propagation import Propagation
 from twopc.subscriber.distribution_agent.arrays import block, numbers, texts
-from twopc.subscriber.distribution_agent.planner import Batch, Snapshot, Terms, Window
+from twopc.subscriber.distribution_agent.planner import ArticleTerms, Batch, PgSnapshot, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
+class StoredMessage:
     """What somebody has put into the Publisher's log for every Subscriber: a tracer token, a validation."""
 
     seqno: int
@@ -30,7 +30,7 @@ class Posted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StreamPart:
     """Commands of a batch for one stream, as two arrays that nobody here looks into."""
 
     stream: int
@@ -42,11 +42,11 @@ class Part:
     count: int
 
 
-def part_of(commands: Sequence[tuple[int, bytes]], stream: int = 0) -> Part:
+def part_of(commands: Sequence[tuple[int, bytes]], stream: int = 0) -> StreamPart:
     """Commands, each with its code, in one part."""
     codes, calls = block(commands)
     seen = [code for code, _ in commands]
-    return Part(
+    return StreamPart(
         stream=stream,
         codes=codes,
         calls=calls,
@@ -57,12 +57,12 @@ def part_of(commands: Sequence[tuple[int, bytes]], stream: int = 0) -> Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class BatchLoad:
     """A batch, or a block of one that is large."""
 
     batch: Batch
-    parts: tuple[Part, ...]
-    posted: tuple[Posted, ...] = ()
+    parts: tuple[StreamPart, ...]
+    posted: tuple[StoredMessage, ...] = ()
     first: bool = True
     last: bool = True
     """A large batch comes in several loads; the last one is empty."""
@@ -74,7 +74,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class DecodedCommand:
     """One command, looked into."""
 
     seqno: int
@@ -87,10 +87,10 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class SubscribedArticles:
     """What a Subscriber gets from a Publisher, and how."""
 
-    terms: tuple[Terms, ...] = ()
+    terms: tuple[ArticleTerms, ...] = ()
     propagation: tuple[tuple[int, Propagation], ...] = ()
     """By article id, of tables."""
     calls: tuple[int, ...] = ()
@@ -99,17 +99,17 @@ class Subscription:
     """Routines whose definitions it takes, by article id."""
 
 
-def subscription_of(rows: Sequence[tuple[str | None, ...]]) -> Subscription:
+def subscription_of(rows: Sequence[tuple[str | None, ...]]) -> SubscribedArticles:
     """From the rows of `queries.SUBSCRIPTIONS`."""
     terms, propagation = [], []
     calls, definitions = [], []
     for number, after, copy, copied_to, own, how, upto, kind in rows:
         article_id = int(str(number))
         terms.append(
-            Terms(
+            ArticleTerms(
                 article_id=article_id,
                 after=lsn_value(after) if after else 0,
-                copy=Snapshot.parse(copy) if copy else None,
+                copy=PgSnapshot.parse(copy) if copy else None,
                 copied_to=lsn_value(copied_to) if copied_to else 0,
                 own=int(own) if own else None,
                 upto=lsn_value(upto) if upto else None,
@@ -121,7 +121,7 @@ def subscription_of(rows: Sequence[tuple[str | None, ...]]) -> Subscription:
             calls.append(article_id)
         else:
             definitions.append(base_of(article_id))
-    return Subscription(
+    return SubscribedArticles(
         terms=tuple(terms),
         propagation=tuple(propagation),
         calls=tuple(calls),
@@ -146,10 +146,10 @@ def window_of(result: pq.abc.PGresult, position: int) -> Window:
     )
 
 
-def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[Load]:
+def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[BatchLoad]:
     """A load for each batch, from the rows of `queries.BATCHES`."""
-    parts: list[list[Part]] = [[] for _ in batches]
-    posted: list[list[Posted]] = [[] for _ in batches]
+    parts: list[list[StreamPart]] = [[] for _ in batches]
+    posted: list[list[StoredMessage]] = [[] for _ in batches]
     for row in range(result.ntuples):
         at = int.from_bytes(result.get_value(row, 0) or b"")
         part, found = _part(result, row)
@@ -157,12 +157,12 @@ def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[Load]:
             parts[at].append(part)
         posted[at] += found
     return [
-        Load(batch=batch, parts=tuple(parts[at]), posted=tuple(posted[at]))
+        BatchLoad(batch=batch, parts=tuple(parts[at]), posted=tuple(posted[at]))
         for at, batch in enumerate(batches)
     ]
 
 
-def block_of(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[Load, int | None]:
+def block_of(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[BatchLoad, int | None]:
     """A block, from the rows of `queries.BLOCK`, and the command that it ends with; None: there was nothing
     more."""
     parts, posted, last = [], [], None
@@ -172,7 +172,7 @@ def block_of(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[Load, 
         if part.count:
             parts.append(part)
         posted += found
-    load = Load(
+    load = BatchLoad(
         batch=batch,
         parts=tuple(parts),
         posted=tuple(posted),
@@ -182,16 +182,16 @@ def block_of(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[Load, 
     return load, last
 
 
-def _part(result: pq.abc.PGresult, row: int) -> tuple[Part, list[Posted]]:
+def _part(result: pq.abc.PGresult, row: int) -> tuple[StreamPart, list[StoredMessage]]:
     stream, codes, calls, low, high, count, posted = (
         result.get_value(row, column) for column in range(1, 8)
     )
     found = []
     for text in texts(posted):
         seqno, kind, body = text.decode().split(" ", 2)
-        found.append(Posted(seqno=lsn_value(seqno), type=int(kind), body=json.loads(body)))
+        found.append(StoredMessage(seqno=lsn_value(seqno), type=int(kind), body=json.loads(body)))
     return (
-        Part(
+        StreamPart(
             stream=int.from_bytes(stream or b""),
             codes=codes or b"",
             calls=calls or b"",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from twopc.subscriber.distribution_agent.agent import Delivered, DistributionAgent
+from twopc.subscriber.distribution_agent.agent import AgentProgress, DistributionAgent
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.distribution_agent.servers import Servers
 
@@ -33,7 +33,7 @@ class Config:
     """Deliver what there is now, and end."""
 
 
-def main(config: Config, *, running: Callable[[], None] | None = None) -> Delivered:
+def main(config: Config, *, running: Callable[[], None] | None = None) -> AgentProgress:
     """Run the agent; what it has delivered.
 
     Args:
@@ -46,7 +46,7 @@ def main(config: Config, *, running: Callable[[], None] | None = None) -> Delive
     return asyncio.run(_run(config, running))
 
 
-async def _run(config: Config, announce: Callable[[], None] | None) -> Delivered:
+async def _run(config: Config, announce: Callable[[], None] | None) -> AgentProgress:
     servers = Servers(
         subscriber=config.subscriber,
         publisher=config.publisher,

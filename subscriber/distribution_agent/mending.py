@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twopc.distributed import DistributedArticle
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.errors import SubscriptionError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
@@ -21,7 +21,7 @@ from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.delivery import Delivery
 from twopc.subscriber.distribution_agent.failures import (
     Culprit,
-    Failure,
+    DeliveryFailure,
     delivery_error,
     is_conflict,
     is_duplicate,
@@ -29,11 +29,11 @@ from twopc.subscriber.distribution_agent.failures import (
     may_pass,
     number_of,
 )
-from twopc.subscriber.distribution_agent.loads import Command, part_of
-from twopc.subscriber.distribution_agent.planner import Batch, Planner
-from twopc.subscriber.distribution_agent.ports import AheadError, Event, PassingError
+from twopc.subscriber.distribution_agent.loads import DecodedCommand, part_of
+from twopc.subscriber.distribution_agent.planner import Batch, BatchPlanner
+from twopc.subscriber.distribution_agent.ports import AgentEvent, AheadError, PassingError
 from twopc.subscriber.distribution_agent.profile import Profile
-from twopc.subscriber.propagation import Change, Layout, net_effect
+from twopc.subscriber.propagation import Layout, OrderedCommand, net_effect
 
 logger = get_logger(__name__)
 
@@ -42,11 +42,11 @@ _ONE_BY_ONE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedCommand:
     """The command that fails, or, without one, the check at the commit."""
 
     culprit: Culprit
-    report: Report
+    report: ServerReport
     constraint: str = ""
 
 
@@ -68,7 +68,7 @@ class Mending:
         self._profile = profile
         self._final = final
 
-    async def mend(self, failure: Failure) -> None:
+    async def mend(self, failure: DeliveryFailure) -> None:
         """Bring what can be brought of the batch that failed.
 
         Raises:
@@ -85,7 +85,7 @@ class Mending:
         if not (may_be_own and await self._net(first)):
             await self._end(first)
 
-    async def _alone(self, batch: Batch) -> Failure | None:
+    async def _alone(self, batch: Batch) -> DeliveryFailure | None:
         """Bring each transaction of a batch in a commit of its own, command by command in the Publisher's
         order; the first that fails."""
         logger.info("batch tried one by one", upto=lsn_text(batch.upto))
@@ -99,7 +99,7 @@ class Mending:
             self.delivery.exact = False
         return None
 
-    async def _net(self, failure: Failure) -> bool:
+    async def _net(self, failure: DeliveryFailure) -> bool:
         """Apply everything up to one of the Subscriber's own transactions as its net effect.
 
         Which one made the row that is in the way is not known: the range is made longer as long as
@@ -134,7 +134,7 @@ class Mending:
         own = self.delivery.planner.own or 0
         return await self.source.own_transactions(self.target.position, own)
 
-    async def apply_net(self, upto: int) -> Report | None:
+    async def apply_net(self, upto: int) -> ServerReport | None:
         """Apply everything up to a position as its net effect; None if it worked."""
         delivery, target = self.delivery, self.target
         planner = delivery.planner
@@ -151,14 +151,14 @@ class Mending:
             if each.type != DEFINITION_TYPE
         ]
         net = net_of(rows, await self.source.articles(), planner)
-        if isinstance(net, Report):
+        if isinstance(net, ServerReport):
             return net
-        steps: list[s.Step] = [s.Begin(), s.Move(target.position, upto)]
+        steps: list[s.Step] = [s.BeginBatch(), s.Move(target.position, upto)]
         if defining:
             steps.append(s.Apply(part_of(defining), exact=True))
         if net:
             steps.append(s.ApplyNet(tuple(net)))
-        answer = await target.lines[0].send(*steps, s.Commit())
+        answer = await target.lines[0].send(*steps, s.CommitBatch())
         if answer.failure is not None:
             await target.lines[0].send(s.Rollback())
             return answer.failure
@@ -168,7 +168,7 @@ class Mending:
         delivery.counts.batches += 1
         target.position = delivery.seen = upto
         await self.source.history.event(
-            Event(
+            AgentEvent(
                 event="net",
                 transactions=len(passed),
                 commands=len(net),
@@ -179,7 +179,7 @@ class Mending:
         )
         return None
 
-    async def _end(self, failure: Failure) -> None:
+    async def _end(self, failure: DeliveryFailure) -> None:
         """Pass over the transaction, or stop."""
         batch = failure.batch
         refused = await self._find(batch)
@@ -193,7 +193,7 @@ class Mending:
         if not is_skipped(report, number, self._profile.skip_errors):
             raise error
         # Recorded first: a skip that is recorded twice is better than one that nobody knows of.
-        skipped = Event(
+        skipped = AgentEvent(
             event="skipped",
             transactions=1,
             seqno=batch.upto,
@@ -209,10 +209,10 @@ class Mending:
         """Leave out a transaction, all of it."""
         await self.delivery.skip(batch)
 
-    async def _find(self, batch: Batch) -> Refused | None:
+    async def _find(self, batch: Batch) -> RefusedCommand | None:
         """Try the transaction's commands one by one, and take all of them back again."""
         first = self.target.lines[0]
-        await first.send(s.Begin())
+        await first.send(s.BeginBatch())
         try:
             refused = await self._find_in(batch)
         except Exception:
@@ -221,9 +221,9 @@ class Mending:
         await first.send(s.Rollback())
         return refused
 
-    async def _find_in(self, batch: Batch) -> Refused | None:
+    async def _find_in(self, batch: Batch) -> RefusedCommand | None:
         planner = self.delivery.planner
-        chunk: list[Command] = []
+        chunk: list[DecodedCommand] = []
         async for each in self.source.commands(batch.upto - 1, batch.upto):
             if each.article_id not in batch.articles:
                 continue
@@ -239,9 +239,11 @@ class Mending:
         answer = await self.target.lines[0].send(s.CheckConstraints())
         if answer.failure is None:
             return None
-        return Refused(culprit=Culprit(), report=answer.failure, constraint=answer.constraint)
+        return RefusedCommand(
+            culprit=Culprit(), report=answer.failure, constraint=answer.constraint
+        )
 
-    async def _try(self, commands: Sequence[Command]) -> Refused | None:
+    async def _try(self, commands: Sequence[DecodedCommand]) -> RefusedCommand | None:
         steps = [s.Apply(part_of([_coded(each)]), exact=True) for each in commands]
         answer = await self.target.lines[0].send(*steps)
         if answer.failure is None:
@@ -256,12 +258,14 @@ class Mending:
             type=each.type,
             command=each.command,
         )
-        return Refused(culprit=culprit, report=answer.failure, constraint=answer.constraint)
+        return RefusedCommand(culprit=culprit, report=answer.failure, constraint=answer.constraint)
 
 
 def net_of(
-    commands: Iterable[Command], articles: Mapping[int, DistributedArticle], planner: Planner
-) -> list[tuple[int, bytes]] | Report:
+    commands: Iterable[DecodedCommand],
+    articles: Mapping[int, DistributedArticle],
+    planner: BatchPlanner,
+) -> list[tuple[int, bytes]] | ServerReport:
     """What commands amount to; a report where that cannot be worked out.
 
     Args:
@@ -273,7 +277,7 @@ def net_of(
         for article_id, each in articles.items()
     }
     changes = [
-        Change(
+        OrderedCommand(
             article_id=each.article_id,
             type=each.type,
             command=each.command.encode(),
@@ -284,13 +288,13 @@ def net_of(
     try:
         return net_effect(layouts, changes)
     except SubscriptionError as error:
-        return Report(message=str(error), sqlstate=_NOT_SUPPORTED)
+        return ServerReport(message=str(error), sqlstate=_NOT_SUPPORTED)
 
 
-def _coded(command: Command) -> tuple[int, bytes]:
+def _coded(command: DecodedCommand) -> tuple[int, bytes]:
     return command.article_id * 100 + command.type, command.command.encode()
 
 
-def _pass(report: Report) -> None:
+def _pass(report: ServerReport) -> None:
     if may_pass(report):
         raise PassingError(str(report))

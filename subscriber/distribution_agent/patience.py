@@ -11,7 +11,7 @@ from twopc.subscriber.distribution_agent.profile import Profile
 _FIRST_RETRY_MS = 100
 
 
-class Patience:
+class RetryPatience:
     """How long what went wrong may go on.
 
     Args:

@@ -42,7 +42,7 @@ Query = tuple[Statement, Sequence[bytes | None]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer(ports.Answer):
+class PipeAnswer(ports.StepsAnswer):
     """What a group of statements came to."""
 
     results: list[pq.abc.PGresult] = field(default_factory=list)
@@ -68,16 +68,16 @@ class _Group:
     __slots__ = ("answer", "coming", "complete", "done")
 
     def __init__(
-        self, done: asyncio.Future[Answer], complete: Callable[[Answer], None] | None
+        self, done: asyncio.Future[PipeAnswer], complete: Callable[[PipeAnswer], None] | None
     ) -> None:
         self.complete = complete
-        self.answer = Answer()
+        self.answer = PipeAnswer()
         self.done = done
         self.coming: deque[tuple[int, bytes | None]] = deque()
         """For each result still to come: the place of its statement, and the name if it prepares it."""
 
 
-def _seen(done: asyncio.Future[Answer]) -> None:
+def _seen(done: asyncio.Future[PipeAnswer]) -> None:
     """A group that nobody waits for any more is not worth a word if it fails."""
     if not done.cancelled():
         done.exception()
@@ -127,8 +127,8 @@ class Pipe(Channel):
         return self.pgconn.backend_pid
 
     def send(
-        self, *queries: Query, complete: Callable[[Answer], None] | None = None
-    ) -> asyncio.Future[Answer]:
+        self, *queries: Query, complete: Callable[[PipeAnswer], None] | None = None
+    ) -> asyncio.Future[PipeAnswer]:
         """Send a group; its answer comes later, in the order of sending.
 
         The future raises `LostError` if the connection is lost before.
@@ -164,7 +164,7 @@ class Pipe(Channel):
             self._groups.append(group)
         return group.done
 
-    async def run(self, *queries: Query) -> Answer:
+    async def run(self, *queries: Query) -> PipeAnswer:
         """Send a group and wait for its answer."""
         return await self.send(*queries)
 

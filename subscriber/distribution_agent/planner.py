@@ -17,20 +17,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from twopc.proc_execution import Snapshot
+from twopc.proc_execution import PgSnapshot
 from twopc.subscriber.distribution_agent.profile import Profile
 
-__all__ = ["Batch", "Planner", "Snapshot", "Terms", "Window"]
+__all__ = ["ArticleTerms", "Batch", "BatchPlanner", "PgSnapshot", "Window"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ArticleTerms:
     """One article of the subscription."""
 
     article_id: int
     after: int = 0
     """Transactions up to this position are not for it."""
-    copy: Snapshot | None = None
+    copy: PgSnapshot | None = None
     """What its initial copy has seen; None if there was none."""
     copied_to: int = 0
     """No transaction that commits after this position is in the copy."""
@@ -101,7 +101,7 @@ class Batch:
             )
 
 
-class Planner:
+class BatchPlanner:
     """Cuts windows into batches.
 
     Args:
@@ -111,7 +111,7 @@ class Planner:
     """
 
     def __init__(
-        self, terms: Sequence[Terms], profile: Profile, calls: Collection[int] = ()
+        self, terms: Sequence[ArticleTerms], profile: Profile, calls: Collection[int] = ()
     ) -> None:
         self.terms = tuple(terms)
         self.calls = frozenset(calls)

@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from twopc.distributed import DistributedArticle
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.errors import DeliveryError
 from twopc.names import StreamId
 from twopc.proc_execution import ProcArticle
-from twopc.subscriber.distribution_agent.loads import Command, Load, Posted, Subscription
+from twopc.subscriber.distribution_agent.loads import (
+    BatchLoad,
+    DecodedCommand,
+    StoredMessage,
+    SubscribedArticles,
+)
 from twopc.subscriber.distribution_agent.planner import Batch, Window
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.distribution_agent.steps import Rollback, Step
@@ -28,7 +33,7 @@ class LostError(Exception):
 class RefusedError(Exception):
     """A statement of the agent's own was refused."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ServerReport) -> None:
         super().__init__(str(report))
         self.report = report
 
@@ -43,10 +48,10 @@ class AheadError(DeliveryError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class StepsAnswer:
     """What a group of steps came to: those after one that failed are not performed."""
 
-    failure: Report | None = None
+    failure: ServerReport | None = None
     failed_at: int = -1
     """The place of the step that failed; -1: none."""
     constraint: str = ""
@@ -56,13 +61,13 @@ class Answer:
 class Pending(Protocol):
     """A group that was sent; `LostError` in the place of its answer if the connection is lost before."""
 
-    def __await__(self) -> Generator[Any, Any, Answer]: ...
+    def __await__(self) -> Generator[Any, Any, StepsAnswer]: ...
 
     def done(self) -> bool:
         """The answer has arrived, or will not any more."""
         ...
 
-    def result(self) -> Answer:
+    def result(self) -> StepsAnswer:
         """The answer of a group that is done."""
         ...
 
@@ -113,7 +118,7 @@ class TargetPort(Protocol):
         """
         ...
 
-    def subscribe(self, subscription: Subscription) -> None:
+    def subscribe(self, subscription: SubscribedArticles) -> None:
         """Take over what applies commands."""
         ...
 
@@ -143,7 +148,7 @@ class TargetPort(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class AgentEvent:
     """A row of an agent's history."""
 
     event: str
@@ -162,7 +167,7 @@ class Event:
 class HistoryPort(Protocol):
     """What an agent records of itself. Only what is to be `durable` raises `LostError` if it is not written."""
 
-    async def event(self, event: Event, *, durable: bool = False) -> None:
+    async def event(self, event: AgentEvent, *, durable: bool = False) -> None:
         """A row of history."""
         ...
 
@@ -170,7 +175,7 @@ class HistoryPort(Protocol):
         """What is before this position is not needed any more: it is durable at the Subscriber."""
         ...
 
-    async def posted(self, posted: Posted) -> None:
+    async def posted(self, posted: StoredMessage) -> None:
         """What was posted for every Subscriber has arrived."""
         ...
 
@@ -180,7 +185,7 @@ class SourcePort(Protocol):
 
     profile: Profile
     publisher_db: str
-    subscription: Subscription
+    subscription: SubscribedArticles
     """As of the last `window`."""
 
     @property
@@ -204,7 +209,7 @@ class SourcePort(Protocol):
         echoed: Sequence[int],
         streams: int,
         apart: Sequence[int] = (),
-    ) -> AsyncGenerator[Load, None]:
+    ) -> AsyncGenerator[BatchLoad, None]:
         """The batches with their commands, but not those of the originator `own` on articles not `echoed`.
 
         Args:
@@ -224,7 +229,7 @@ class SourcePort(Protocol):
         """The Subscriber's own transactions after a position, by where they committed."""
         ...
 
-    def commands(self, after: int, upto: int) -> AsyncIterator[Command]:
+    def commands(self, after: int, upto: int) -> AsyncIterator[DecodedCommand]:
         """All commands of the transactions after a position up to another, in order."""
         ...
 
@@ -295,9 +300,9 @@ class WorldPort(Protocol):
         ...
 
 
-async def answers(pending: Iterable[Pending]) -> list[Answer]:
+async def answers(pending: Iterable[Pending]) -> list[StepsAnswer]:
     """What each came to, once all are done; raises the first failure."""
-    found: list[Answer] = []
+    found: list[StepsAnswer] = []
     lost: LostError | None = None
     for each in pending:
         try:
@@ -309,7 +314,7 @@ async def answers(pending: Iterable[Pending]) -> list[Answer]:
     return found
 
 
-async def perform(session: SessionPort, *steps: Step) -> Answer:
+async def perform(session: SessionPort, *steps: Step) -> StepsAnswer:
     """Perform a group that nothing should refuse.
 
     Raises:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from twopc.subscriber.distribution_agent.profile import Profile
-from twopc.subscriber.distribution_agent.source import Source
-from twopc.subscriber.distribution_agent.target import Target
+from twopc.subscriber.distribution_agent.source import ServerSource
+from twopc.subscriber.distribution_agent.target import ServerTarget
 
 
 class Servers:
@@ -46,8 +46,8 @@ class Servers:
         """See `WorldPort`; what is pending are futures of asyncio."""
         await asyncio.wait(pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
 
-    async def source(self, profile: Profile | None) -> Source:
-        return await Source.open(
+    async def source(self, profile: Profile | None) -> ServerSource:
+        return await ServerSource.open(
             self._distribution_dsn,
             publisher=self.publisher,
             subscriber=self.subscriber,
@@ -55,8 +55,8 @@ class Servers:
             news=self.news,
         )
 
-    async def target(self, publisher_db: str, profile: Profile) -> Target:
-        return await Target.open(
+    async def target(self, publisher_db: str, profile: Profile) -> ServerTarget:
+        return await ServerTarget.open(
             self._subscriber_dsn,
             publisher=self.publisher,
             publisher_db=publisher_db,

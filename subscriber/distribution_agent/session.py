@@ -10,20 +10,20 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
 
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.lsn import lsn_text
 from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import block
 from twopc.subscriber.distribution_agent.dispatch import (
-    Takers,
+    CommandHandlers,
     call_taker,
     definition_taker,
     dispatch_text,
     run_text,
     takers,
 )
-from twopc.subscriber.distribution_agent.loads import Part, Subscription
-from twopc.subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
+from twopc.subscriber.distribution_agent.loads import StreamPart, SubscribedArticles
+from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Query, Statement
 
 #: Fewer commands are not worth trying as a set.
 _SET_MIN = 32
@@ -45,11 +45,11 @@ class Applier:
     """Chooses the statement that applies a part: of the functions of the articles that are subscribed to."""
 
     def __init__(self) -> None:
-        self.subscribe(Subscription())
+        self.subscribe(SubscribedArticles())
 
-    def subscribe(self, subscription: Subscription) -> None:
+    def subscribe(self, subscription: SubscribedArticles) -> None:
         """Take over what is subscribed to."""
-        by_code: dict[int, Takers] = {}
+        by_code: dict[int, CommandHandlers] = {}
         for article_id, propagation in subscription.propagation:
             by_code |= takers(article_id, propagation)
         for article_id in subscription.definitions:
@@ -66,7 +66,7 @@ class Applier:
         """For codes whose calls do not work as a set: how many parts to go on one by one."""
         self._failures: dict[int, int] = {}
 
-    def query(self, part: Part, *, exact: bool) -> Query:
+    def query(self, part: StreamPart, *, exact: bool) -> Query:
         """What applies a part: as a set if all of it is of one kind, else, or `exact`, one by one."""
         params = (part.codes, part.calls)
         code = part.low
@@ -77,7 +77,7 @@ class Applier:
             return self._mixed, params
         return self._runs[code], params
 
-    def learn(self, part: Part, statement: Statement, is_set: bool) -> None:
+    def learn(self, part: StreamPart, statement: Statement, is_set: bool) -> None:
         """Remember whether a part worked as a set: one that did not has been paid for twice."""
         if self._runs.get(part.low) is not statement:
             return
@@ -88,7 +88,7 @@ class Applier:
         self._failures[part.low], self._not_now[part.low] = failures, 2**failures
 
 
-class Session:
+class AgentSession:
     """See `twopc.subscriber.distribution_agent.ports.SessionPort`.
 
     Args:
@@ -101,7 +101,7 @@ class Session:
         self._publisher = publisher.encode()
         self._applier = applier
 
-    def send(self, *steps: s.Step) -> asyncio.Future[Answer]:
+    def send(self, *steps: s.Step) -> asyncio.Future[PipeAnswer]:
         queries: list[Query] = []
         places: list[int] = []
         """Of each step's first statement."""
@@ -112,7 +112,7 @@ class Session:
 
     def _queries(self, step: s.Step) -> Sequence[Query]:
         match step:
-            case s.Begin():
+            case s.BeginBatch():
                 return _BEGIN
             case s.Move():
                 was, becomes = lsn_text(step.was).encode(), lsn_text(step.becomes).encode()
@@ -127,11 +127,11 @@ class Session:
                 return ((_DURABLE, ()),)
             case s.Prepare():
                 return ((Statement(f"prepare transaction '{step.gid}'", kept=False), ()),)
-            case s.Commit():
+            case s.CommitBatch():
                 return ((_COMMIT, ()),)
             case s.Rollback():
                 return ((_ROLLBACK, ()),)
-            case s.Finish():
+            case s.FinishPrepared():
                 verb = "commit" if step.commit else "rollback"
                 return ((Statement(f"{verb} prepared '{step.gid}'", kept=False), ()),)
 
@@ -140,7 +140,7 @@ class Session:
         steps: Sequence[s.Step],
         places: Sequence[int],
         queries: Sequence[Query],
-        answer: Answer,
+        answer: PipeAnswer,
     ) -> None:
         """Say which step an answer's failure is of, and learn from it."""
         if answer.failure is not None:
@@ -151,6 +151,6 @@ class Session:
                 is_set = answer.results[place].get_value(0, 0) is None
                 self._applier.learn(step.part, queries[place][0], is_set)
             elif isinstance(step, s.Prepare) and answer.tag(place) != _PREPARED:
-                answer.failure = Report(
+                answer.failure = ServerReport(
                     message="the transaction had failed and was rolled back", sqlstate="25P02"
                 )

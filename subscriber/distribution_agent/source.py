@@ -16,17 +16,17 @@ from twopc.proc_execution import ProcArticle
 from twopc.subscriber.distribution_agent import queries
 from twopc.subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s
 from twopc.subscriber.distribution_agent.failures import may_pass
-from twopc.subscriber.distribution_agent.history import History
+from twopc.subscriber.distribution_agent.history import AgentHistory
 from twopc.subscriber.distribution_agent.loads import (
-    Command,
-    Load,
-    Subscription,
+    BatchLoad,
+    DecodedCommand,
+    SubscribedArticles,
     block_of,
     split_rows,
     subscription_of,
     window_of,
 )
-from twopc.subscriber.distribution_agent.pipe import Answer, Pipe, Statement
+from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Statement
 from twopc.subscriber.distribution_agent.planner import Batch, Window
 from twopc.subscriber.distribution_agent.ports import LostError
 from twopc.subscriber.distribution_agent.profile import Profile
@@ -40,7 +40,7 @@ _READ_COMMANDS = 2_000
 _CUT_OUT_MIN = 100
 
 
-class Source:
+class ServerSource:
     """See `twopc.subscriber.distribution_agent.ports.SourcePort`: the distribution database on a server.
 
     Args:
@@ -55,11 +55,11 @@ class Source:
         self.publisher_database_id = publisher_database_id
         self.subscriber = subscriber
         self.profile = profile
-        self.history = History(pipe, publisher_database_id, subscriber)
+        self.history = AgentHistory(pipe, publisher_database_id, subscriber)
         self._id = int4(publisher_database_id)
         self._text_id = str(publisher_database_id).encode()
         self._rows: list[tuple[str | None, ...]] | None = None
-        self.subscription = Subscription()
+        self.subscription = SubscribedArticles()
         self.publisher_db = ""
 
     @classmethod
@@ -71,7 +71,7 @@ class Source:
         subscriber: str,
         profile: Profile | None,
         news: asyncio.Event,
-    ) -> Source:
+    ) -> ServerSource:
         """Connect, and listen.
 
         Args:
@@ -168,13 +168,13 @@ class Source:
         echoed: Sequence[int],
         streams: int,
         apart: Sequence[int] = (),
-    ) -> AsyncGenerator[Load, None]:
+    ) -> AsyncGenerator[BatchLoad, None]:
         """The batches with their commands; a large one in several blocks, each a load of its own.
 
         The next read is under way while the caller works on a load.
 
         Args:
-            own, echoed: see `Planner`.
+            own, echoed: see `BatchPlanner`.
             streams: over how many the commands are spread.
             apart: articles whose commands come in parts of their own.
         """
@@ -229,7 +229,7 @@ class Source:
 
     def _ask(
         self, read: Sequence[Batch], terms: tuple[bytes, bytes, bytes, bytes], after: int = 0
-    ) -> asyncio.Future[Answer]:
+    ) -> asyncio.Future[PipeAnswer]:
         first, last = read[0], read[-1]
         params = (self._id, int4s(first.articles), *terms)
         if len(read) == 1 and self._is_large(first):
@@ -272,7 +272,7 @@ class Source:
         answer = checked(await self.pipe.run((queries.OWN, params)))
         return [lsn_value(str(seqno)) for (seqno,) in answer.rows(0)]
 
-    async def commands(self, after: int, upto: int) -> AsyncIterator[Command]:
+    async def commands(self, after: int, upto: int) -> AsyncIterator[DecodedCommand]:
         """All commands of the transactions after a position up to another, in order."""
         seqno, command_id = after, 2**31 - 1
         while True:
@@ -286,7 +286,7 @@ class Source:
             for row in rows:
                 at, xid, number, article_id, kind, originator, command = row
                 seqno, command_id = lsn_value(str(at)), int(str(number))
-                yield Command(
+                yield DecodedCommand(
                     seqno=seqno,
                     xid=int(str(xid)),
                     command_id=command_id,
@@ -315,7 +315,7 @@ class Source:
         await self.pipe.close()
 
 
-def checked(answer: Answer) -> Answer:
+def checked(answer: PipeAnswer) -> PipeAnswer:
     """An answer of the distribution database, which refuses nothing unless something is wrong.
 
     Raises:

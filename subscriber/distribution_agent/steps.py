@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twopc.names import StreamId
-from twopc.subscriber.distribution_agent.loads import Part
+from twopc.subscriber.distribution_agent.loads import StreamPart
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class BeginBatch:
     """Begin a transaction, with the session's settings as the agent made them."""
 
 
@@ -28,7 +28,7 @@ class Move:
 class Apply:
     """Apply commands in their order."""
 
-    part: Part
+    part: StreamPart
     exact: bool = False
     """One by one, even if all are of one kind."""
 
@@ -58,7 +58,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitBatch:
     """Commit the transaction."""
 
 
@@ -68,7 +68,7 @@ class Rollback:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class FinishPrepared:
     """Finish a prepared transaction; a group of its own."""
 
     gid: StreamId
@@ -76,14 +76,14 @@ class Finish:
 
 
 Step = (
-    Begin
+    BeginBatch
     | Move
     | Apply
     | ApplyNet
     | CheckConstraints
     | MakeDurable
     | Prepare
-    | Commit
+    | CommitBatch
     | Rollback
-    | Finish
+    | FinishPrepared
 )

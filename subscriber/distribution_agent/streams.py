@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from twopc.drivers.points import Points
 from twopc.subscriber.distribution_agent import steps as s
-from twopc.subscriber.distribution_agent.loads import Load
+from twopc.subscriber.distribution_agent.loads import BatchLoad
 from twopc.subscriber.distribution_agent.ports import (
-    Answer,
     LostError,
     Pending,
     RefusedError,
+    StepsAnswer,
     TargetPort,
     WorldPort,
     answers,
@@ -39,7 +39,7 @@ async def settle(target: TargetPort) -> None:
     end, the batch is at the Subscriber, else no part of it is.
     """
     for gid in await target.prepared():
-        await perform(target.lines[0], s.Finish(gid, commit=gid.upto <= target.position))
+        await perform(target.lines[0], s.FinishPrepared(gid, commit=gid.upto <= target.position))
 
 
 class Streams:
@@ -52,7 +52,7 @@ class Streams:
         self.begun: set[int] = set()
         """Streams that hold a part of the batch."""
 
-    async def take(self, load: Load) -> None:
+    async def take(self, load: BatchLoad) -> None:
         """Apply a load; with the last one of a batch, the batch is at the Subscriber.
 
         Raises:
@@ -85,17 +85,17 @@ class Streams:
                 await self._points.reach("agent.prepared")
             await self.finish(upto)
 
-    def steps(self, load: Load) -> dict[int, list[s.Step]]:
+    def steps(self, load: BatchLoad) -> dict[int, list[s.Step]]:
         """What each stream does with a load."""
         target, upto = self.target, load.batch.upto
         steps: dict[int, list[s.Step]] = {}
         if load.first:
             self.begun = {0}
-            steps[0] = [s.Begin(), s.Move(target.position, upto)]
+            steps[0] = [s.BeginBatch(), s.Move(target.position, upto)]
         for part in load.parts:
             if part.stream not in self.begun:
                 self.begun.add(part.stream)
-                steps[part.stream] = [s.Begin()]
+                steps[part.stream] = [s.BeginBatch()]
             steps.setdefault(part.stream, []).append(s.Apply(part))
         if load.last:
             for stream in self.begun:
@@ -112,7 +112,7 @@ class Streams:
 
     async def _answers(
         self, sent: Mapping[int, Pending], upto: int
-    ) -> tuple[dict[int, Answer], bool]:
+    ) -> tuple[dict[int, StepsAnswer], bool]:
         """What every stream said, and whether one was stopped because it waited for another."""
         waiting, blocked, stopped = dict(sent), False, False
         while waiting:
@@ -136,7 +136,7 @@ class Streams:
         for stream in sorted(self.begun):
             step: s.Step = s.Rollback()
             if stream in prepared:
-                step = s.Finish(target.gid(upto, stream), commit=False)
+                step = s.FinishPrepared(target.gid(upto, stream), commit=False)
             endings.append(target.lines[stream].send(step))
         self.begun = set()
         for answer in await answers(endings):
@@ -157,7 +157,7 @@ class Streams:
             for stream in streams:
                 if points.armed:
                     await points.reach(f"agent.before_finish({stream})")
-                finish = s.Finish(target.gid(upto, stream), commit=True)
+                finish = s.FinishPrepared(target.gid(upto, stream), commit=True)
                 sent.append(target.lines[stream].send(finish))
             for answer in await answers(sent):
                 if answer.failure is not None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from twopc.errors import ConfigurationError, SlotInUseError, SubscriptionError
 from twopc.log import get_logger
-from twopc.subscriber.distribution_agent.agent import Delivered
+from twopc.subscriber.distribution_agent.agent import AgentProgress
 from twopc.subscriber.distribution_agent.ports import AheadError
 
 _log = get_logger(__name__)
@@ -50,7 +50,7 @@ class AgentsPort(Protocol):
         """
         ...
 
-    async def deliver(self, subscriber: str, *, final: bool) -> Delivered | None:
+    async def deliver(self, subscriber: str, *, final: bool) -> AgentProgress | None:
         """Have an agent deliver everything that is stored by now; None: another process's has.
 
         Raises:
@@ -60,9 +60,9 @@ class AgentsPort(Protocol):
 
     async def together(
         self,
-        work: Callable[[str], Coroutine[Any, Any, Delivered | None]],
+        work: Callable[[str], Coroutine[Any, Any, AgentProgress | None]],
         subscribers: Sequence[str],
-    ) -> list[Delivered | BaseException | None]:
+    ) -> list[AgentProgress | BaseException | None]:
         """What the work for each Subscriber came to, or why it failed, once all have ended."""
         ...
 
@@ -116,7 +116,7 @@ class Synchronisation:
     def __init__(self, agents: AgentsPort) -> None:
         self._agents = agents
 
-    async def sync(self, subscribers: Sequence[str] = ()) -> dict[str, Delivered]:
+    async def sync(self, subscribers: Sequence[str] = ()) -> dict[str, AgentProgress]:
         """Deliver everything that is committed at the Publisher at this moment to Subscribers (all).
 
         Returns:
@@ -142,7 +142,7 @@ class Synchronisation:
         return {
             name: each
             for name, each in zip(wanted, done, strict=True)
-            if isinstance(each, Delivered)
+            if isinstance(each, AgentProgress)
         }
 
     async def read(self) -> None:
@@ -154,7 +154,7 @@ class Synchronisation:
                 continue  # another process's was between two sessions when it was looked for
         return await self._agents.read()
 
-    async def drive(self, subscriber: str) -> Delivered | None:
+    async def drive(self, subscriber: str) -> AgentProgress | None:
         """Have an agent deliver everything that is stored by now; None: another process's has."""
         for _ in range(_ATTEMPTS):
             try:

@@ -16,11 +16,11 @@ from twopc.names import StreamId
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
 from twopc.subscriber.agents_path import SEARCH_PATH
-from twopc.subscriber.distribution_agent.loads import Subscription
-from twopc.subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
+from twopc.subscriber.distribution_agent.loads import SubscribedArticles
+from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Query, Statement
 from twopc.subscriber.distribution_agent.ports import LostError, RefusedError
 from twopc.subscriber.distribution_agent.profile import Profile
-from twopc.subscriber.distribution_agent.session import Applier, Session
+from twopc.subscriber.distribution_agent.session import AgentSession, Applier
 from twopc.together import together
 
 _log = get_logger(__name__)
@@ -122,7 +122,7 @@ _IS_CONSTRAINT = Statement(
 )
 
 
-class Target:
+class ServerTarget:
     """See `twopc.subscriber.distribution_agent.ports.TargetPort`: sessions at one Subscriber's database."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Target:
         self._subscriber = subscriber
         self._profile = profile
         self._applier = Applier()
-        self._lines: list[Session] = []
+        self._lines: list[AgentSession] = []
         self._watch: Pipe | None = None
         """A further session, which looks whether the others wait for each other."""
         self._database = 0
@@ -146,7 +146,7 @@ class Target:
     @classmethod
     async def open(
         cls, dsn: str, *, publisher: str, publisher_db: str, subscriber: str, profile: Profile
-    ) -> Target:
+    ) -> ServerTarget:
         """Connect the first session."""
         target = cls(dsn, publisher, publisher_db, subscriber, profile)
         target._path = await _path(dsn)
@@ -163,11 +163,11 @@ class Target:
             "synchronous_commit": "on" if profile.synchronous_commit else "off",
         }
         pipe = await Pipe.connect(self._dsn, **settings)  # type: ignore[arg-type] # they are options, all of them
-        self._lines.append(Session(pipe, self._publisher, self._applier))
+        self._lines.append(AgentSession(pipe, self._publisher, self._applier))
         return pipe
 
     @property
-    def lines(self) -> Sequence[Session]:
+    def lines(self) -> Sequence[AgentSession]:
         return self._lines
 
     @property
@@ -219,7 +219,7 @@ class Target:
             await ask(line, (_LOCK_SHARED, await _free_key(line, _FREE_STREAM_KEY, name)))
         self._watch = await Pipe.connect(self._dsn, application_name="msrepl\\ streams\\ watched")
 
-    def subscribe(self, subscription: Subscription) -> None:
+    def subscribe(self, subscription: SubscribedArticles) -> None:
         self._applier.subscribe(subscription)
 
     def gid(self, upto: int, stream: int) -> StreamId:
@@ -238,7 +238,7 @@ class Target:
     def _pids(self, streams: Sequence[int]) -> bytes:
         return _array(self._lines[stream].pipe.pid for stream in streams)
 
-    async def _ask_watch(self, query: Query) -> Answer:
+    async def _ask_watch(self, query: Query) -> PipeAnswer:
         assert self._watch is not None
         answer = await self._watch.run(query)
         if answer.failure is not None:
@@ -259,7 +259,7 @@ class Target:
         await together(*(pipe.close() for pipe in pipes))
 
 
-async def ask(pipe: Pipe, *queries: Query) -> Answer:
+async def ask(pipe: Pipe, *queries: Query) -> PipeAnswer:
     """Run what nothing should refuse.
 
     Raises:

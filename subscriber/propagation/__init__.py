@@ -17,10 +17,10 @@ What an agent calls, per article and operation (`apply_function`, `set_function`
 
 from __future__ import annotations
 
-from twopc.subscriber.propagation.calls import Place
-from twopc.subscriber.propagation.custom import Routine
+from twopc.subscriber.propagation.calls import SubscriberSide
+from twopc.subscriber.propagation.custom import CustomRoutine
 from twopc.subscriber.propagation.install import create, drop, drop_all, install, regenerate
-from twopc.subscriber.propagation.net import Change, Layout, net_effect
+from twopc.subscriber.propagation.net import Layout, OrderedCommand, net_effect
 from twopc.subscriber.propagation.script import SCRIPTS, script_procedure
 from twopc.subscriber.propagation.texts import (
     ROW_NOT_FOUND,
@@ -34,11 +34,11 @@ from twopc.subscriber.propagation.texts import (
 __all__ = [
     "ROW_NOT_FOUND",
     "SCRIPTS",
-    "Change",
+    "CustomRoutine",
     "Layout",
-    "Place",
+    "OrderedCommand",
     "PropagationTexts",
-    "Routine",
+    "SubscriberSide",
     "apply_function",
     "article_texts",
     "create",

@@ -1,7 +1,7 @@
 """The statements inside an article's procedures at a Subscriber.
 
 Pure: from an `Article` and the Subscriber's own table to fragments. `texts` puts them into the templates.
-Where a value of a call is to be found is a `Source`: a parameter, a field of a row-typed parameter, or a column
+Where a value of a call is to be found is a `ValueSource`: a parameter, a field of a row-typed parameter, or a column
 of a set of calls. The names of all these are ours; the table goes by ``t``.
 """
 
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from twopc.articles import Article, Column, Table
-from twopc.propagation import Format, Parameter, bitmask_bytes, parameters
+from twopc.propagation import CallParameter, Format, bitmask_bytes, parameters
 from twopc.sql import fragments as f
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ValueSource:
     """Where the values of a call are."""
 
-    value: Callable[[Parameter], sql.Composable]
+    value: Callable[[CallParameter], sql.Composable]
     byte: Callable[[int], sql.Composable] = lambda place: f.raw(f"byte{place + 1}")
     """A byte of the bitmask; a procedure takes them out once, since every look into a bytea costs."""
 
-    def __call__(self, parameter: Parameter) -> sql.Composable:
+    def __call__(self, parameter: CallParameter) -> sql.Composable:
         return self.value(parameter)
 
 
@@ -72,7 +72,7 @@ class Bodies:
 
     # -- values of a call -------------------------------------------------------------------------
 
-    def type_of(self, parameter: Parameter) -> str:
+    def type_of(self, parameter: CallParameter) -> str:
         """Its SQL type, never a domain."""
         if parameter.column is None:
             return parameter.type
@@ -83,22 +83,22 @@ class Bodies:
         """The call says which columns changed."""
         return "bitmap" in self._by_name
 
-    def new(self, column: Column, source: Source) -> sql.Composable:
+    def new(self, column: Column, source: ValueSource) -> sql.Composable:
         """A column's new value."""
         return source(self._by_name[f"c{self._place[column.name] + 1}"])
 
-    def original_key(self, source: Source) -> list[sql.Composable]:
+    def original_key(self, source: ValueSource) -> list[sql.Composable]:
         """The key by which the row is found."""
         if "pkc1" in self._by_name:
             return [source(self._by_name[f"pkc{n}"]) for n in range(1, len(self.article.key) + 1)]
         return [source(self._by_name[f"old_c{self._place[name] + 1}"]) for name in self.article.key]
 
-    def same_update(self, source: Source) -> list[sql.Composable]:
+    def same_update(self, source: ValueSource) -> list[sql.Composable]:
         """What two calls have in common of which the later one does all that the earlier one did."""
         mask = [source(self._by_name["bitmap"])] if self.has_bitmap else []
         return [*self.original_key(source), *mask]
 
-    def key_stays(self, source: Source) -> sql.Composed:
+    def key_stays(self, source: ValueSource) -> sql.Composed:
         """The call does not change the key; one that does may be about another row's key later."""
         return f.AND.join(
             [
@@ -111,7 +111,7 @@ class Bodies:
             ]
         )
 
-    def new_key(self, source: Source) -> list[sql.Composable]:
+    def new_key(self, source: ValueSource) -> list[sql.Composable]:
         """The key that the row has afterwards."""
         columns = self.article.key_columns
         if not self.has_bitmap:
@@ -123,14 +123,14 @@ class Bodies:
             for column, old in zip(columns, self.original_key(source), strict=True)
         ]
 
-    def _bit(self, column: Column, source: Source) -> tuple[sql.Composed, sql.Literal]:
+    def _bit(self, column: Column, source: ValueSource) -> tuple[sql.Composed, sql.Literal]:
         """The column's bit, and what it is when set: ``byte1 & 2``, ``2``."""
         place = self._place[column.name]
         mask = sql.Literal(1 << (place & 7))
         return sql.SQL("{} & {}").format(source.byte(place >> 3), mask), mask
 
-    def bytes(self, source: Source) -> sql.Composed:
-        """Declarations of what `Source.byte` names."""
+    def bytes(self, source: ValueSource) -> sql.Composed:
+        """Declarations of what `ValueSource.byte` names."""
         return sql.SQL("\n    ").join(
             [
                 sql.SQL("{} constant integer := get_byte({}, {});").format(
@@ -140,7 +140,7 @@ class Bodies:
             ]
         )
 
-    def key_changed(self, source: Source) -> sql.Composed:
+    def key_changed(self, source: ValueSource) -> sql.Composed:
         """Some bit of a key column is set."""
         masks: dict[int, int] = {}
         for column in self.article.key_columns:
@@ -153,7 +153,7 @@ class Bodies:
             ]
         )
 
-    def bit_is_clear(self, column: Column, source: Source) -> sql.Composable:
+    def bit_is_clear(self, column: Column, source: ValueSource) -> sql.Composable:
         """``byte1 & 2 = 0 or``; nothing where there is no bitmask."""
         if not self.has_bitmap:
             return sql.SQL("")
@@ -169,7 +169,7 @@ class Bodies:
         """Values of an identity column come from the Publisher."""
         return sql.SQL(" overriding system value" if self.always else "")
 
-    def insert_values(self, source: Source) -> sql.Composed:
+    def insert_values(self, source: ValueSource) -> sql.Composed:
         """The values for `insert_columns`."""
         return f.COMMA.join([self.new(column, source) for column in self.article.value_columns])
 
@@ -183,7 +183,7 @@ class Bodies:
         )
 
     def update(
-        self, source: Source, *, key: bool, tail: sql.Composable | None = None
+        self, source: ValueSource, *, key: bool, tail: sql.Composable | None = None
     ) -> sql.Composable:
         """An UPDATE of the row with the original key.
 
@@ -199,7 +199,7 @@ class Bodies:
             self.table, _INDENT.join(assignments), tail or sql.SQL(""), match
         )
 
-    def _assignments(self, source: Source, *, key: bool) -> list[sql.Composed]:
+    def _assignments(self, source: ValueSource, *, key: bool) -> list[sql.Composed]:
         always = {column.name for column in self.always}
         found = []
         for column in self.article.value_columns:
@@ -209,7 +209,7 @@ class Bodies:
             found.append(sql.SQL("{} = {}").format(sql.Identifier(column.name), value))
         return found
 
-    def updated(self, column: Column, source: Source, held: sql.Composable) -> sql.Composable:
+    def updated(self, column: Column, source: ValueSource, held: sql.Composable) -> sql.Composable:
         """What a column holds after an update: its new value, or `held` if it did not change."""
         if not self.has_bitmap:
             return self.new(column, source)
@@ -217,7 +217,7 @@ class Bodies:
             *self._bit(column, source), self.new(column, source), held
         )
 
-    def delete(self, source: Source, tail: sql.Composable | None = None) -> sql.Composed:
+    def delete(self, source: ValueSource, tail: sql.Composable | None = None) -> sql.Composed:
         """A DELETE of the row with the original key."""
         return sql.SQL("delete from {} as t{}\n        where {}").format(
             self.table, tail or sql.SQL(""), self.match(self.original_key(source))
@@ -225,7 +225,7 @@ class Bodies:
 
     # -- what is not in the statement -------------------------------------------------------------
 
-    def key_json(self, source: Source) -> sql.Composed:
+    def key_json(self, source: ValueSource) -> sql.Composed:
         """The key by which the row was looked for."""
         pairs = [
             sql.SQL("{}, {}").format(sql.Literal(name), value)
@@ -233,7 +233,7 @@ class Bodies:
         ]
         return sql.SQL("jsonb_build_object({})").format(f.COMMA.join(pairs))
 
-    def guard(self, source: Source) -> sql.Composable:
+    def guard(self, source: ValueSource) -> sql.Composable:
         """Refuse a change that an identity column of the Subscriber's cannot take."""
         if self.operation != "upd":
             return sql.SQL("")
@@ -265,7 +265,7 @@ class Bodies:
             )
         return sql.Composed(checks)
 
-    def compute(self, source: Source) -> sql.Composable:
+    def compute(self, source: ValueSource) -> sql.Composable:
         """Work out what the Publisher's table generates and this one does not.
 
         Dynamic, so that no name in the expression is taken for a parameter.
@@ -280,7 +280,7 @@ class Bodies:
             f.COMMA.join(self.new_key(source)),
         )
 
-    def compute_set(self, source: Source) -> sql.Composable:
+    def compute_set(self, source: ValueSource) -> sql.Composable:
         """As `compute`, for all rows of a set of calls."""
         if self.operation == "del" or not self.computed:
             return sql.SQL("")

@@ -13,11 +13,11 @@ from psycopg import sql
 
 from twopc import names
 from twopc.articles import Article, Table
-from twopc.propagation import ARGUMENTS_MAX, OPERATIONS, Format, Parameter, Propagation
+from twopc.propagation import ARGUMENTS_MAX, OPERATIONS, CallParameter, Format, Propagation
 from twopc.sql import fragments as f
 from twopc.sql.render import render
 from twopc.subscriber.propagation.bodies import Bodies
-from twopc.subscriber.propagation.custom import Routine
+from twopc.subscriber.propagation.custom import CustomRoutine
 
 COMMAND = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE"}
 _ROW_ARGUMENT = {"new": "new_row", "old": "old_row", "key": "original_key"}
@@ -29,7 +29,7 @@ def ours(name: str) -> sql.Identifier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SubscriberSide:
     """The Subscriber's side: who owns what, and what its table is like."""
 
     owner: str
@@ -41,7 +41,7 @@ class Place:
     """Its table; None: one that was made from the article."""
     types: Mapping[str, str] = field(default_factory=dict)
     """For columns of a domain, the type behind it."""
-    routines: Mapping[str, Routine] = field(default_factory=dict)
+    routines: Mapping[str, CustomRoutine] = field(default_factory=dict)
     """The custom procedures, by operation."""
 
 
@@ -58,7 +58,7 @@ class Calls:
         article: Article,
         article_id: int,
         propagation: Propagation,
-        place: Place,
+        place: SubscriberSide,
         procedures: Mapping[str, str] | None = None,
     ) -> None:
         self.article = article
@@ -137,7 +137,7 @@ class Calls:
             [sql.SQL(f"{name} {kind}{default}") for name, kind in arguments]
         )
 
-    def argument(self, operation: str, parameter: Parameter) -> sql.Composable:
+    def argument(self, operation: str, parameter: CallParameter) -> sql.Composable:
         """Where the procedure finds a value."""
         if not self.by_row(operation) or parameter.image == "bitmap":
             return f.raw(parameter.name)

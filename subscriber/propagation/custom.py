@@ -55,7 +55,7 @@ order by array_position(%(schemas)s::text[], n.nspname::text), fits desc, p.oid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Routine:
+class CustomRoutine:
     """A procedure or function of the user's."""
 
     schema: str
@@ -73,7 +73,7 @@ async def find_routine(
     operation: str,
     method: Method,
     arguments: Sequence[tuple[str, str]],
-) -> Routine:
+) -> CustomRoutine:
     """The user's procedure for one operation of an article.
 
     Args:
@@ -112,7 +112,7 @@ async def find_routine(
             f"{where} ends the transaction ({ending}): the agent commits whole transactions of "
             "the Publisher; explicit transactions must not be used in custom procedures"
         )
-    return Routine(schema=schema, name=name, signature=signature, is_procedure=kind == "p")
+    return CustomRoutine(schema=schema, name=name, signature=signature, is_procedure=kind == "p")
 
 
 async def _name_parts(connection: Connection, text: str, where: str) -> list[str]:

@@ -23,8 +23,8 @@ from twopc.sql.render import render
 from twopc.sql.table_role import drop_text
 from twopc.subscriber.changing import grant_sequences
 from twopc.subscriber.objects import owner_role
-from twopc.subscriber.propagation.calls import Place
-from twopc.subscriber.propagation.custom import Routine, find_routine
+from twopc.subscriber.propagation.calls import SubscriberSide
+from twopc.subscriber.propagation.custom import CustomRoutine, find_routine
 from twopc.subscriber.propagation.images import drop_images, fit_images
 from twopc.subscriber.propagation.texts import VALUES_MAX, PropagationTexts, drop_texts
 
@@ -137,7 +137,7 @@ async def create(
         await fit_images(connection, texts)
         for text in [*texts.types(), *scripts]:
             await connection.execute(text.encode())
-        routines: dict[str, Routine] = {}
+        routines: dict[str, CustomRoutine] = {}
         for operation in OPERATIONS:
             method = propagation.method(operation)
             if method.procedure is not None:
@@ -146,7 +146,7 @@ async def create(
                 )
             elif texts.is_called(operation):
                 await _check_free(connection, article, texts.signature(operation))
-        place = Place(
+        place = SubscriberSide(
             owner=place.owner,
             agent=place.agent,
             table_owner=place.table_owner,
@@ -219,7 +219,7 @@ async def drop_all(connection: Connection) -> None:
         await drop(connection, article_id)
 
 
-async def _place(connection: Connection, article: Article, agent: str) -> Place:
+async def _place(connection: Connection, article: Article, agent: str) -> SubscriberSide:
     table = {"table": f.table_of(article).as_string(None)}
     cursor = connection.cursor(row_factory=tuple_row)
     await cursor.execute(
@@ -236,7 +236,7 @@ async def _place(connection: Connection, article: Article, agent: str) -> Place:
             f"rows from distribution agents: ALTER ROLE {agent} BYPASSRLS, or take it off the table"
         )
     await cursor.execute(_DOMAINS, table)
-    return Place(
+    return SubscriberSide(
         owner=owner_role(connection.info.dbname),
         agent=agent,
         table_owner=owner[0],

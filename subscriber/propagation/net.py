@@ -64,7 +64,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class OrderedCommand:
     """A command in the Publisher's order."""
 
     article_id: int
@@ -81,7 +81,7 @@ class Change:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Row:
+class _NetRow:
     """What happened to one row within the range."""
 
     article_id: int
@@ -99,7 +99,9 @@ class _Row:
     last: int = 0
 
 
-def net_effect(layouts: Mapping[int, Layout], changes: Iterable[Change]) -> list[tuple[int, bytes]]:
+def net_effect(
+    layouts: Mapping[int, Layout], changes: Iterable[OrderedCommand]
+) -> list[tuple[int, bytes]]:
     """Codes and commands for `msrepl.apply_net`: deletes, then updates, then inserts.
 
     Within each kind they keep the Publisher's order across articles, so that parents and children come
@@ -120,11 +122,11 @@ def net_effect(layouts: Mapping[int, Layout], changes: Iterable[Change]) -> list
 class _Fold:
     def __init__(self, layouts: Mapping[int, Layout]) -> None:
         self._layouts = layouts
-        self._rows: list[_Row] = []
-        self._at: dict[tuple[int, Key], _Row] = {}
+        self._rows: list[_NetRow] = []
+        self._at: dict[tuple[int, Key], _NetRow] = {}
         """Rows that commands of others have touched, by the key that they have now."""
 
-    def take(self, place: int, change: Change) -> None:
+    def take(self, place: int, change: OrderedCommand) -> None:
         """Fold one command."""
         if change.type not in (CommandType.INSERT, CommandType.UPDATE, CommandType.DELETE):
             raise SubscriptionError(
@@ -137,7 +139,7 @@ class _Fold:
         if change.own:
             self._own(change, layout, values)
         elif change.type == CommandType.INSERT:
-            row = _Row(article_id=change.article_id, origin=None, values=values, first=place)
+            row = _NetRow(article_id=change.article_id, origin=None, values=values, first=place)
             self._rows.append(row)
             self._at[change.article_id, _key_of(layout, values)] = row
         elif change.type == CommandType.UPDATE:
@@ -148,7 +150,7 @@ class _Fold:
             del self._at[change.article_id, key]
             row.deleted, row.last = values, place
 
-    def _own(self, change: Change, layout: Layout, values: list[Value]) -> None:
+    def _own(self, change: OrderedCommand, layout: Layout, values: list[Value]) -> None:
         """The Subscriber is past this command: what it touched is as the Subscriber has it."""
         keys = set()
         if change.type != CommandType.INSERT:
@@ -162,15 +164,17 @@ class _Fold:
         if change.type == CommandType.INSERT:
             self._at.pop((change.article_id, _key_of(layout, values)), None)
 
-    def _row(self, place: int, article_id: int, key: Key) -> _Row:
+    def _row(self, place: int, article_id: int, key: Key) -> _NetRow:
         row = self._at.get((article_id, key))
         if row is None:
-            row = _Row(article_id=article_id, origin=key, first=place)
+            row = _NetRow(article_id=article_id, origin=key, first=place)
             self._rows.append(row)
             self._at[article_id, key] = row
         return row
 
-    def _update(self, place: int, change: Change, layout: Layout, values: list[Value]) -> None:
+    def _update(
+        self, place: int, change: OrderedCommand, layout: Layout, values: list[Value]
+    ) -> None:
         key, count = _original_key(layout, change.type, values), layout.columns
         row = self._row(place, change.article_id, key)
         row.last = place
@@ -248,7 +252,7 @@ def _new_key(layout: Layout, values: list[Value]) -> Key:
     )
 
 
-def _delete(layout: Layout, row: _Row) -> list[Value]:
+def _delete(layout: Layout, row: _NetRow) -> list[Value]:
     """A DELETE of the row as the Subscriber has it."""
     assert row.origin is not None and row.deleted is not None
     if layout.delete is not Format.XCALL:
@@ -259,7 +263,7 @@ def _delete(layout: Layout, row: _Row) -> list[Value]:
     return image
 
 
-def _net_update(layout: Layout, row: _Row) -> list[Value]:
+def _net_update(layout: Layout, row: _NetRow) -> list[Value]:
     """An UPDATE from the row as the Subscriber has it to what it has become."""
     assert row.origin is not None
     if layout.update is Format.XCALL:

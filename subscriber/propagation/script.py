@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from twopc.articles import Article
 from twopc.propagation import Format, Method, Propagation
-from twopc.subscriber.propagation.calls import Place
+from twopc.subscriber.propagation.calls import SubscriberSide
 from twopc.subscriber.propagation.texts import PropagationTexts
 
 #: The original's procedures, by what they script.
@@ -22,7 +22,7 @@ SCRIPTS: dict[str, tuple[str, Format]] = {
 }
 
 
-def script_procedure(script: str, article: Article, article_id: int, place: Place) -> str:
+def script_procedure(script: str, article: Article, article_id: int, place: SubscriberSide) -> str:
     """The default procedure that `script` shows, with the row types that it needs.
 
     Args:

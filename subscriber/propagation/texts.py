@@ -24,8 +24,8 @@ from twopc.propagation import OPERATIONS, Format, Propagation
 from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, runs_as
-from twopc.subscriber.propagation.bodies import Bodies, Source
-from twopc.subscriber.propagation.calls import COMMAND, Calls, Place, ours
+from twopc.subscriber.propagation.bodies import Bodies, ValueSource
+from twopc.subscriber.propagation.calls import COMMAND, Calls, SubscriberSide, ours
 
 #: SQLSTATE of 20598, the row that a command changes is not at the Subscriber.
 ROW_NOT_FOUND = "P0002"
@@ -51,7 +51,7 @@ class PropagationTexts(Calls):
         """The default procedure."""
         bodies = self.bodies(operation)
 
-        source = Source(lambda parameter: self.argument(operation, parameter))
+        source = ValueSource(lambda parameter: self.argument(operation, parameter))
         holes: dict[str, sql.Composable] = {
             "procedure": sql.Identifier(self.article.schema, self.default_name(operation)),
             "parameters": self.parameter_list(operation),
@@ -302,11 +302,11 @@ class PropagationTexts(Calls):
 
 
 #: A set of calls, and a row of pairs of what is held and a call.
-_OF_SET = Source(
+_OF_SET = ValueSource(
     lambda parameter: f.raw(f"c.{parameter.name}"),
     lambda place: f.raw(f"get_byte(c.bitmap, {place})"),
 )
-_OF_PAIR = Source(
+_OF_PAIR = ValueSource(
     lambda parameter: f.raw(f"(c).{parameter.name}"),
     lambda place: f.raw(f"get_byte((c).bitmap, {place})"),
 )
@@ -320,7 +320,7 @@ def article_texts(
     article: Article,
     article_id: int,
     propagation: Propagation,
-    place: Place,
+    place: SubscriberSide,
     procedures: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Everything of one article at a Subscriber."""

@@ -18,7 +18,7 @@ from tests.agreement.vocabulary import ENDS, SCENARIO, SESSIONS, STEERING, SYNCS
 from twopc import log
 from twopc.sim.report.history import History
 from twopc.sim.scenario.agree import compare
-from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.model import OrderItem
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
@@ -57,7 +57,7 @@ def files(paths: list[Path]) -> int:
     return wrong
 
 
-async def _all(loaded: list[Loaded], theatre: Theatre) -> list[History]:
+async def _all(loaded: list[LoadedScenario], theatre: Theatre) -> list[History]:
     found = []
     async with theatre as stages:
         for each in loaded:

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 from typing import Any, Protocol, Self, TypeVar
 
 from twopc.sim.model.loop import VirtualLoop
-from twopc.sim.report.history import History, Record
-from twopc.sim.scenario.agree import Difference, compare
+from twopc.sim.report.history import History, HistoryRecord
+from twopc.sim.scenario.agree import Disagreement, compare
 from twopc.sim.scenario.model import OrderItem, Scenario
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.player import Player
@@ -58,7 +58,7 @@ class Side:
         assert self._player is not None
         await self._player.item(item)
 
-    async def end(self) -> list[Record]:
+    async def end(self) -> list[HistoryRecord]:
         """Its history."""
         assert self._player is not None
         assert self._case is not None
@@ -121,7 +121,7 @@ class Both:
             side.do(side.item(item))
         return self.postgres.standing, self.model.standing
 
-    def end(self) -> list[Difference]:
+    def end(self) -> list[Disagreement]:
         """What is different in the end."""
         return compare(*(side.do(side.end()) for side in (self.postgres, self.model)))
 

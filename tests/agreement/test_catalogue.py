@@ -15,7 +15,7 @@ from tests.fix_golden import GOLDEN
 from tests.report.normal import stories
 from twopc.sim.report.history import History
 from twopc.sim.scenario.agree import compare
-from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
@@ -40,7 +40,9 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(SCENARIOS)).removesuffix(".twopc.yaml")
 
 
-def on_model(loaded: Loaded, selection: Selection | None = None) -> tuple[RunVerdict, History]:
+def on_model(
+    loaded: LoadedScenario, selection: Selection | None = None
+) -> tuple[RunVerdict, History]:
     """Played in virtual time."""
     history = History()
 
@@ -107,7 +109,7 @@ async def test_both_come_to_the_same(name: str, server) -> None:
     assert [each.text("PostgreSQL", "the model") for each in compare(history.records, mine)] == []
 
 
-async def _in_a_thread(loaded: Loaded, selection: Selection) -> list:
+async def _in_a_thread(loaded: LoadedScenario, selection: Selection) -> list:
     """The model's history: it has an event loop of its own."""
     import asyncio
 

@@ -11,7 +11,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from tests.any_client.conftest import TABLES, Clients
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
@@ -183,10 +183,10 @@ class Crashes:
         """A client at the Subscriber."""
         return await AsyncConnection.connect(self.topology.node("sub1").app_dsn, autocommit=True)
 
-    def server(self, node: str) -> Server:
+    def server(self, node: str) -> EmbeddedServer:
         """A node's server."""
         server = self.topology.node(node).server
-        assert isinstance(server, Server)
+        assert isinstance(server, EmbeddedServer)
         return server
 
     async def crash(self, node: str) -> None:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.cli.test_operate import ROOT, twopc
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim.topology import Topology
 
@@ -24,7 +24,7 @@ UPDATE = "update account set balance = balance + 1 where id = 1"
 class Standing:
     """A topology whose process is gone; any client may write at ``here``."""
 
-    def __init__(self, server: Server, dsns: dict[str, str], app_dsn: str) -> None:
+    def __init__(self, server: EmbeddedServer, dsns: dict[str, str], app_dsn: str) -> None:
         self.server = server
         self.dsns = dsns
         self.app_dsn = app_dsn
@@ -49,7 +49,9 @@ class Standing:
 
 
 @pytest.fixture
-async def standing(server: Server, make_database: Callable[[], object]) -> AsyncIterator[Standing]:
+async def standing(
+    server: EmbeddedServer, make_database: Callable[[], object]
+) -> AsyncIterator[Standing]:
     dsns = {name: make_database().dsn for name in ("pub", "here", "distribution")}
     name = f"any{id(dsns)}"
     async with Topology(subscribers=("here",), dsns=dsns, name=name, keep=True) as topology:

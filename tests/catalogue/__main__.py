@@ -15,7 +15,7 @@ from pathlib import Path
 
 from twopc import log
 from twopc.sim.report.history import History
-from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.words import Selection
@@ -42,7 +42,7 @@ async def played(files: list[Path], times: int, jobs: int) -> Seen:
 
 
 async def _once(
-    loaded: Loaded, theatre: PostgresTheatre, number: int, jobs: int, seen: Seen
+    loaded: LoadedScenario, theatre: PostgresTheatre, number: int, jobs: int, seen: Seen
 ) -> None:
     history = History()
     verdict = await run(loaded, theatre, history, selection=Selection(jobs=jobs, seed=0))

@@ -8,7 +8,7 @@ import pytest
 
 from twopc.errors import ScenarioError
 from twopc.sim.cli.matrix import BEGIN, END, inserted, outcome, rows, table
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 
@@ -43,8 +43,8 @@ def test_every_conflict_is_in_the_readme() -> None:
         assert any(f"({path.relative_to(ROOT).as_posix()})" in line for line in shown()), path
 
 
-def record(kind: str, **fields) -> Record:
-    return Record(
+def record(kind: str, **fields) -> HistoryRecord:
+    return HistoryRecord(
         **{"seq": 1, "t_us": 1, "kind": kind, "session": "bob", "step": "b_write", **fields}
     )
 

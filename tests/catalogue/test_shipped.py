@@ -12,7 +12,7 @@ from tests.agreement.test_catalogue import on_model
 from tests.report.normal import stories
 from twopc.errors import ConfigurationError
 from twopc.sim.report.history import History
-from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.words import Selection
@@ -108,7 +108,7 @@ def assert_proved(loaded, verdict):
         assert "nothing failed" in twin.failures[0].message
 
 
-def protected(loaded: Loaded) -> Loaded:
+def protected(loaded: LoadedScenario) -> LoadedScenario:
     """Only the twins' orders, and nothing switched off."""
 
     def changed(scenario):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.shops import NODES, Shop
 from tests.fix_log import loggers_restored
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.cli import main
 
 
@@ -44,7 +44,7 @@ def twopc(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def shop(twopc: Any) -> Iterator[Shop]:
     """Nothing of ours is there."""
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         for name in NODES:
             server.create_database(name)
         made = Shop(server, twopc)

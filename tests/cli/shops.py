@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from tests.topology.test_topology import CATALOG
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 ROOT = Path(__file__).parents[2]
 HERE = ("pub", "distribution")
@@ -23,7 +23,7 @@ NODES = ("pub", "distribution", "store", "desk")
 class Shop:
     """Databases of a server that somebody else runs, and commands for some of them."""
 
-    def __init__(self, server: Server, twopc: Any) -> None:
+    def __init__(self, server: EmbeddedServer, twopc: Any) -> None:
         self.twopc = twopc
         self.dsns = {name: server.superuser_dsn(name) for name in NODES}
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.cli.test_operate import ROOT, twopc
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim import Topology
 
@@ -22,7 +22,7 @@ BALANCES = "select id, balance from account order by id"
 class Shop:
     """A Publisher with two Subscribers, whose topology's process is gone."""
 
-    def __init__(self, server: Server, dsns: dict[str, str]) -> None:
+    def __init__(self, server: EmbeddedServer, dsns: dict[str, str]) -> None:
         self.server = server
         self.dsns = dsns
 
@@ -42,7 +42,7 @@ class Shop:
 
 
 @pytest.fixture
-async def shop(server: Server, make_database: Callable[[], object]) -> Shop:
+async def shop(server: EmbeddedServer, make_database: Callable[[], object]) -> Shop:
     dsns = {name: make_database().dsn for name in ("pub", "here", "there", "distribution")}
     async with Topology(
         subscribers=("here", "there"), dsns=dsns, name=f"shop{id(dsns)}", keep=True

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from twopc.errors import RejectedError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim import Topology
 
 ROOT = Path(__file__).parent.parent.parent
@@ -29,14 +29,14 @@ def twopc(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def shop_server() -> Iterator[Server]:
+def shop_server() -> Iterator[EmbeddedServer]:
     """A server that somebody else runs."""
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         yield server
 
 
 @pytest.fixture
-async def nodes(shop_server: Server) -> AsyncIterator[list[str]]:
+async def nodes(shop_server: EmbeddedServer) -> AsyncIterator[list[str]]:
     """``--node`` options of a shop with one Subscriber; its topology's process is gone."""
     dsns = {}
     for name in ("pub", "store", "distribution"):
@@ -115,7 +115,7 @@ def test_a_branch_is_forced(nodes: list[str]) -> None:
     assert (gid, "a test") in rows
 
 
-async def test_regenerate_after_alter_table(nodes: list[str], shop_server: Server) -> None:
+async def test_regenerate_after_alter_table(nodes: list[str], shop_server: EmbeddedServer) -> None:
     """A stale article says what to run, and that mends it."""
     for name in ("pub", "store"):
         with psycopg.connect(dsn_of(nodes, name), autocommit=True) as connection:
@@ -133,7 +133,7 @@ async def test_regenerate_after_alter_table(nodes: list[str], shop_server: Serve
         assert ("x",) in await topology.execute("pub", "select note from account")
 
 
-def test_a_script_for_a_new_subscriber(nodes: list[str], shop_server: Server) -> None:
+def test_a_script_for_a_new_subscriber(nodes: list[str], shop_server: EmbeddedServer) -> None:
     """Printed for a database that holds the rows already, without a password in it."""
     shop_server.create_database("second")
     try:

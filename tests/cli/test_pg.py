@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.cli.files import ACCOUNT
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.binaries import find_binaries
 from twopc.sim.cli import exits
 from twopc.sim.topology.owner import boot, machine
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.postgres
 @pytest.fixture(scope="module")
 def server():
     """One that runs already, as far as the command knows."""
-    with Server.start() as running:
+    with EmbeddedServer.start() as running:
         yield running
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from twopc.sim.settings import (
+    RunSettings,
     SettingError,
-    Settings,
     duration_ms,
     load,
     source_of,
@@ -35,7 +35,7 @@ VALUES = {
 
 
 def test_every_setting_has_values_here():
-    assert set(VALUES) == {field.name for field in dataclasses.fields(Settings)}
+    assert set(VALUES) == {field.name for field in dataclasses.fields(RunSettings)}
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -60,7 +60,7 @@ def test_precedence(tmp_path, name, said):
     elif by_file:
         assert (found, source) == (from_toml, f"[tool.twopc] {written(name)} in {file}")
     else:
-        assert (found, source) == (getattr(Settings(), name), "default")
+        assert (found, source) == (getattr(RunSettings(), name), "default")
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_the_nearest_file_with_a_table(tmp_path):
     inner.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text("[tool.twopc]\nseed = 1\njobs = 2\n")
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\nseed = 9\n")
-    assert load({}, environment={}, start=inner) == Settings(seed=1, jobs=2)
+    assert load({}, environment={}, start=inner) == RunSettings(seed=1, jobs=2)
     (inner / "pyproject.toml").write_text("[tool.twopc]\nseed = 3\n")
-    assert load({}, environment={}, start=inner) == Settings(seed=3)
+    assert load({}, environment={}, start=inner) == RunSettings(seed=3)
 
 
 def test_an_empty_variable_says_nothing(tmp_path):
-    assert load({}, environment={"TWOPC_SEED": ""}, start=tmp_path) == Settings()
+    assert load({}, environment={"TWOPC_SEED": ""}, start=tmp_path) == RunSettings()
     with pytest.raises(SettingError, match="TWOPC_SEED: it is a number from 0, not 'x'"):
         load({}, environment={"TWOPC_SEED": "x"}, start=tmp_path)
 
@@ -127,7 +127,7 @@ def test_the_page_about_settings():
     }
     assert list(rows) == [written(name) for name in VALUES]
     for name in VALUES:
-        row, default = rows[written(name)], getattr(Settings(), name)
+        row, default = rows[written(name)], getattr(RunSettings(), name)
         assert f"`{variable(name)}`" in row[2]
         if default:
             assert str(default) in row[3]

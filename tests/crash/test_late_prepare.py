@@ -20,7 +20,7 @@ from tests.grid.cells import Kind, Seen, recovered
 from tests.grid.process import CoordinatorProcess
 from tests.grid.program import GATED_HERE, GATED_THERE, GATED_UNSEEN
 from tests.grid.rig import PUBLISHER, SUBSCRIBER, Rig
-from twopc.drivers.participant import Participant
+from twopc.drivers.participant import ServerParticipant
 from twopc.names import GlobalId
 from twopc.protocol.effects import Outcome
 
@@ -109,8 +109,8 @@ class Racers:
         self.name = rig.fresh_name()
         task = rig.task(self.name)
         self.aborters = {
-            PUBLISHER: Participant(task.publisher, self.name),
-            SUBSCRIBER: Participant(task.subscriber, self.name),
+            PUBLISHER: ServerParticipant(task.publisher, self.name),
+            SUBSCRIBER: ServerParticipant(task.subscriber, self.name),
         }
         self._coordinator = ByHand(self.name)
         self._dsn = task.subscriber.application_dsn

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twopc.protocol.variants import VARIANTS
-from twopc.sim.faults.matrix import MatrixCell, MatrixResult, Setup, Stand, cases, left_out
+from twopc.sim.faults.matrix import MatrixCell, MatrixResult, MatrixSetup, Stand, cases, left_out
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.theatres import TheatreOptions, played
@@ -25,7 +25,7 @@ def test_a_sample_of_the_cells_of_the_lost_update() -> None:
 
     async def play() -> list[MatrixResult]:
         async with ModelTheatre() as theatre:
-            setup = Setup(
+            setup = MatrixSetup(
                 path=str(LOST_UPDATE), on="model", options=TheatreOptions(), selection=Selection()
             )
             stand = Stand(setup, theatre)
@@ -61,7 +61,7 @@ def test_a_fault_that_strikes_after_the_end_is_mended(
     async def play() -> MatrixResult:
         async with ModelTheatre() as theatre:
             path = str(SCENARIOS / f"crash/{name}.twopc.yaml")
-            setup = Setup(
+            setup = MatrixSetup(
                 path=path, on="model", options=TheatreOptions(), selection=Selection(twins=False)
             )
             cell = MatrixCell(order=order, point=point, nth=nth, do=do)
@@ -90,7 +90,7 @@ def test_a_cell_in_each_variant(commit: str) -> None:
 
     async def play() -> list[MatrixResult]:
         async with ModelTheatre() as theatre:
-            setup = Setup(
+            setup = MatrixSetup(
                 path=str(LOST_UPDATE), on="model", options=TheatreOptions(), selection=Selection(),
                 commits=(commit,),
             )  # fmt: skip
@@ -115,7 +115,7 @@ def test_a_guess_that_a_cell_makes_wrong_is_confessed(monkeypatch: pytest.Monkey
 
     async def play() -> MatrixResult:
         async with ModelTheatre() as theatre:
-            setup = Setup(
+            setup = MatrixSetup(
                 path=str(SCENARIOS / "commit/operator_guesses.twopc.yaml"), on="model",
                 options=TheatreOptions(), selection=Selection(twins=False),
                 commits=("presumed_nothing",),
@@ -140,7 +140,9 @@ def test_branches_that_cannot_be_settled_are_counted(caplog: pytest.LogCaptureFi
     async def play() -> MatrixResult:
         async with ModelTheatre() as theatre:
             path = str(LOST_UPDATE)
-            setup = Setup(path=path, on="model", options=TheatreOptions(), selection=Selection())
+            setup = MatrixSetup(
+                path=path, on="model", options=TheatreOptions(), selection=Selection()
+            )
             cell = MatrixCell(
                 order=ORDER, point="coordinator.before_commit(sub1)", nth=1, do="stop node sub1"
             )

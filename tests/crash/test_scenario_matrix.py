@@ -14,7 +14,7 @@ import pytest
 
 from twopc.errors import ServerError
 from twopc.sim.faults.matrix_page import Square, page
-from twopc.sim.faults.matrix_pool import Pool
+from twopc.sim.faults.matrix_pool import ProcessPool
 
 TWOPC = [sys.executable, "-m", "twopc.sim"]
 SCENARIO = """
@@ -130,11 +130,11 @@ def doubled(setup: int, wire: Connection) -> None:
 
 
 def test_each_job_is_answered_once() -> None:
-    with Pool(doubled, 2, 2) as pool:
+    with ProcessPool(doubled, 2, 2) as pool:
         assert sorted(pool.results([1, 2, 3, 4, 5])) == [(n, 2 * n) for n in range(1, 6)]
         assert list(pool.results([6])) == [(6, 12)], "the same processes go on"
 
 
 def test_a_process_that_dies_is_told_of() -> None:
-    with Pool(doubled, 2, 1) as pool, pytest.raises(ServerError, match="played 0 has ended"):
+    with ProcessPool(doubled, 2, 1) as pool, pytest.raises(ServerError, match="played 0 has ended"):
         list(pool.results([0]))

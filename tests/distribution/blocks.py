@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.rows import Commands, Transaction
+from twopc.publisher.log_reader.rows import CommandColumns, LoggedTransaction
 
 #: type, article, hashkey, text
 Made = tuple[int, int, int, str]
@@ -17,10 +17,10 @@ Made = tuple[int, int, int, str]
 async def write_blocks(
     connection: AsyncConnection[Any],
     publisher: int,
-    transactions: Sequence[tuple[Transaction, Sequence[Made]]],
+    transactions: Sequence[tuple[LoggedTransaction, Sequence[Made]]],
 ) -> None:
     """Transactions with their commands; counts and lengths are worked out here."""
-    commands, whole = Commands(), []
+    commands, whole = CommandColumns(), []
     for transaction, made in transactions:
         length = 0
         for kind, article, hashkey, text in made:

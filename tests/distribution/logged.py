@@ -12,7 +12,7 @@ from twopc.publisher import publication
 from twopc.publisher.commands import Belonging, Command, CommandBuilder
 from twopc.publisher.filters import RowFilters
 from twopc.publisher.logical_publication import NAME
-from twopc.publisher.pgoutput import Change, Decoder
+from twopc.publisher.pgoutput import Decoder, RowMessage
 
 #: As the log reader pins them.
 _OUTPUT = {
@@ -74,11 +74,11 @@ class Logged:
         )
         return [bytes(data) for (data,) in await cursor.fetchall()]
 
-    async def changes(self) -> list[Change]:
+    async def changes(self) -> list[RowMessage]:
         """Changed rows since the last look."""
         decoder = Decoder()
         decoded = [decoder.decode(message) for message in await self.messages()]
-        return [each for each in decoded if isinstance(each, Change)]
+        return [each for each in decoded if isinstance(each, RowMessage)]
 
     async def commands(self, articles: Sequence[DistributedArticle] | None = None) -> list[Command]:
         """Commands of every article since the last look, filters evaluated.

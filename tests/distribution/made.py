@@ -8,7 +8,7 @@ from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import Propagation, parse_method
-from twopc.publisher.pgoutput import Change, Relation, RelationColumn
+from twopc.publisher.pgoutput import RelationColumn, RelationMessage, RowMessage
 
 Values = Sequence[bytes | None]
 
@@ -59,10 +59,10 @@ def article(
 
 def relation(
     *names: str, identity: str = "f", table: str = "t", schema: str = "public", oid: int = 0
-) -> Relation:
+) -> RelationMessage:
     """A relation as the log announces it."""
     described = tuple(RelationColumn(name, oid, -1, False) for name in names)
-    return Relation(1, schema, table, identity, described)
+    return RelationMessage(1, schema, table, identity, described)
 
 
 def names_of(distributed: DistributedArticle) -> list[str]:
@@ -70,16 +70,18 @@ def names_of(distributed: DistributedArticle) -> list[str]:
     return [column.name for column in distributed.article.columns]
 
 
-def insert(of: Relation, new: Values) -> Change:
+def insert(of: RelationMessage, new: Values) -> RowMessage:
     """A row is inserted."""
-    return Change(of, "ins", None, list(new), False)
+    return RowMessage(of, "ins", None, list(new), False)
 
 
-def update(of: Relation, old: Values | None, new: Values, *, key_only: bool = False) -> Change:
+def update(
+    of: RelationMessage, old: Values | None, new: Values, *, key_only: bool = False
+) -> RowMessage:
     """A row is updated."""
-    return Change(of, "upd", None if old is None else list(old), list(new), key_only)
+    return RowMessage(of, "upd", None if old is None else list(old), list(new), key_only)
 
 
-def delete(of: Relation, old: Values, *, key_only: bool = False) -> Change:
+def delete(of: RelationMessage, old: Values, *, key_only: bool = False) -> RowMessage:
     """A row is deleted."""
-    return Change(of, "del", list(old), None, key_only)
+    return RowMessage(of, "del", list(old), None, key_only)

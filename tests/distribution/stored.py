@@ -10,7 +10,7 @@ from tests.distribution.blocks import moment_us, write_blocks
 from twopc.distributed import DistributedArticle
 from twopc.lsn import lsn_value
 from twopc.publisher import distribution
-from twopc.publisher.log_reader.rows import Transaction
+from twopc.publisher.log_reader.rows import LoggedTransaction
 
 Connection = AsyncConnection[Any]
 
@@ -37,7 +37,7 @@ async def store(
     row = await cursor.fetchone()
     assert row is not None
     text = '("1","2","00000000-0000-0000-0000-000000000001")'
-    whole = Transaction(lsn_value(seqno), 1, moment_us(row[0]), 0, 0, 0, 0)
+    whole = LoggedTransaction(lsn_value(seqno), 1, moment_us(row[0]), 0, 0, 0, 0)
     await write_blocks(connection, publisher, [(whole, [(1, 7, 1, text)] * commands)])
 
 
@@ -49,6 +49,8 @@ async def store_commands(
     originator: int | None = None,
 ) -> None:
     """A transaction committed when 2024 began, of these commands: type, article and text."""
-    whole = Transaction(lsn_value(seqno), 1, moment_us(1_704_067_200), originator or 0, 0, 0, 0)
+    whole = LoggedTransaction(
+        lsn_value(seqno), 1, moment_us(1_704_067_200), originator or 0, 0, 0, 0
+    )
     made = [(kind, article, 0, text) for kind, article, text in commands]
     await write_blocks(connection, publisher, [(whole, made)])

@@ -23,12 +23,12 @@ from twopc.errors import ArticleError
 from twopc.propagation import CommandType, bitmask, changed_columns, record_values
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.commands.rows import STREAMS_MAX
-from twopc.publisher.pgoutput import UNCHANGED, Change
+from twopc.publisher.pgoutput import UNCHANGED, RowMessage
 
 V1, V2 = b"00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-000000000002"
 
 
-def only(builder: CommandBuilder, change: Change) -> tuple[int, list[bytes | None], int]:
+def only(builder: CommandBuilder, change: RowMessage) -> tuple[int, list[bytes | None], int]:
     """Type, values and hashkey of a change's only command."""
     ((number, kind, hashkey, command),) = builder.commands(change)
     assert number == 7
@@ -351,7 +351,7 @@ def test_statements() -> None:
     builder = CommandBuilder([made])
     here = relation(*names_of(made), schema="sales", table="o'brien")
 
-    def text(change: Change) -> str:
+    def text(change: RowMessage) -> str:
         ((_, _, _, command),) = builder.commands(change)
         return command.decode()
 

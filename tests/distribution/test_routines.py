@@ -17,8 +17,8 @@ from twopc.proc_execution import (
     BESIDE,
     CALL_TYPE,
     Argument,
-    Call,
     ProcArticle,
+    ProcCall,
     ProcType,
     beside,
 )
@@ -123,7 +123,7 @@ async def test_the_log_reader_notices(stored: AsyncConnection) -> None:
 async def test_nothing_is_removed_that_a_call_waits_for(stored: AsyncConnection) -> None:
     """Until every Subscriber of the routine has it, by either number."""
     number = await made(stored)
-    call = Call(values=("10",)).as_text()
+    call = ProcCall(values=("10",)).as_text()
     await store_commands(stored, number, "0/20", (CALL_TYPE, 8, call))
     await store_commands(stored, number, "0/30", (31, beside(8), '{"definition": "x"}'))
     await subscribe(stored, number, "sub1", 8, beside(8))
@@ -142,7 +142,7 @@ async def test_browsed(stored: AsyncConnection) -> None:
     await store_commands(
         stored, number, "0/20",
         (1, 7 + BESIDE, '("1","2","00000000-0000-0000-0000-000000000001")'),
-        (CALL_TYPE, 8, Call(values=("10",)).as_text()),
+        (CALL_TYPE, 8, ProcCall(values=("10",)).as_text()),
         (31, beside(8), '{"definition": "CREATE ..."}'),
     )  # fmt: skip
     found = await distribution.browse(stored, "pub")

@@ -20,7 +20,7 @@ from twopc.distributed import DistributedArticle, default_procedures
 from twopc.lsn import lsn_text, lsn_value
 from twopc.propagation import TYPE_OF, Format
 from twopc.publisher import distribution
-from twopc.publisher.log_reader.rows import Transaction
+from twopc.publisher.log_reader.rows import LoggedTransaction
 from twopc.sql.describe import describe
 from twopc.subscriber import propagation as procedures
 from twopc.subscriber.distribution_agent import Config, DistributionAgent, Profile, Servers
@@ -206,8 +206,8 @@ class Ends:
         made = [(1, 7, n % 63 + 1, f'("{n}","{text}","0")') for n in range(1, count + 1)]
         await write_blocks(self.admin, self.publisher_id, [(self._transaction(5), made)])
 
-    def _transaction(self, xid: int, originator: int | None = None) -> Transaction:
-        return Transaction(self.at, xid, moment_us(time.time()), originator or 0, 0, 0, 0)
+    def _transaction(self, xid: int, originator: int | None = None) -> LoggedTransaction:
+        return LoggedTransaction(self.at, xid, moment_us(time.time()), originator or 0, 0, 0, 0)
 
     def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
         """An agent under the agents' role; it is closed in the end."""

@@ -15,20 +15,20 @@ from tests.distribution_agent.test_delivery import AUDIT
 from tests.fix_server import Database, MakeDatabase
 from twopc.drivers import Points
 from twopc.lsn import lsn_value
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
 
 
 @pytest.fixture(scope="module")
-def fragile() -> Iterator[Server]:
+def fragile() -> Iterator[EmbeddedServer]:
     """A server that is killed."""
-    with Server.start(settings={"wal_writer_delay": "10s"}) as server:
+    with EmbeddedServer.start(settings={"wal_writer_delay": "10s"}) as server:
         yield server
 
 
 @pytest.fixture
-async def ends(make_database: MakeDatabase, fragile: Server) -> AsyncIterator[Ends]:
+async def ends(make_database: MakeDatabase, fragile: EmbeddedServer) -> AsyncIterator[Ends]:
     """The Subscriber is on the server that is killed."""
     fragile.create_database("subscriber")
     there = Database(server=fragile, name="subscriber")
@@ -43,7 +43,7 @@ async def ends(make_database: MakeDatabase, fragile: Server) -> AsyncIterator[En
 
 @pytest.mark.parametrize("streams", [1, 3])
 @pytest.mark.parametrize("nth", [1, 7, 23])
-async def test_killed_server(ends: Ends, fragile: Server, streams: int, nth: int) -> None:
+async def test_killed_server(ends: Ends, fragile: EmbeddedServer, streams: int, nth: int) -> None:
     """What the distribution database was told to be delivered is at the Subscriber, whatever happens."""
     await ends.subscribe(TABLE)
     await ends.sub.execute(AUDIT.encode())
@@ -84,7 +84,7 @@ async def test_killed_server(ends: Ends, fragile: Server, streams: int, nth: int
     assert await ends.prepared() == []
 
 
-async def test_a_server_that_was_restarted_in_between(ends: Ends, fragile: Server) -> None:
+async def test_a_server_that_was_restarted_in_between(ends: Ends, fragile: EmbeddedServer) -> None:
     """An agent that is driven finds its sessions gone, and opens others."""
     await ends.subscribe(TABLE)
     agent = ends.agent()

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from twopc.errors import ConfigurationError
 from twopc.subscriber.distribution_agent import Profile
-from twopc.subscriber.distribution_agent.planner import Batch, Planner, Snapshot, Terms, Window
+from twopc.subscriber.distribution_agent.planner import (
+    ArticleTerms,
+    Batch,
+    BatchPlanner,
+    PgSnapshot,
+    Window,
+)
 
 
 def window(*commands: int, first: int = 1, own: int = 0, lengths: tuple[int, ...] = ()) -> Window:
@@ -23,9 +29,9 @@ def window(*commands: int, first: int = 1, own: int = 0, lengths: tuple[int, ...
     )
 
 
-def plan(found: Window, *terms: Terms, position: int = 0, **profile: int) -> list[Batch]:
+def plan(found: Window, *terms: ArticleTerms, position: int = 0, **profile: int) -> list[Batch]:
     """What the planner makes of it; one article if no terms are given."""
-    planner = Planner(terms or (Terms(article_id=7),), Profile(**profile))  # type: ignore[arg-type]
+    planner = BatchPlanner(terms or (ArticleTerms(article_id=7),), Profile(**profile))  # type: ignore[arg-type]
     return list(planner.plan(position, found))
 
 
@@ -51,12 +57,14 @@ def test_long_commands_are_not_held_together() -> None:
 
 
 def test_own_transactions_count_as_nothing() -> None:
-    batches = plan(window(50, 50, own=3), Terms(article_id=7, own=3), commit_batch_threshold=10)
+    batches = plan(
+        window(50, 50, own=3), ArticleTerms(article_id=7, own=3), commit_batch_threshold=10
+    )
     assert [(batch.seqnos, batch.own, batch.commands) for batch in batches] == [((1, 2), 2, 0)]
 
 
 def test_own_transactions_that_come_back_count() -> None:
-    terms = (Terms(article_id=7, own=3), Terms(article_id=8))
+    terms = (ArticleTerms(article_id=7, own=3), ArticleTerms(article_id=8))
     assert [b.seqnos for b in plan(window(50, 50, own=3), *terms, commit_batch_threshold=10)] == [
         (1,),
         (2,),
@@ -64,7 +72,7 @@ def test_own_transactions_that_come_back_count() -> None:
 
 
 def test_nothing_before_an_article_was_subscribed_to() -> None:
-    early, late = Terms(article_id=7, after=2), Terms(article_id=8, after=4)
+    early, late = ArticleTerms(article_id=7, after=2), ArticleTerms(article_id=8, after=4)
     batches = plan(window(*[1] * 6), early, late)
     assert [(batch.seqnos, batch.articles) for batch in batches] == [
         ((1, 2), ()),
@@ -75,8 +83,8 @@ def test_nothing_before_an_article_was_subscribed_to() -> None:
 
 def test_what_the_copy_has_seen_is_not_delivered_again() -> None:
     """Transactions 1 and 3 were committed before the snapshot, 2 and 4 after; 5 and 6 come after the copy."""
-    seen = Snapshot.parse("102:104:102")
-    terms = Terms(article_id=7, after=0, copy=seen, copied_to=4)
+    seen = PgSnapshot.parse("102:104:102")
+    terms = ArticleTerms(article_id=7, after=0, copy=seen, copied_to=4)
     batches = plan(window(*[1] * 6), terms)
     assert [(batch.seqnos, batch.articles) for batch in batches] == [
         ((1,), ()),
@@ -95,24 +103,26 @@ def test_what_the_copy_has_seen_is_not_delivered_again() -> None:
     ],
 )
 def test_snapshots(text: str, seen: list[int], unseen: list[int]) -> None:
-    snapshot = Snapshot.parse(text)
+    snapshot = PgSnapshot.parse(text)
     assert all(snapshot.sees(xid) for xid in seen)
     assert not any(snapshot.sees(xid) for xid in unseen)
 
 
 def test_it_begins_where_the_first_article_does() -> None:
-    planner = Planner((Terms(article_id=7, after=5), Terms(article_id=8, after=9)), Profile())
+    planner = BatchPlanner(
+        (ArticleTerms(article_id=7, after=5), ArticleTerms(article_id=8, after=9)), Profile()
+    )
     assert (planner.start(0), planner.start(7)) == (5, 7)
-    assert Planner((), Profile()).start(3) == 3
+    assert BatchPlanner((), Profile()).start(3) == 3
 
 
 COMMANDS = st.lists(st.integers(0, 30), max_size=40)
 TERMS = st.lists(
     st.builds(
-        lambda article, after, copied_to, running, own: Terms(
+        lambda article, after, copied_to, running, own: ArticleTerms(
             article_id=article,
             after=after,
-            copy=Snapshot(xmin=101, xmax=141, running=frozenset(running)) if running else None,
+            copy=PgSnapshot(xmin=101, xmax=141, running=frozenset(running)) if running else None,
             copied_to=copied_to,
             own=own,
         ),
@@ -131,7 +141,7 @@ TERMS = st.lists(
 @settings(deadline=None)  # a busy machine is no fault
 @given(COMMANDS, TERMS, st.lists(st.sampled_from([0, 1, 2]), min_size=40, max_size=40), st.data())
 def test_every_plan(
-    commands: list[int], terms: list[Terms], originators: list[int], data: st.DataObject
+    commands: list[int], terms: list[ArticleTerms], originators: list[int], data: st.DataObject
 ) -> None:
     """Every transaction is in one batch, whole, in order, with the articles that want it, within bounds."""
     size, threshold = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 60))
@@ -143,7 +153,7 @@ def test_every_plan(
         originators=originators[: len(commands)],
     )
     profile = Profile(commit_batch_size=size, commit_batch_threshold=threshold)
-    planner = Planner(terms, profile)
+    planner = BatchPlanner(terms, profile)
     batches = list(planner.plan(0, found))
     assert [seqno for batch in batches for seqno in batch.seqnos] == list(found.seqnos)
     at = 0

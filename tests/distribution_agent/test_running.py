@@ -17,7 +17,7 @@ from tests.distribution_agent.ends import Ends, dele, ins
 from twopc.drivers import Points
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_text
-from twopc.subscriber.distribution_agent import Config, Delivered, DistributionAgent
+from twopc.subscriber.distribution_agent import AgentProgress, Config, DistributionAgent
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
 #: Longer than any test: nothing is found by looking again.
@@ -25,7 +25,7 @@ NEVER_MS = 3_600_000
 
 
 @asynccontextmanager
-async def running(agent: DistributionAgent) -> AsyncIterator[asyncio.Task[Delivered]]:
+async def running(agent: DistributionAgent) -> AsyncIterator[asyncio.Task[AgentProgress]]:
     """The agent runs meanwhile."""
     stop = asyncio.Event()
     task = asyncio.create_task(agent.run(stop))

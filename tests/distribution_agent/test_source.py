@@ -13,20 +13,20 @@ import pytest
 from tests.distribution.blocks import Made, write_blocks
 from tests.distribution_agent.ends import PUBLISHER, SUBSCRIBER, Ends
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.rows import Transaction
+from twopc.publisher.log_reader.rows import LoggedTransaction
 from twopc.subscriber.distribution_agent import queries
 from twopc.subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers, texts
 from twopc.subscriber.distribution_agent.loads import split_rows
 from twopc.subscriber.distribution_agent.planner import Batch
 from twopc.subscriber.distribution_agent.profile import Profile
-from twopc.subscriber.distribution_agent.source import Source, checked
+from twopc.subscriber.distribution_agent.source import ServerSource, checked
 
 _OWN, _OTHER = 5, 6
 
 
-async def source(ends: Ends, **profile: Any) -> Source:
+async def source(ends: Ends, **profile: Any) -> ServerSource:
     """The agent's side of the distribution database."""
-    return await Source.open(
+    return await ServerSource.open(
         ends.distribution.dsn,
         publisher=PUBLISHER,
         subscriber=SUBSCRIBER,
@@ -36,10 +36,10 @@ async def source(ends: Ends, **profile: Any) -> Source:
 
 
 def drawn(chance: random.Random, count: int, articles: Sequence[int], *, own: bool) -> list[
-    tuple[Transaction, list[Made]]
+    tuple[LoggedTransaction, list[Made]]
 ]:  # fmt: skip
     """Transactions of up to five commands; some of them the Subscriber's own, some posted."""
-    made: list[tuple[Transaction, list[Made]]] = []
+    made: list[tuple[LoggedTransaction, list[Made]]] = []
     for place in range(1, count + 1):
         who = chance.choice([0, 0, _OWN, _OTHER]) if own else chance.choice([0, _OTHER])
         commands: list[Made] = [
@@ -48,7 +48,7 @@ def drawn(chance: random.Random, count: int, articles: Sequence[int], *, own: bo
         ]  # fmt: skip
         if own and chance.random() < 0.05:
             who, commands = 0, [(20, 0, 0, '{"id": 1}')]
-        made.append((Transaction(place * 10, place, 0, who, 0, 0, 0), commands))
+        made.append((LoggedTransaction(place * 10, place, 0, who, 0, 0, 0), commands))
     return made
 
 
@@ -129,7 +129,7 @@ async def test_a_window_from_anywhere(ends: Ends, monkeypatch: pytest.MonkeyPatc
     chance = random.Random(1)
     transactions = drawn(chance, 40, (7,), own=True)
     large: list[Made] = [(1, 7, 0, f"{n}") for n in range(11)]
-    transactions.append((Transaction(1000, 41, 0, 0, 0, 0, 0), large))
+    transactions.append((LoggedTransaction(1000, 41, 0, 0, 0, 0, 0), large))
     await write_blocks(ends.admin, ends.publisher_id, transactions)
     await ends.admin.execute(
         "insert into msrepl.msdistribution_agents (publisher_database_id, subscriber) values (%s, %s)"

@@ -12,7 +12,7 @@ from tests.distribution_agent.test_delivery import AUDIT
 from tests.fix_server import Database
 from tests.propagation.here import mask
 from twopc.errors import DeliveryError, ServerError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.subscriber.distribution_agent import session
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
@@ -249,7 +249,7 @@ async def test_readers_never_see_a_part_with_one_stream(ends: Ends) -> None:
 
 async def test_there_must_be_room_for_what_streams_prepare(ends: Ends) -> None:
     home = ends.subscriber
-    with Server.start(settings={"max_prepared_transactions": "2"}) as server:
+    with EmbeddedServer.start(settings={"max_prepared_transactions": "2"}) as server:
         server.create_database("narrow")
         ends.subscriber = Database(server=server, name="narrow")
         await ends.move()

@@ -12,7 +12,7 @@ import psycopg
 
 from tests.drivers.bank import PUB, SUB, Bank
 from tests.fix_link import until
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 LOG = "distribution"
@@ -22,7 +22,7 @@ NODES = (PUB, SUB, LOG)
 class ApartBank(Bank):
     """A bank on three servers."""
 
-    servers: dict[str, Server]
+    servers: dict[str, EmbeddedServer]
 
     async def kill(self, node: str) -> None:
         """SIGKILL to a node's server and all its processes."""
@@ -67,7 +67,7 @@ class ApartBank(Bank):
 def apart(**options: str) -> Iterator[ApartBank]:
     """Make one; its servers end with the block."""
     with ExitStack() as stack:
-        servers = {node: stack.enter_context(Server.start()) for node in NODES}
+        servers = {node: stack.enter_context(EmbeddedServer.start()) for node in NODES}
         for node, server in servers.items():
             server.create_database(node)
         topology = Topology(

@@ -13,12 +13,12 @@ import pytest
 
 from tests.drivers.bank import Bank
 from tests.drivers.place import place as place
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 
 @pytest.fixture(scope="module")
-def shared_bank(server: Server, request: pytest.FixtureRequest) -> Iterator[Bank]:
+def shared_bank(server: EmbeddedServer, request: pytest.FixtureRequest) -> Iterator[Bank]:
     """A Publisher and one Subscriber (or ``SUBSCRIBERS``) with accounts, on the worker's server.
 
     A module's ``BEFORE_PUBLISHING`` and ``AT_SUBSCRIBER`` are run there, and ``PUBLISH`` is published.

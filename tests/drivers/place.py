@@ -13,11 +13,11 @@ from psycopg import sql
 from tests.fix_server import Database, MakeDatabase
 from twopc.drivers import heuristics
 from twopc.drivers.database import Database as Connection
-from twopc.drivers.decided import Decided
+from twopc.drivers.decided import DecisionReader
 from twopc.drivers.install import install_decision_log, install_participant
-from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
-from twopc.drivers.recovery import Recovery, Settled
+from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.names import SCHEMA
 from twopc.sql import render
 
@@ -99,15 +99,15 @@ class Place:
         return Recovery(
             "c",
             publisher="pub",
-            participants={one.name: Participant(one, "c") for one in addresses},
-            decisions=Decided(
+            participants={one.name: ServerParticipant(one, "c") for one in addresses},
+            decisions=DecisionReader(
                 Connection("distribution", self.databases["log"].dsn, "twopc recovery c")
             ),
             points=self.points,
             retention_s=retention_s,
         )
 
-    async def recover(self, **options: Any) -> list[Settled]:
+    async def recover(self, **options: Any) -> list[SettledBranch]:
         """One pass by a recovery of its own."""
         async with self.recovery(**options) as recovery:
             return await recovery.run()

@@ -10,8 +10,8 @@ import pytest
 from twopc.drivers.age import STOPS_AT_XIDS, Age, duration, size
 from twopc.drivers.database import Database
 from twopc.drivers.in_doubt import in_doubt
-from twopc.drivers.participant import Participant, ParticipantAddress
-from twopc.server import Server
+from twopc.drivers.participant import ParticipantAddress, ServerParticipant
+from twopc.server import EmbeddedServer
 
 YOUNG = Age(age_s=2.0, xids=10, freeze_xids=200_000_000, log_bytes=4096, slot="reader")
 #: The least that a server takes.
@@ -63,7 +63,7 @@ def test_figures() -> None:
 async def test_a_server_that_grows_old_behind_it() -> None:
     """Transactions pass, rows die and the log grows; the branch holds all of it, until it is finished."""
     settings = {"autovacuum_freeze_max_age": str(FREEZE_XIDS), "autovacuum": "off"}
-    with Server.start(settings=settings) as server:
+    with EmbeddedServer.start(settings=settings) as server:
         server.create_database("pub")
         dsn = server.superuser_dsn("pub")
         with psycopg.connect(dsn, autocommit=True) as one:
@@ -82,7 +82,7 @@ async def test_a_server_that_grows_old_behind_it() -> None:
                 f"prepare transaction '{GID}'",
             ):
                 one.execute(command.encode())
-            participant = Participant(ParticipantAddress(name="pub", dsn=dsn), "c")
+            participant = ServerParticipant(ParticipantAddress(name="pub", dsn=dsn), "c")
             database = Database("pub", dsn, "a test")
 
             async def look() -> Age:

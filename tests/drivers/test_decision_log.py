@@ -11,7 +11,7 @@ import pytest
 
 from tests.fix_link import Wire, until
 from tests.fix_server import Database
-from twopc.drivers.decision_log import DecisionLog, Entry
+from twopc.drivers.decision_log import DecisionLog, LogEntry
 from twopc.drivers.install import install_decision_log
 from twopc.protocol.effects import Record, RecordKind
 
@@ -39,7 +39,7 @@ async def log(place: Database) -> AsyncIterator[DecisionLog]:
     await made.close()
 
 
-async def logged(*entries: Entry) -> list[str]:
+async def logged(*entries: LogEntry) -> list[str]:
     for entry in entries:
         await entry.wait()
     return [entry.state for entry in entries]

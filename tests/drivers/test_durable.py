@@ -16,9 +16,9 @@ from twopc.drivers import heuristics
 from twopc.drivers.database import Database as Connection
 from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.install import install_decision_log
-from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.protocol.effects import Outcome
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 #: Nobody waits for the disk, and nothing gets there by itself.
 SETTINGS = {
@@ -46,7 +46,7 @@ async def open_epoch(place: Database) -> None:
 
 
 async def fence(place: Database) -> None:
-    participant = Participant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
+    participant = ServerParticipant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
     assert await participant.fence(GID, []) is Outcome.ABORTED
     await participant.close()
 
@@ -55,7 +55,7 @@ async def learn(place: Database) -> None:
     """How a branch ended whose own commit did not wait."""
     with closing(place.connect()) as connection:
         connection.execute(MARK.encode())
-    participant = Participant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
+    participant = ServerParticipant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
     assert await participant.fence(GID, []) is Outcome.COMMITTED
     await participant.close()
 
@@ -79,7 +79,7 @@ async def force(place: Database) -> None:
     ],
 )
 async def test_it_outlives_a_crash(does: Does, leaves: str) -> None:
-    with Server.start(settings=SETTINGS) as server:
+    with EmbeddedServer.start(settings=SETTINGS) as server:
         server.create_database("db")
         place = Database(server=server, name="db")
         await furnish(place)

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from tests.drivers.bank import Bank
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 
 
 async def test_it_ends_although_a_query_swallows_its_cancellation(
@@ -17,7 +17,7 @@ async def test_it_ends_although_a_query_swallows_its_cancellation(
     """psycopg takes a cancellation for the query's; one that ends well all the same returns its rows."""
     begun = asyncio.Event()
 
-    async def recover() -> list[Settled]:
+    async def recover() -> list[SettledBranch]:
         begun.set()
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()

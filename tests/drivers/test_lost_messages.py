@@ -18,7 +18,7 @@ from tests.drivers.bank import PUB, SUB, Bank
 from tests.fix_link import Wire, until
 from twopc import errors
 from twopc.drivers import Points, PostgresCoordinator
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 LOG = "distribution"
 ABORT = b"{abort}"
@@ -97,7 +97,7 @@ class _Reader:
 
 
 @pytest.fixture
-async def wire(server: Server) -> AsyncIterator[Line]:
+async def wire(server: EmbeddedServer) -> AsyncIterator[Line]:
     made = Line(server.port)
     await made.open()
     yield made

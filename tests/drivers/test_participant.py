@@ -14,10 +14,10 @@ from psycopg import sql
 from tests.fix_link import until
 from tests.fix_server import Database
 from twopc.drivers.install import install_participant
-from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.names import SCHEMA
 from twopc.protocol.effects import Outcome
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sql import render
 
 GID = "twopc:c:1:1:pub"
@@ -42,9 +42,9 @@ async def furnish(database: Database) -> None:
 
 
 @pytest.fixture
-async def participant(place: Database) -> AsyncIterator[Participant]:
+async def participant(place: Database) -> AsyncIterator[ServerParticipant]:
     """It, as the coordinator sees it."""
-    made = Participant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
+    made = ServerParticipant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
     yield made
     await made.close()
 
@@ -80,7 +80,7 @@ def prepare(connection: psycopg.Connection, *, marked: bool = True) -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.COMMITTED, Outcome.ABORTED])
 async def test_a_prepared_branch_is_finished(
-    participant: Participant, connect: Connect, place: Database, outcome: Outcome
+    participant: ServerParticipant, connect: Connect, place: Database, outcome: Outcome
 ) -> None:
     prepare(connect())
     assert await participant.settle(GID, outcome, []) is outcome
@@ -91,7 +91,7 @@ async def test_a_prepared_branch_is_finished(
 
 
 async def test_a_branch_that_never_was_is_fenced(
-    participant: Participant, connect: Connect
+    participant: ServerParticipant, connect: Connect
 ) -> None:
     assert await participant.settle(GID, Outcome.COMMITTED, ["sub1"]) is Outcome.ABORTED
     assert await participant.markers([GID]) == {GID: True}
@@ -102,7 +102,7 @@ async def test_a_branch_that_never_was_is_fenced(
 
 
 async def test_a_branch_that_is_open_keeps_its_outcome_open(
-    participant: Participant, connect: Connect
+    participant: ServerParticipant, connect: Connect
 ) -> None:
     """The fence waits for it, for a second; it can tell nothing before the branch has ended."""
     session = connect()
@@ -115,7 +115,7 @@ async def test_a_branch_that_is_open_keeps_its_outcome_open(
 
 
 async def test_a_fence_waits_for_a_branch_that_then_commits(
-    participant: Participant, connect: Connect, place: Database
+    participant: ServerParticipant, connect: Connect, place: Database
 ) -> None:
     session = connect()
     session.execute("begin")
@@ -131,7 +131,7 @@ async def test_a_fence_waits_for_a_branch_that_then_commits(
 
 
 async def test_a_late_prepare_does_not_outlive_its_abort(
-    participant: Participant, connect: Connect, place: Database
+    participant: ServerParticipant, connect: Connect, place: Database
 ) -> None:
     """The client is gone, its backend is still inside PREPARE: nothing is prepared yet, and yet
     nothing is over. Without the fence "nothing to roll back" would be followed by an orphan."""
@@ -166,9 +166,9 @@ async def test_a_late_prepare_does_not_outlive_its_abort(
 
 
 async def test_two_finishers_at_once_agree(
-    participant: Participant, connect: Connect, place: Database
+    participant: ServerParticipant, connect: Connect, place: Database
 ) -> None:
-    second = Participant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
+    second = ServerParticipant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
     session = connect()
     for _ in range(20):
         session.execute("delete from msrepl.branch_marker")
@@ -181,7 +181,9 @@ async def test_two_finishers_at_once_agree(
     await second.close()
 
 
-async def test_a_stale_connection_is_made_again(participant: Participant, place: Database) -> None:
+async def test_a_stale_connection_is_made_again(
+    participant: ServerParticipant, place: Database
+) -> None:
     assert await participant.prepared("twopc:") == {}
     with closing(place.connect()) as admin:
         admin.execute(
@@ -218,7 +220,7 @@ def roles(place: Database) -> Iterator[tuple[str, str]]:
 async def test_a_branch_is_finished_under_the_role_that_prepared_it(
     roles: tuple[str, str], place: Database
 ) -> None:
-    conductor = Participant(
+    conductor = ServerParticipant(
         ParticipantAddress(name="pub", dsn=place.server.dsn(place.name, roles[1], "x")), "c"
     )
     with psycopg.connect(place.server.dsn(place.name, roles[0], "x"), autocommit=True) as session:
@@ -235,7 +237,7 @@ async def test_a_branch_is_finished_under_the_role_that_prepared_it(
 
 
 async def test_markers_are_forgotten_by_gid_and_by_epoch(
-    participant: Participant, connect: Connect
+    participant: ServerParticipant, connect: Connect
 ) -> None:
     session = connect()
     for sequence in range(1, 8):
@@ -250,11 +252,11 @@ async def test_markers_are_forgotten_by_gid_and_by_epoch(
 
 async def test_a_commit_that_no_standby_has_is_not_settled_yet() -> None:
     """The wait for the synchronous standby was cut short: "committed locally" may be lost with this server."""
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         server.create_database("db")
         place = Database(server=server, name="db")
         await furnish(place)
-        participant = Participant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
+        participant = ServerParticipant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
         with closing(place.connect()) as admin:
             prepare(admin)
             admin.execute("alter system set synchronous_standby_names = 'nobody'")

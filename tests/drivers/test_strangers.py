@@ -16,7 +16,7 @@ from tests.fix_link import until
 from twopc.drivers.database import Database
 from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.in_doubt import in_doubt
-from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.errors import RejectedError
 from twopc.protocol.effects import Outcome
 
@@ -87,7 +87,7 @@ async def test_who_looks_is_shown_odd_gids(place: Place) -> None:
     epoch = place.epoch()
     odd = prepare_odd(place, epoch)
     log = Database("distribution", place.databases["log"].dsn, "test")
-    site = Participant(ParticipantAddress(name="sub1", dsn=place.databases["sub1"].dsn), "c")
+    site = ServerParticipant(ParticipantAddress(name="sub1", dsn=place.databases["sub1"].dsn), "c")
     try:
         found = await in_doubt(log, [site], "c")
         assert sorted(one.gid for one in found) == sorted(odd)

@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from twopc.sim.model.explore.search import exhaust
-from twopc.sim.model.explore.words import Budget, Explored
+from twopc.sim.model.explore.words import Budget, SearchFigures
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.searching import script_of
@@ -23,7 +23,7 @@ from twopc.sim.scenario.searching import script_of
 KINDS = ("coordinator", "publisher", "subscriber", "log")
 
 
-def explored(file: str, kind: str) -> Explored:
+def explored(file: str, kind: str) -> SearchFigures:
     """One kind."""
     return exhaust(script_of(load(Path(file))), Wiring(), Budget(of=(kind,)))
 

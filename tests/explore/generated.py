@@ -14,7 +14,7 @@ from random import Random
 from tests.explore.commuting import Runs
 from twopc.protocol import VARIANTS
 from twopc.sim.model.choosing import ChoiceKernel
-from twopc.sim.model.explore.programs import Client, Script
+from twopc.sim.model.explore.programs import Script, ScriptClient
 from twopc.sim.model.explore.small import spec
 from twopc.sim.model.words import ModelSpec
 
@@ -84,7 +84,7 @@ def _spec(kind: str, chance: Random, *, distributes: bool) -> ModelSpec:
     return spec(variant, 2, distributes=distributes)
 
 
-def _client(kind: str, number: int, chance: Random, *, distributes: bool) -> Client:
+def _client(kind: str, number: int, chance: Random, *, distributes: bool) -> ScriptClient:
     at = chance.choice(("pub", "sub1", "sub1", "sub2")) if kind == "coordinated" else "sub1"
     texts = [
         chance.choice(_STATEMENTS).format(new=3 + number)
@@ -94,7 +94,7 @@ def _client(kind: str, number: int, chance: Random, *, distributes: bool) -> Cli
     steps = [*texts, end]
     if distributes and chance.random() < 0.3:
         steps.append("sync")
-    return Client(
+    return ScriptClient(
         node="pub" if kind == "publisher" else at,
         steps=tuple((f"s{place}", text) for place, text in enumerate(steps)),
         level=chance.choice(_LEVELS),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from twopc.sim.model.explore.search import by_bounds
 from twopc.sim.model.explore.small import PROGRAMS
-from twopc.sim.model.explore.words import Broken, PlantedBug
+from twopc.sim.model.explore.words import BrokenInvariant, PlantedBug
 from twopc.sim.model.plants import PLANTS
 from twopc.sim.model.wiring import Wiring
 
@@ -25,13 +25,13 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def find(plant: PlantedBug) -> tuple[Broken | None, int]:
+def find(plant: PlantedBug) -> tuple[BrokenInvariant | None, int]:
     """What a search for it finds, and after how many runs."""
     found = by_bounds(PROGRAMS[plant.program], plant.plant(Wiring()), plant.budget)
     return found.broken, found.runs
 
 
-def wrong(plant: PlantedBug, found: Broken | None) -> str:
+def wrong(plant: PlantedBug, found: BrokenInvariant | None) -> str:
     """What is wrong with what was found; empty if nothing is."""
     if found is None:
         return "not found"

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.explore.toys import Counters
-from twopc.sim.model.choosing import ChoiceKernel, First, Seeded, depend
+from twopc.sim.model.choosing import ChoiceKernel, SeededChooser, TimeChooser, depend
 from twopc.sim.model.explore.search import by_bounds, exhaust
 from twopc.sim.model.explore.single import play, replay
 from twopc.sim.model.explore.small import PROGRAMS
@@ -79,9 +79,13 @@ def test_what_was_found_can_be_played_again() -> None:
 
 def test_chance_comes_from_a_seed() -> None:
     program = NoCheck(["x", "x", "y"], 3)
-    first, again = (play(program, Wiring(), NONE, Seeded(Random("1"), 0.5)) for _ in range(2))
+    first, again = (
+        play(program, Wiring(), NONE, SeededChooser(Random("1"), 0.5)) for _ in range(2)
+    )
     assert first == again
-    others = {play(program, Wiring(), NONE, Seeded(Random(str(n)), 0.5))[0] for n in range(20)}
+    others = {
+        play(program, Wiring(), NONE, SeededChooser(Random(str(n)), 0.5))[0] for n in range(20)
+    }
     assert len(others) > 10
 
 
@@ -103,7 +107,7 @@ def test_timers_come_last_and_in_order() -> None:
 def test_time_as_the_other_kernel_has_it() -> None:
     """Left to itself it does what time does."""
     program = NoCheck(["x", "x"], 3)
-    assert set(play(program, Wiring(), NONE, First())[0]) == {0}
+    assert set(play(program, Wiring(), NONE, TimeChooser())[0]) == {0}
 
 
 def test_dependence() -> None:
@@ -122,5 +126,5 @@ def test_nothing_is_left_out(of: str) -> None:
     assert every.broken is None
     for seed in range(40):
         random = Random(f"{of}/{seed}")
-        broken, ending = play(program, Wiring(), budget, Seeded(random, 0.1))[2:]
+        broken, ending = play(program, Wiring(), budget, SeededChooser(random, 0.1))[2:]
         assert (broken, ending in every.endings) == ([], True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from twopc.sim.faults.agenda import Agenda
-from twopc.sim.faults.words import Arrival, Deed, Heal, Place, Plan
+from twopc.sim.faults.words import Arrival, FaultAction, FaultPlace, FaultPlan, Heal
 
 POINT = "coordinator.decision_logged"
 
 
-def plan(name: str = "f", *, heal: Heal | None = None, **place: object) -> Plan:
-    return Plan(
+def plan(name: str = "f", *, heal: Heal | None = None, **place: object) -> FaultPlan:
+    return FaultPlan(
         id=name,
-        place=Place(point=POINT, **place),  # type: ignore[arg-type] # whichever fields a test names
-        deed=Deed(verb="pause", what="coordinator"),
+        place=FaultPlace(point=POINT, **place),  # type: ignore[arg-type] # whichever fields a test names
+        deed=FaultAction(verb="pause", what="coordinator"),
         heal=heal or Heal(),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twopc.errors import ScenarioError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.faults import able
 from twopc.sim.faults.words import Heal, deed_of, heal_of, plan_of
 from twopc.sim.report.history import History
@@ -51,7 +51,7 @@ def test_clocks_are_the_models_own() -> None:
     )
 
 
-async def test_a_server_of_somebody_else_is_not_struck(server: Server) -> None:
+async def test_a_server_of_somebody_else_is_not_struck(server: EmbeddedServer) -> None:
     loaded = parse(FILE.format(at="coordinator.decision_logged", do="restart node pub"))
     async with PostgresTheatre(pg=server.dsn("postgres", tcp=True)) as theatre:
         with pytest.raises(ScenarioError, match="only a server of our own is struck"):

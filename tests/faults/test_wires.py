@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from tests.fix_link import until
-from twopc.server import Server
-from twopc.sim.faults.wires import Fate, Wire
+from twopc.server import EmbeddedServer
+from twopc.sim.faults.wires import Fate, ServerWire
 
 
-async def test_an_answer_is_held_back_and_lost(server: Server) -> None:
-    wire = Wire(server.dsn("postgres"))
+async def test_an_answer_is_held_back_and_lost(server: EmbeddedServer) -> None:
+    wire = ServerWire(server.dsn("postgres"))
     await wire.open()
     heard: list[str] = []
 
@@ -35,8 +35,8 @@ async def test_an_answer_is_held_back_and_lost(server: Server) -> None:
     await wire.close()
 
 
-async def test_a_wire_that_swallows_says_nothing_until_it_is_mended(server: Server) -> None:
-    wire = Wire(server.dsn("postgres"))
+async def test_a_wire_that_swallows_says_nothing_until_it_is_mended(server: EmbeddedServer) -> None:
+    wire = ServerWire(server.dsn("postgres"))
     await wire.open()
     dsn = wire.through(server.dsn("postgres"))
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:

@@ -19,7 +19,7 @@ from tests.grid.cells import KINDS, Result
 from tests.grid.jobs import Spec, serve, together
 from tests.grid.rows import ELSEWHERE
 from twopc.sim.faults.matrix_page import Square, write_csv, write_page
-from twopc.sim.faults.matrix_pool import Pool
+from twopc.sim.faults.matrix_pool import ProcessPool
 
 _SAY_EVERY = 100
 
@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
     ]
     results: list[tuple[Spec, Result]] = []
     began = time.monotonic()
-    with Pool(serve, options.cell, options.jobs) as pool:
+    with ProcessPool(serve, options.cell, options.jobs) as pool:
         found = dict(pool.results(kinds))
         every = [spec for kind in kinds for spec in found[kind]]
         wanted = [spec for spec in every if options.cell in str(spec)][:: options.every]

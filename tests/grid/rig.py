@@ -19,7 +19,7 @@ from psycopg import sql
 from tests.grid.program import Task
 from twopc.drivers import ParticipantAddress
 from twopc.names import PREFIX
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim.topology import Node, Topology
 
@@ -109,8 +109,8 @@ class Rig:
         """`planted`: with prepared transactions of others at both sites; see `others`."""
         self._options: dict[str, Any] = {"durable": durable, "settings": settings}
         self._planted = planted
-        self.servers: dict[str, Server] = {}
-        self._replaced: list[Server] = []
+        self.servers: dict[str, EmbeddedServer] = {}
+        self._replaced: list[EmbeddedServer] = []
         self.topology: Topology
         self._names = itertools.count(1)
         self._rows = itertools.count(1)
@@ -119,7 +119,7 @@ class Rig:
     def __enter__(self) -> Self:
         try:
             for node in NODES:
-                self.servers[node] = Server.start(**self._options)
+                self.servers[node] = EmbeddedServer.start(**self._options)
                 self.servers[node].create_database(node)
             self.topology = asyncio.run(self._installed())
             if self._planted:
@@ -323,7 +323,7 @@ class Rig:
         for node in nodes:
             self.servers[node].kill()
 
-    def replace(self, node: str, server: Server) -> None:
+    def replace(self, node: str, server: EmbeddedServer) -> None:
         """Another server is found where a node's was, which is dead; the directory of that one stays as long
         as this rig, because connections lead there."""
         self._replaced.append(self.servers[node])

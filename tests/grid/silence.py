@@ -20,7 +20,7 @@ from tests.grid.process import CoordinatorProcess
 from tests.grid.program import Task
 from tests.grid.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
 from twopc.drivers import ParticipantAddress
-from twopc.sim.faults.wires import Wire
+from twopc.sim.faults.wires import ServerWire
 
 T = TypeVar("T")
 
@@ -37,12 +37,12 @@ class Wires:
         }
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="wires", daemon=True)
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[str, ServerWire] = {}
 
     def __enter__(self) -> Self:
         self._thread.start()
         for node, (dsn, _) in self._dsns.items():
-            self._wires[node] = Wire(dsn)
+            self._wires[node] = ServerWire(dsn)
             self._done(self._wires[node].open())
         return self
 
@@ -61,7 +61,7 @@ class Wires:
     def _done(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def at(self, node: str, do: Callable[[Wire], None]) -> None:
+    def at(self, node: str, do: Callable[[ServerWire], None]) -> None:
         """Do something to the wire of a node."""
 
         async def done() -> None:
@@ -91,7 +91,7 @@ class Wires:
 class _Struck:
     """A fault of one wire."""
 
-    def __init__(self, node: str, do: Callable[[Wire], None]) -> None:
+    def __init__(self, node: str, do: Callable[[ServerWire], None]) -> None:
         self._node = node
         self._do = do
         self._wires: Wires | None = None
@@ -110,7 +110,7 @@ class _Struck:
     def heal(self, rig: Rig, process: CoordinatorProcess) -> None:
         """Everything gets through again."""
         assert self._wires is not None
-        self._wires.at(self._node, Wire.mend)
+        self._wires.at(self._node, ServerWire.mend)
 
     def end(self) -> None:
         """Nobody needs the wires any more."""
@@ -128,7 +128,7 @@ _TORN = {"request": (True, False), "answer": (False, True)}
 _NAMES = {PUBLISHER: "the Publisher", SUBSCRIBER: "the Subscriber", LOG: "the decision log"}
 
 
-def _fault(row: str, name: str, node: str, do: Callable[[Wire], None]) -> Fault:
+def _fault(row: str, name: str, node: str, do: Callable[[ServerWire], None]) -> Fault:
     struck = _Struck(node, do)
     return Fault(
         name=name, row=row, strike=struck.strike, heal=struck.heal, lead=struck.lead, end=struck.end
@@ -141,7 +141,7 @@ SILENCE = (
             "M7",
             f"the next {word} torn, {_NAMES[node]}",
             node,
-            partial(Wire.tear, requests=requests, answers=answers),
+            partial(ServerWire.tear, requests=requests, answers=answers),
         )
         for node in NODES
         for word, (requests, answers) in _TORN.items()
@@ -151,7 +151,7 @@ SILENCE = (
             "M8",
             f"{_NAMES[node]} {word}",
             node,
-            partial(Wire.swallow, requests=requests, answers=answers),
+            partial(ServerWire.swallow, requests=requests, answers=answers),
         )
         for node in NODES
         for word, (requests, answers) in _WAYS.items()

@@ -16,7 +16,7 @@ from typing import Self
 import psycopg
 
 from tests.grid.rig import Rig
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.binaries import find_binaries
 from twopc.server.waiting import wait_for
 
@@ -43,13 +43,13 @@ def _copied(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-class Standby(Server):
+class Standby(EmbeddedServer):
     """A server that follows another; made by `follow`."""
 
     _slot = ""
 
     @classmethod
-    def follow(cls, primary: Server) -> Self:
+    def follow(cls, primary: EmbeddedServer) -> Self:
         """Copy a running server and stream from it; it is read-only on return.
 
         Raises:
@@ -75,7 +75,7 @@ class Standby(Server):
             raise
         return server
 
-    def _copy(self, primary: Server) -> None:
+    def _copy(self, primary: EmbeddedServer) -> None:
         """A base backup by the server's own functions: the wheel's copied programs have no pg_basebackup."""
         with psycopg.connect(primary.dsn("postgres"), autocommit=True) as connection:
             connection.execute(
@@ -107,7 +107,7 @@ class Standby(Server):
                 timeout_s=20,
             )
 
-    def take_over(self, primary: Server) -> None:
+    def take_over(self, primary: EmbeddedServer) -> None:
         """Be promoted, and found where the primary, which is dead, was found."""
         assert not primary.is_running()
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:

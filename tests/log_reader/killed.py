@@ -14,14 +14,14 @@ import sys
 from typing import Any
 
 from twopc.drivers.points import Points
-from twopc.publisher.log_reader import LogReader, Reading
+from twopc.publisher.log_reader import LogReader, LogReaderProfile
 
 
 async def work(order: dict[str, Any]) -> None:
     """One pass."""
     async with LogReader(
         **order["reader"],
-        reading=Reading(**order["reading"]),
+        reading=LogReaderProfile(**order["reading"]),
         points=Points({"TWOPC_ARM": order["arm"]}),
     ) as reader:
         await reader.run_once()

@@ -13,7 +13,7 @@ from tests.fix_server import Database
 from twopc.drivers.points import Points
 from twopc.propagation import Propagation
 from twopc.publisher import distribution, publication, slot
-from twopc.publisher.log_reader import LogReader, Read, Reading
+from twopc.publisher.log_reader import LogReader, LogReaderProfile, PassResult
 
 Connection = AsyncConnection[Any]
 Row = tuple[Any, ...]
@@ -37,7 +37,11 @@ class Rig:
     closing: list[LogReader] = field(default_factory=list)
 
     def reader(
-        self, *, reading: Reading | None = None, points: Points | None = None, slot: str = SLOT
+        self,
+        *,
+        reading: LogReaderProfile | None = None,
+        points: Points | None = None,
+        slot: str = SLOT,
     ) -> LogReader:
         """A log reader, not opened; it is closed with the rig."""
         made = LogReader(
@@ -62,7 +66,7 @@ class Rig:
         self.pub = await AsyncConnection.connect(self.publisher.dsn, autocommit=True)
         self.dist = await AsyncConnection.connect(self.distribution.dsn, autocommit=True)
 
-    async def read(self, **options: Any) -> Read:
+    async def read(self, **options: Any) -> PassResult:
         """One pass of a log reader of its own."""
         async with self.reader(**options) as reader:
             return await reader.run_once()

@@ -20,19 +20,25 @@ from tests.log_reader.test_planner import (
     transaction,
 )
 from twopc.errors import RemoteProtocolError
-from twopc.proc_execution import BESIDE, Call, ProcArticle, ProcType
+from twopc.proc_execution import BESIDE, ProcArticle, ProcCall, ProcType
 from twopc.propagation import Propagation, parse_method
 from twopc.publisher.commands import CommandBuilder
-from twopc.publisher.log_reader.planner import Batch, Planner
-from twopc.publisher.pgoutput import Change, Decoded, Relation, RelationColumn, Truncate
+from twopc.publisher.log_reader.planner import LogPlanner, StoredBatch
+from twopc.publisher.pgoutput import (
+    Decoded,
+    RelationColumn,
+    RelationMessage,
+    RowMessage,
+    TruncateMessage,
+)
 from twopc.sim.model.distribution.packets import encode
 
 _COLUMNS = ("id", "article_id", "opened", "snapshot", "call", "failure")
-CALLS = Relation(
+CALLS = RelationMessage(
     502, "msrepl", "call_marker", "d",
     tuple(RelationColumn(name, 25, -1, name == "id") for name in _COLUMNS),
 )  # fmt: skip
-POSTED = Relation(
+POSTED = RelationMessage(
     503, "msrepl", "log_message", "d",
     tuple(RelationColumn(name, 25, -1, name == "id") for name in ("id", "kind", "body")),
 )  # fmt: skip
@@ -47,7 +53,7 @@ UNSENT = dataclasses.replace(
         dele=parse_method("del", "NONE"),
     ),
 )
-OTHER = Relation(504, "public", "other", "f", TABLE.columns)
+OTHER = RelationMessage(504, "public", "other", "f", TABLE.columns)
 EVER = 2**63 - 1
 
 
@@ -60,9 +66,9 @@ def routine(number: int = 20, **more: object) -> ProcArticle:
 
 def planner(
     *routines: ProcArticle, beside_until: int = -1, horizon: int = 0, read_to: int = 0
-) -> Planner:
+) -> LogPlanner:
     """One that knows the article and these routines."""
-    return Planner(
+    return LogPlanner(
         publisher=3,
         builder=CommandBuilder([ARTICLE, UNSENT]),
         originators=ORIGINATORS,
@@ -74,23 +80,23 @@ def planner(
     )
 
 
-def _inserted(relation: Relation, values: Mapping[str, object | None]) -> Change:
+def _inserted(relation: RelationMessage, values: Mapping[str, object | None]) -> RowMessage:
     row = [
         None if (value := values.get(column.name)) is None else str(value).encode()
         for column in relation.columns
     ]
-    return Change(relation, "ins", None, row, False)
+    return RowMessage(relation, "ins", None, row, False)
 
 
-def begun(number: int, article: int = 20, snapshot: str = "5000:5000:") -> Change:
+def begun(number: int, article: int = 20, snapshot: str = "5000:5000:") -> RowMessage:
     """The mark at a call's beginning; its snapshot sees everything unless it is said."""
-    call = Call(values=(str(number),)).as_text()
+    call = ProcCall(values=(str(number),)).as_text()
     return _inserted(
         CALLS, {"id": number, "article_id": article, "snapshot": snapshot, "call": call}
     )
 
 
-def ended(number: int, article: int = 20, failure: str | None = None) -> Change:
+def ended(number: int, article: int = 20, failure: str | None = None) -> RowMessage:
     """The mark at its end."""
     return _inserted(
         CALLS,
@@ -98,12 +104,14 @@ def ended(number: int, article: int = 20, failure: str | None = None) -> Change:
     )
 
 
-def posted(body: str) -> Change:
+def posted(body: str) -> RowMessage:
     """What is posted of a routine."""
     return _inserted(POSTED, {"id": 1, "kind": "procedure", "body": body})
 
 
-def read(one: Planner, *transactions: list[Decoded]) -> tuple[list[tuple[int, int, bytes]], Batch]:
+def read(
+    one: LogPlanner, *transactions: list[Decoded]
+) -> tuple[list[tuple[int, int, bytes]], StoredBatch]:
     """Article, type and text of every command that is made of these."""
     feed(one, [TABLE, MARKER, CALLS, POSTED, OTHER])
     for each in transactions:
@@ -129,7 +137,7 @@ def test_a_call_stands_for_its_rows() -> None:
         transaction(10, insert(1), begun(1), insert(2), insert(3), ended(1), insert(4)),
     )
     assert kinds(commands) == [(7, 1), (20, 30), (7, 1)]
-    assert Call.parse(commands[1][2].decode()) == Call(values=("1",))
+    assert ProcCall.parse(commands[1][2].decode()) == ProcCall(values=("1",))
     assert (batch.transactions, batch.commands, batch.fallbacks) == (1, 3, [])
 
 
@@ -188,7 +196,7 @@ def test_the_outermost_call_counts(known: bool) -> None:
 def test_a_call_among_filtered_rows() -> None:
     """Blocks are read before they are fed then; a call that ends within one hides nothing behind it."""
     filtered = dataclasses.replace(ARTICLE, article=dataclasses.replace(ITEM, row_filter="id > 0"))
-    one = Planner(
+    one = LogPlanner(
         publisher=3,
         builder=CommandBuilder([filtered]),
         originators={},
@@ -209,7 +217,7 @@ def test_a_failure_travels() -> None:
     commands, _ = read(
         planner(routine(xact_abort=False)), transaction(10, begun(1), ended(1, failure="23503"))
     )
-    assert Call.parse(commands[0][2].decode()).failure == "23503"
+    assert ProcCall.parse(commands[0][2].decode()).failure == "23503"
 
 
 def test_a_routine_nobody_takes() -> None:
@@ -247,15 +255,15 @@ def test_a_writer_of_other_tables_does_not_count() -> None:
 @pytest.mark.parametrize(
     "writer",
     [
-        [Change(OTHER, "ins", None, [b"1", b"v"], False)],
-        [Truncate((OTHER,), False, False)],
+        [RowMessage(OTHER, "ins", None, [b"1", b"v"], False)],
+        [TruncateMessage((OTHER,), False, False)],
         [begun(7, 21), ended(7, 21)],
         [posted('{"article": 20}')],
         [posted('{"article": 20, "definition": "x"}')],
     ],
     ids=["no command", "truncate", "a call", "an obstacle", "a definition"],
 )
-def test_who_else_is_a_writer(writer: list[Change]) -> None:
+def test_who_else_is_a_writer(writer: list[RowMessage]) -> None:
     """Of the same tables, whatever is stored of it."""
     declared = routine(reads=("other",), writes=("other",))
     commands, batch = read(
@@ -326,7 +334,7 @@ def test_the_horizon_without_calls_is_every_transaction() -> None:
 
 
 def test_transaction_ids_beyond_32_bits() -> None:
-    one = Planner(
+    one = LogPlanner(
         publisher=3,
         builder=CommandBuilder([ARTICLE]),
         originators={},

@@ -10,16 +10,16 @@ import pytest
 from tests.fix_server import MakeDatabase
 from tests.log_reader.rig import Rig, rig, rows, value
 from twopc.drivers.points import Points
-from twopc.proc_execution import BESIDE, Call, ProcArticle
+from twopc.proc_execution import BESIDE, ProcArticle, ProcCall
 from twopc.publisher import distribution, proc_execution
-from twopc.publisher.log_reader import Reading
+from twopc.publisher.log_reader import LogReaderProfile
 
 GIVE_RAISE = """
 create procedure give_raise(pct numeric) language sql
 as $$ update item set price = price * (100 + pct) / 100 $$
 """
 #: As little as possible at a time, so that parts of transactions are stored.
-LITTLE = Reading(catch_up_bytes=0, store_bytes=1, peek_messages=1)
+LITTLE = LogReaderProfile(catch_up_bytes=0, store_bytes=1, peek_messages=1)
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ async def kinds(made: Rig) -> list[tuple[int, int]]:
 async def test_one_command(called: Rig, peek: bool) -> None:
     await call(called)
     await called.pub.execute("update item set price = 1 where id = 1")
-    await called.read(reading=Reading(catch_up_bytes=0 if peek else 1 << 40))
+    await called.read(reading=LogReaderProfile(catch_up_bytes=0 if peek else 1 << 40))
     stored = await called.commands()
     assert [(at, kind) for at, _, kind, _ in stored] == [(1, 30), (2, 2)]
-    assert Call.parse(stored[0][3]).values == ("10",)
+    assert ProcCall.parse(stored[0][3]).values == ("10",)
     assert len(stored[0][3]) < 120
 
 
@@ -106,7 +106,7 @@ async def test_what_is_rolled_back_is_not_stored(called: Rig) -> None:
         "savepoint t", "call give_raise(3)", "release t",
     )  # fmt: skip
     await called.read()
-    assert [Call.parse(text).values for text in await called.texts()] == [("2",), ("3",)]
+    assert [ProcCall.parse(text).values for text in await called.texts()] == [("2",), ("3",)]
 
 
 async def test_a_prepared_caller(called: Rig) -> None:

@@ -27,7 +27,14 @@ from twopc.articles import Column
 from twopc.distributed import DistributedArticle
 from twopc.errors import RemoteProtocolError
 from twopc.publisher.commands import Command, CommandBuilder, CommandReader
-from twopc.publisher.pgoutput import UNCHANGED, Change, Decoded, Decoder, Relation, Values
+from twopc.publisher.pgoutput import (
+    UNCHANGED,
+    Decoded,
+    Decoder,
+    RelationMessage,
+    RowMessage,
+    Values,
+)
 from twopc.sim.model.distribution.packets import encode
 
 V1, V2 = b"00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-000000000002"
@@ -66,7 +73,7 @@ def learning(after: int = 1, lengths: int = 16) -> Iterator[None]:
 class Both:
     """A reader beside what it must agree with."""
 
-    def __init__(self, *articles: DistributedArticle, here: Relation = HERE) -> None:
+    def __init__(self, *articles: DistributedArticle, here: RelationMessage = HERE) -> None:
         self.builder = CommandBuilder(articles)
         self.decoder = Decoder()
         self.reader = CommandReader(Decoder(), self.builder)
@@ -83,12 +90,12 @@ class Both:
             raise
         found = self.reader.read(data)
         if type(found) is tuple:
-            assert isinstance(expected, Change)
+            assert isinstance(expected, RowMessage)
             assert (found,) == tuple(self.builder.commands(expected))
         else:
             assert found == expected
-            if isinstance(found, Change):
-                assert isinstance(expected, Change)
+            if isinstance(found, RowMessage):
+                assert isinstance(expected, RowMessage)
                 assert _marks(found.new) == _marks(expected.new)
         return found
 
@@ -116,7 +123,7 @@ def messages(draw: Any) -> bytes:
         if operation == "upd" and not draw(st.integers(0, 9)):
             old = None
     is_key = old is not None and not draw(st.integers(0, 5))
-    change = Change(HERE, operation, old, None if operation == "del" else new, is_key)
+    change = RowMessage(HERE, operation, old, None if operation == "del" else new, is_key)
     sent = None
     if operation == "upd" and draw(st.booleans()):
         sent = [UNCHANGED if draw(st.booleans()) else value for value in new]
@@ -232,7 +239,7 @@ def test_long_texts_of_any_length() -> None:
         kinds.append(type(both.read(encode(update(HERE, row, now), sent))))
         for value in (b'"', b"\\", b"\0"):
             other = [*now[:2], (row[2] or b"") + value, V2]
-            assert type(both.read(encode(update(HERE, row, other)))) is Change
+            assert type(both.read(encode(update(HERE, row, other)))) is RowMessage
     assert kinds[-500:].count(tuple) > 450
 
 
@@ -264,7 +271,7 @@ def test_a_value_that_did_not_change_is_not_sent() -> None:
         old = [b"1", b"2", b"3", V1]
         assert both.learned(*[encode(update(HERE, old, [b"1", b"4", b"3", V2]))] * 3)
         found = both.read(encode(update(HERE, old, [b"1", b"2", b"3", V2])))
-        assert type(found) is Change
+        assert type(found) is RowMessage
 
 
 def test_a_relation_that_is_announced_again() -> None:
@@ -314,7 +321,7 @@ def test_where_nothing_comes_again_nothing_is_tried() -> None:
         learner = None
         for _ in range(5000):
             row: list[bytes | None] = [b"x\0" * chance.randint(1, 2000) for _ in range(4)]
-            assert type(both.read(encode(insert(HERE, row)))) is Change
+            assert type(both.read(encode(insert(HERE, row)))) is RowMessage
             learner = learner or both.reader._learners[b"I\0\0\0\1"]
             assert learner is not None
             assert len(learner.reads) <= 8

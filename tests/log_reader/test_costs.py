@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.log_reader.rig import SLOT, Rig, rows, value
-from twopc.publisher.log_reader import LogReader, Reading
-from twopc.publisher.log_reader.sources import Peek
+from twopc.publisher.log_reader import LogReader, LogReaderProfile
+from twopc.publisher.log_reader.sources import SlotPeek
 
 _log = logging.getLogger(__name__)
 
@@ -25,13 +25,13 @@ MEMORY_MB = 32
 
 _MEASURED = """
 import asyncio, json, resource, sys, tracemalloc
-from twopc.publisher.log_reader import LogReader, Reading
+from twopc.publisher.log_reader import LogReader, LogReaderProfile
 
 def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 async def main(order):
-    async with LogReader(**order["reader"], reading=Reading(**order["reading"])) as reader:
+    async with LogReader(**order["reader"], reading=LogReaderProfile(**order["reading"])) as reader:
         before = peak_mb()
         if order["trace"]:
             tracemalloc.start()
@@ -87,7 +87,7 @@ async def test_idle_passes_behind_a_large_open_transaction_are_cheap(
             async def refused(*_: object, **__: object) -> None:
                 raise AssertionError("it peeks")
 
-            monkeypatch.setattr(Peek, "begin", refused)
+            monkeypatch.setattr(SlotPeek, "begin", refused)
             before = await decoded(both)
             means_ms = [await mean_pass_ms(reader, 200) for _ in range(3)]
             assert await decoded(both) == before
@@ -149,7 +149,7 @@ async def test_a_long_backlog_is_peeked_at_and_then_followed(both: Rig) -> None:
         end loop; end $$
     """
     await both.pub.execute(small_transactions.format(1, 5000).encode())
-    async with both.reader(reading=Reading(catch_up_bytes=1 << 18)) as reader:
+    async with both.reader(reading=LogReaderProfile(catch_up_bytes=1 << 18)) as reader:
         read = await reader.run_once()
         assert (read.caught_up, read.transactions) == (True, 5000)
         assert not (await reader.run_once()).caught_up

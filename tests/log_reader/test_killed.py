@@ -11,7 +11,7 @@ import pytest
 from tests.log_reader.killed import Killed
 from tests.log_reader.rig import SLOT, Rig, rows
 from twopc.drivers.points import LOG_READER_POINTS
-from twopc.publisher.log_reader import Reading
+from twopc.publisher.log_reader import LogReaderProfile
 
 OLD_SLOT = "msrepl_test_old"
 WIDTH = 3000
@@ -76,18 +76,18 @@ async def test_killed_at_any_point(both: Rig, killed: Killed, point: str, how: s
             found = await stored(both)
             assert found == committed[: len(found)]
     assert deaths
-    await both.read(reading=Reading(**reading))
+    await both.read(reading=LogReaderProfile(**reading))
     assert await stored(both) == committed
     contents = await both.contents()
     for slot in (SLOT, OLD_SLOT):
-        read = await both.read(reading=Reading(**reading), slot=slot)
+        read = await both.read(reading=LogReaderProfile(**reading), slot=slot)
         assert (read.transactions, read.commands) == (0, 0)
     assert await both.contents() == contents
 
 
 @pytest.mark.parametrize("how", READINGS)
 async def test_a_slot_that_goes_back_shows_nothing_twice(both: Rig, how: str) -> None:
-    reading = Reading(**READINGS[how])
+    reading = LogReaderProfile(**READINGS[how])
     await both.pub.execute("select pg_copy_logical_replication_slot(%s, %s)", (SLOT, OLD_SLOT))
     committed = await commit_some(both, 0)
     await both.read(reading=reading)

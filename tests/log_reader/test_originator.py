@@ -13,8 +13,8 @@ from psycopg import AsyncConnection, errors
 from tests.fix_server import Database, MakeDatabase
 from tests.log_reader.rig import LINK, Rig, rig, rows, value
 from twopc.publisher import distribution, subscriptions
-from twopc.publisher.log_reader import Reading
-from twopc.server import Server
+from twopc.publisher.log_reader import LogReaderProfile
+from twopc.server import EmbeddedServer
 
 _CALL = """
 call msrepl.sp_mssync_ins_item(
@@ -96,12 +96,12 @@ async def test_a_branch_carries_its_originator(both: Rig, links: Links, peek: bo
     await both.pub.execute("rollback prepared 'twopc:c:1:3:pub'")
     await both.pub.execute("commit prepared 'twopc:c:1:1:pub'")
     await both.pub.execute("delete from msrepl.branch_marker")
-    await both.read(reading=Reading(catch_up_bytes=0 if peek else 1 << 40))
+    await both.read(reading=LogReaderProfile(catch_up_bytes=0 if peek else 1 << 40))
     assert await originators(both) == [(None, 0, [5]), ("sub2", 1, [3]), ("sub1", 1, [1, 2])]
 
 
 async def test_it_survives_a_crash_and_the_hand_of_another_process() -> None:
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         for name in ("pub", "dist"):
             server.create_database(name)
         first = Database(server=server, name="pub")
@@ -174,7 +174,7 @@ async def test_the_last_of_two_marks_counts_and_both_are_counted(
             await both.pub.execute(
                 "insert into item (id) select %s + 10 * n from generate_series(0, 3000) n", (key,)
             )
-    await both.read(reading=Reading(store_bytes=store_bytes))
+    await both.read(reading=LogReaderProfile(store_bytes=store_bytes))
     (found,) = await originators(both)
     assert found[:2] == ("sub2", 2)
     assert len(found[2]) == 3 * 3001

@@ -8,7 +8,7 @@ import pytest
 
 from tests.log_reader.rig import ROLE, Rig, rows, value
 from twopc.propagation import record_values
-from twopc.publisher.log_reader import Reading
+from twopc.publisher.log_reader import LogReaderProfile
 from twopc.publisher.posting import post_message
 
 NASTY = {
@@ -61,7 +61,7 @@ async def test_settings_do_not_show(both: Rig, peek: bool) -> None:
         ):
             quoted = setting if name in ("datestyle", "search_path") else f"'{setting}'"
             await both.pub.execute(f"alter {target} set {name} = {quoted}".encode())
-    await both.read(reading=Reading(catch_up_bytes=0 if peek else 1 << 40))
+    await both.read(reading=LogReaderProfile(catch_up_bytes=0 if peek else 1 << 40))
     (text,) = await rows(both.dist, "select command from msrepl.msrepl_commands")
     found = [each and each.decode() for each in record_values(text[0].encode())]
     assert found[1:-1] == [shown for _, shown in VALUES.values()]

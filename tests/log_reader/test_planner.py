@@ -15,8 +15,15 @@ from twopc.distributed import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.planner import Planner, full_xid
-from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Relation, RelationColumn
+from twopc.publisher.log_reader.planner import LogPlanner, full_xid
+from twopc.publisher.pgoutput import (
+    BeginMessage,
+    CommitMessage,
+    Decoded,
+    RelationColumn,
+    RelationMessage,
+    RowMessage,
+)
 from twopc.sim.model.distribution.packets import encode
 
 ITEM = Article(
@@ -31,20 +38,20 @@ ITEM = Article(
 ARTICLE = DistributedArticle(
     article_id=7, article=ITEM, procedures=default_procedures("public", "item")
 )
-TABLE = Relation(
+TABLE = RelationMessage(
     500, "public", "item", "f",
     (RelationColumn("id", 23, -1, True), RelationColumn(VERSION_COLUMN, 2950, -1, True)),
 )  # fmt: skip
-MARKER = Relation(
+MARKER = RelationMessage(
     501, "msrepl", "branch_marker", "d",
     tuple(RelationColumn(name, 25, -1, name == "gid") for name in ("gid", "originator", "fence")),
 )  # fmt: skip
 ORIGINATORS = {"link_a": 11, "link_b": 12}
 
 
-def planner(read_to: int = 0, next_xid: int = 1000) -> Planner:
+def planner(read_to: int = 0, next_xid: int = 1000) -> LogPlanner:
     """One that knows the article and two originators."""
-    return Planner(
+    return LogPlanner(
         publisher=3,
         builder=CommandBuilder([ARTICLE]),
         originators=ORIGINATORS,
@@ -53,23 +60,23 @@ def planner(read_to: int = 0, next_xid: int = 1000) -> Planner:
     )
 
 
-def insert(key: int) -> Change:
+def insert(key: int) -> RowMessage:
     """A row."""
-    return Change(TABLE, "ins", None, [str(key).encode(), b"v"], False)
+    return RowMessage(TABLE, "ins", None, [str(key).encode(), b"v"], False)
 
 
-def mark(role: str | None, *, fence: bool = False) -> Change:
+def mark(role: str | None, *, fence: bool = False) -> RowMessage:
     """A branch marker."""
     originator = None if role is None else role.encode()
-    return Change(MARKER, "ins", None, [b"gid", originator, b"t" if fence else b"f"], False)
+    return RowMessage(MARKER, "ins", None, [b"gid", originator, b"t" if fence else b"f"], False)
 
 
-def transaction(lsn: int, *changes: Change, xid: int = 900) -> list[Decoded]:
+def transaction(lsn: int, *changes: RowMessage, xid: int = 900) -> list[Decoded]:
     """As the log has it."""
-    return [Begin(lsn, lsn * 10, xid), *changes, Commit(lsn, lsn + 8, lsn * 10)]
+    return [BeginMessage(lsn, lsn * 10, xid), *changes, CommitMessage(lsn, lsn + 8, lsn * 10)]
 
 
-def feed(one: Planner, messages: list[Decoded]) -> None:
+def feed(one: LogPlanner, messages: list[Decoded]) -> None:
     """In one block."""
     one.feed(one.decoded([encode(message) for message in messages]))
 
@@ -137,14 +144,14 @@ def test_every_transaction_tells_its_last_originator(log: list[Decoded]) -> None
     for seqno, xid, time, originator, marks, count, length in transactions:
         changes = [
             message
-            for message in log[log.index(Begin(seqno, seqno * 10, 900)) :]
-            if isinstance(message, Change | Commit)
+            for message in log[log.index(BeginMessage(seqno, seqno * 10, 900)) :]
+            if isinstance(message, RowMessage | CommitMessage)
         ]
-        changes = changes[: next(n for n, m in enumerate(changes) if isinstance(m, Commit))]
+        changes = changes[: next(n for n, m in enumerate(changes) if isinstance(m, CommitMessage))]
         roles = [
             change.new[1].decode()
             for change in changes
-            if isinstance(change, Change) and change.relation == MARKER
+            if isinstance(change, RowMessage) and change.relation == MARKER
             and change.new is not None and change.new[1] is not None and change.new[2] == b"f"
         ]  # fmt: skip
         found = by_seqno[seqno]
@@ -193,7 +200,7 @@ def test_size_tells_how_much_is_kept() -> None:
     assert one.size == 0
     feed(one, [insert(2)])
     assert one.size == half
-    feed(one, [Commit(100, 108, 1000)])
+    feed(one, [CommitMessage(100, 108, 1000)])
     assert one.size == half
     assert one.take().commands == 2
     assert one.size == 0

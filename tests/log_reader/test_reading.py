@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.log_reader.rig import Rig, rows, value
-from twopc.publisher.log_reader import Reading
+from twopc.publisher.log_reader import LogReaderProfile
 
 #: Either source, whatever there is to read.
-PEEKING = Reading(catch_up_bytes=0)
-LIVE = Reading(catch_up_bytes=1 << 40)
+PEEKING = LogReaderProfile(catch_up_bytes=0)
+LIVE = LogReaderProfile(catch_up_bytes=1 << 40)
 #: As little as possible at a time.
 SMALL = {"read_batch_size": 1, "store_bytes": 1, "peek_messages": 1}
 
@@ -18,18 +18,20 @@ SMALL = {"read_batch_size": 1, "store_bytes": 1, "peek_messages": 1}
     params=[
         PEEKING,
         LIVE,
-        Reading(catch_up_bytes=0, **SMALL),
-        Reading(catch_up_bytes=1 << 40, **SMALL),
+        LogReaderProfile(catch_up_bytes=0, **SMALL),
+        LogReaderProfile(catch_up_bytes=1 << 40, **SMALL),
     ],
     ids=["peek", "live", "peek little", "live little"],
 )
-def reading(request: pytest.FixtureRequest) -> Reading:
+def reading(request: pytest.FixtureRequest) -> LogReaderProfile:
     """How to read."""
-    found: Reading = request.param
+    found: LogReaderProfile = request.param
     return found
 
 
-async def test_changes_arrive_in_the_order_of_their_commits(both: Rig, reading: Reading) -> None:
+async def test_changes_arrive_in_the_order_of_their_commits(
+    both: Rig, reading: LogReaderProfile
+) -> None:
     await both.pub.execute("insert into item (id, name) values (1, 'a'), (2, null)")
     cursor = await both.pub.execute("select msrepl_tran_version::text from item order by id")
     (first,), (second,) = await cursor.fetchall()
@@ -51,7 +53,7 @@ async def test_changes_arrive_in_the_order_of_their_commits(both: Rig, reading: 
         assert row[1:] == (None, 0, row[3], True, True, [True])
 
 
-async def test_nothing_is_stored_twice(both: Rig, reading: Reading) -> None:
+async def test_nothing_is_stored_twice(both: Rig, reading: LogReaderProfile) -> None:
     await both.pub.execute("insert into item (id) values (1)")
     assert (await both.read(reading=reading)).transactions == 1
     stored = await both.contents()
@@ -62,7 +64,7 @@ async def test_nothing_is_stored_twice(both: Rig, reading: Reading) -> None:
     assert len(await both.texts()) == 2
 
 
-async def test_what_is_rolled_back_does_not_appear(both: Rig, reading: Reading) -> None:
+async def test_what_is_rolled_back_does_not_appear(both: Rig, reading: LogReaderProfile) -> None:
     async with both.pub.transaction(force_rollback=True):
         await both.pub.execute("insert into item (id) values (1)")
     async with both.pub.transaction():
@@ -76,7 +78,9 @@ async def test_what_is_rolled_back_does_not_appear(both: Rig, reading: Reading) 
     assert [text.split('"')[1] for text in await both.texts()] == ["2", "4"]
 
 
-async def test_a_prepared_branch_appears_when_it_is_committed(both: Rig, reading: Reading) -> None:
+async def test_a_prepared_branch_appears_when_it_is_committed(
+    both: Rig, reading: LogReaderProfile
+) -> None:
     for number in (1, 2):
         await both.pub.execute(
             f"begin; insert into item (id) values ({number}); prepare transaction 'x{number}'".encode()
@@ -94,7 +98,7 @@ async def test_a_prepared_branch_appears_when_it_is_committed(both: Rig, reading
     assert xids[3] < xids[1] < xids[0] < xids[2]
 
 
-async def test_one_reader_goes_on_for_long(both: Rig, reading: Reading) -> None:
+async def test_one_reader_goes_on_for_long(both: Rig, reading: LogReaderProfile) -> None:
     async with both.reader(reading=reading) as reader:
         for number in range(5):
             await both.pub.execute("insert into item (id) values (%s)", (number,))
@@ -103,7 +107,9 @@ async def test_one_reader_goes_on_for_long(both: Rig, reading: Reading) -> None:
     assert len(await both.texts()) == 5
 
 
-async def test_commits_that_wait_for_no_flush_are_read(both: Rig, reading: Reading) -> None:
+async def test_commits_that_wait_for_no_flush_are_read(
+    both: Rig, reading: LogReaderProfile
+) -> None:
     async with both.reader(reading=reading) as reader:
         for number in range(20):
             async with both.pub.transaction():
@@ -112,7 +118,9 @@ async def test_commits_that_wait_for_no_flush_are_read(both: Rig, reading: Readi
             assert (await reader.run_once()).transactions == 1
 
 
-async def test_a_transaction_of_any_size_is_stored_whole(both: Rig, reading: Reading) -> None:
+async def test_a_transaction_of_any_size_is_stored_whole(
+    both: Rig, reading: LogReaderProfile
+) -> None:
     await both.pub.execute("insert into item (id) values (-1)")
     await both.pub.execute(
         "insert into item (id, name) select n, repeat('x', 100) from generate_series(1, 20000) n"

@@ -14,12 +14,12 @@ from tests.log_reader.rig import SLOT, Rig, rows, value
 from twopc.errors import ArticleError, RemoteProtocolError, ServerError, SubscriptionError
 from twopc.publisher import publication, slot
 from twopc.publisher.commands import CommandBuilder, CommandReader
-from twopc.publisher.log_reader import LogReader, Reading
-from twopc.publisher.log_reader.store import Store
+from twopc.publisher.log_reader import LogReader, LogReaderProfile
+from twopc.publisher.log_reader.store import ServerStore
 from twopc.publisher.log_reader.wal import ServerWal
 from twopc.publisher.pgoutput import Decoded, Decoder
 
-QUICK = Reading(takeover_s=0.2, release_s=0.2)
+QUICK = LogReaderProfile(takeover_s=0.2, release_s=0.2)
 
 
 async def history(rig: Rig) -> list[tuple[Any, ...]]:
@@ -106,7 +106,9 @@ async def test_so_is_a_reader_of_a_slot_that_a_stranger_reads(both: Rig, peek: b
         await first.run_once()
         assert isinstance(first._wal, ServerWal)
         await first._wal.connection.execute("select pg_advisory_unlock_all()")
-        second = both.reader(reading=Reading(release_s=0.2, catch_up_bytes=0 if peek else 1 << 40))
+        second = both.reader(
+            reading=LogReaderProfile(release_s=0.2, catch_up_bytes=0 if peek else 1 << 40)
+        )
         await both.pub.execute("insert into item (id) values (1)")
         with pytest.raises(ServerError, match=r"is active for PID \d+ \(18752\)"):
             await second.run_once()
@@ -171,7 +173,9 @@ async def test_without_a_slot_it_says_what_is_lost(both: Rig) -> None:
 @pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])
 async def test_a_publication_that_was_dropped_is_not_passed_over(both: Rig, peek: bool) -> None:
     """PostgreSQL 18 only warns, and leaves the changes out."""
-    async with both.reader(reading=Reading(catch_up_bytes=0 if peek else 1 << 40)) as reader:
+    async with both.reader(
+        reading=LogReaderProfile(catch_up_bytes=0 if peek else 1 << 40)
+    ) as reader:
         if not peek:
             await reader.run_once()
         await both.pub.execute("drop publication msrepl")
@@ -222,7 +226,9 @@ async def test_a_publisher_that_is_not_registered_is_refused(both: Rig) -> None:
 @pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])
 async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) -> None:
     """With new sessions: an old one might go on with what it had half done."""
-    async with both.reader(reading=Reading(catch_up_bytes=0 if peek else 1 << 40)) as reader:
+    async with both.reader(
+        reading=LogReaderProfile(catch_up_bytes=0 if peek else 1 << 40)
+    ) as reader:
         await both.pub.execute("insert into item (id) values (1)")
         assert reader._planned is not None
         pids = {await pid(reader)}
@@ -282,7 +288,7 @@ async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
     """Its role reads no table of the application, and changes nothing that is stored."""
     async with both.reader() as reader:
         assert isinstance(reader._wal, ServerWal)
-        assert isinstance(reader._store, Store)
+        assert isinstance(reader._store, ServerStore)
         for connection, attempt in (
             (reader._wal.connection, "select * from public.item"),
             (reader._wal.connection, "insert into msrepl.branch_marker (gid) values ('x')"),

@@ -14,8 +14,8 @@ from tests.fix_link import until
 from tests.fix_server import Database
 from tests.log_reader.rig import ROLE, SLOT, Rig, rig, rows, value
 from twopc.errors import ArticleError
-from twopc.publisher.log_reader import LogReader, Reading
-from twopc.server import Server
+from twopc.publisher.log_reader import LogReader, LogReaderProfile
+from twopc.server import EmbeddedServer
 
 
 @asynccontextmanager
@@ -120,7 +120,7 @@ async def test_articles_may_change_while_it_runs(both: Rig) -> None:
 
 
 async def test_sessions_that_are_ended_are_opened_again(both: Rig) -> None:
-    async with running(both.reader(reading=Reading(retry_s_min=0.01))):
+    async with running(both.reader(reading=LogReaderProfile(retry_s_min=0.01))):
         for key in range(4):
             await both.pub.execute("insert into item (id) values (%s)", (key,))
             await arrives(both, *range(key + 1))
@@ -153,7 +153,7 @@ async def test_between_passes_sessions_may_end(both: Rig) -> None:
 async def test_a_server_shuts_down_while_nobody_reads() -> None:
     """It waits until its replication sessions have got everything: one that is left alone must say so, and
     one that cannot must go."""
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         for name in ("pub", "dist"):
             server.create_database(name)
         pub, dist = Database(server=server, name="pub"), Database(server=server, name="dist")
@@ -176,7 +176,7 @@ async def test_a_server_shuts_down_while_nobody_reads() -> None:
 
 async def test_a_session_that_is_left_alone_keeps_little(both: Rig) -> None:
     """Rather it ends, and what comes after is peeked at."""
-    async with both.reader(reading=Reading(catch_up_bytes=1 << 18)) as reader:
+    async with both.reader(reading=LogReaderProfile(catch_up_bytes=1 << 18)) as reader:
         await reader.run_once()
         live = reader._live
         assert live is not None
@@ -188,7 +188,7 @@ async def test_a_session_that_is_left_alone_keeps_little(both: Rig) -> None:
 
 
 async def test_servers_may_crash_or_shut_down_and_come_back() -> None:
-    with Server.start() as first, Server.start() as second:
+    with EmbeddedServer.start() as first, EmbeddedServer.start() as second:
         first.create_database("pub")
         second.create_database("dist")
         pub, dist = Database(server=first, name="pub"), Database(server=second, name="dist")
@@ -200,7 +200,9 @@ async def test_servers_may_crash_or_shut_down_and_come_back() -> None:
         async with rig(pub, dist) as made:
             await made.pub.execute("create table item (id int primary key)")
             await made.publish("item")
-            async with running(made.reader(reading=Reading(retry_s_min=0.01, retry_s_max=0.1))):
+            async with running(
+                made.reader(reading=LogReaderProfile(retry_s_min=0.01, retry_s_max=0.1))
+            ):
                 await made.pub.execute("insert into item values (1)")
                 await arrives(made, 1)
                 for at, server in enumerate((first, second, first, second)):
@@ -233,10 +235,12 @@ async def test_what_was_committed_is_stored_within_milliseconds(both: Rig) -> No
 
 async def test_it_waits_for_whoever_takes_its_slot_between_two_sessions(both: Rig) -> None:
     """As `twopc sync` may: the other one ends, and this one reads on."""
-    async with running(both.reader(reading=Reading(takeover_s=0.1, retry_s_max=0.1))) as task:
+    async with running(
+        both.reader(reading=LogReaderProfile(takeover_s=0.1, retry_s_max=0.1))
+    ) as task:
         await both.pub.execute("insert into item (id) values (1)")
         await arrives(both, 1)
-        other = both.reader(reading=Reading(takeover_s=60))
+        other = both.reader(reading=LogReaderProfile(takeover_s=60))
         opening = asyncio.create_task(other.open())
         await until_asked(both, "select exists (select from pg_locks where not granted)")
         await both.pub.execute(

@@ -14,7 +14,7 @@ from tests.drivers.crashing import Crashing
 from tests.loopback.conftest import seen
 from tests.loopback.workload import make
 from twopc.errors import RejectedError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
@@ -88,7 +88,7 @@ async def test_what_was_rolled_back_reaches_nobody(make_witnessed: MakeTopology)
 )
 async def test_another_process_recovers_after_a_crash(crashing: Crashing, point: str) -> None:
     """The mark is a row of the branch: prepared, crashed with the server, committed by somebody else."""
-    with Server.start(durable=True) as server:
+    with EmbeddedServer.start(durable=True) as server:
         async with Topology(server=server, subscribers=("sub1", "sub2")) as topology:
             await make(topology)
             ended = await process(

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 
 from benchmarks.bank import Bank
-from twopc.sim.model.words import Delay, Timing
+from twopc.sim.model.words import Delay, ModelTiming
 
 
 def main() -> None:
     """``python -m tests.model.deterministic SEED``"""
-    timing = Timing(
+    timing = ModelTiming(
         message=Delay(kind="exponential", a=0.0002), flush=Delay(kind="lognormal", a=0.0005, b=0.5)
     )
     bank = Bank(clients=12, nodes=4, history=sys.stdout, seed=int(sys.argv[1]), timing=timing)

@@ -10,15 +10,15 @@ from twopc.errors import TransactionError
 from twopc.names import branch_gid
 from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
-from twopc.sim.model.coordinator import CoordinatorProcess, Place
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.coordinator import CoordinatorPlace, CoordinatorProcess
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.replication.subscription import flush_log
 from twopc.sim.model.transaction import ModelTransaction
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Delay, Label, Steps, Timing
+from twopc.sim.model.words import Cause, Delay, Label, ModelTiming, Steps
 
 PUBLISHER, SUBSCRIBER = "pub", "sub1"
 TABLE = "create table account (id int primary key, balance int not null check (balance >= 0))"
@@ -69,8 +69,8 @@ class Pair:
     """The system."""
 
     def __init__(self, seed: int = 0, wiring: Wiring | None = None, **timing: Any) -> None:
-        self.kernel = Kernel(seed)
-        self.timing = Timing(restart=Delay(a=0.5), **timing)
+        self.kernel = SimpyKernel(seed)
+        self.timing = ModelTiming(restart=Delay(a=0.5), **timing)
         self.network = Network(self.kernel, self.timing, answer_timeout_s=2.0)
         settings = Settings(
             variant=VARIANTS["presumed_abort"].on_postgres(), inquiry_s=float("inf")
@@ -95,7 +95,7 @@ class Pair:
         self.ledger = chosen.ledger(
             self.kernel, lambda: publisher.started if publisher.up else None, self.timing.flush
         )
-        self.place = Place(
+        self.place = CoordinatorPlace(
             self.network, self.nodes, self.ledger, publisher=PUBLISHER, log_at=PUBLISHER,
             wiring=chosen,
         )  # fmt: skip

@@ -9,9 +9,9 @@ import pytest
 from benchmarks.bank import Bank
 from benchmarks.bare import BareLoop
 from benchmarks.model import Side, counted, figures
-from twopc.sim.model.words import Delay, Timing
+from twopc.sim.model.words import Delay, ModelTiming
 from twopc.sim.report import history
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 
 
 def test_figures(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_the_history_is_one(tmp_path: Path) -> None:
         bank = Bank(clients=2, nodes=2, history=lines)
         bank.run(5)
         bank.check()
-    records = [Record.parse(line) for line in path.read_text().splitlines()]
+    records = [HistoryRecord.parse(line) for line in path.read_text().splitlines()]
     assert len(records) == 20
     assert {record.kind for record in records} <= set(history.KINDS)
     assert [record.seq for record in records] == list(range(20))
@@ -58,7 +58,7 @@ def test_a_run_that_lost_money_is_void(tmp_path: Path) -> None:
 def test_what_is_over_is_forgotten(tmp_path: Path) -> None:
     """Markers, records of the log and decisions do not pile up."""
     with (tmp_path / "lines.jsonl").open("w") as lines:
-        drawn = Timing(message=Delay(kind="exponential", a=0.0002))
+        drawn = ModelTiming(message=Delay(kind="exponential", a=0.0002))
         bank = Bank(clients=20, nodes=3, history=lines, timing=drawn)
         held = []
         for _ in range(2):

@@ -10,15 +10,15 @@ from tests.model.pair import PUBLISHER, SUBSCRIBER, Pair
 from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model.clocks import Clock
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.node import ModelNode
-from twopc.sim.model.words import Delay, SqlError, Timing
+from twopc.sim.model.words import Delay, ModelTiming, SqlError
 
 
-def _node(kernel: Kernel, clock: Clock) -> ModelNode:
+def _node(kernel: SimpyKernel, clock: Clock) -> ModelNode:
     settings = Settings(variant=VARIANTS["presumed_abort"].on_postgres(), inquiry_s=float("inf"))
     return ModelNode(
-        "one", kernel, timing=Timing(deadlock_timeout=Delay(a=60.0)), clock=clock,
+        "one", kernel, timing=ModelTiming(deadlock_timeout=Delay(a=60.0)), clock=clock,
         lock_timeout_s=2.0, prepared_max=5, participant=Participant, settings=settings,
     )  # fmt: skip
 
@@ -41,7 +41,7 @@ def test_it_shows_what_it_was_set_to() -> None:
 
 @pytest.mark.parametrize(("rate", "after"), [(1.0, 2.0), (4.0, 0.5), (0.5, 4.0)])
 def test_lock_timeout_goes_by_the_nodes_clock(rate: float, after: float) -> None:
-    kernel = Kernel()
+    kernel = SimpyKernel()
     node = _node(kernel, Clock(lambda: kernel.now, shows=1e9, rate=rate))
     node.define("create table t (id int primary key); insert into t values (1)")
     ended: list[float] = []
@@ -61,7 +61,7 @@ def test_lock_timeout_goes_by_the_nodes_clock(rate: float, after: float) -> None
 
 
 def test_now_and_prepared_at_are_the_nodes() -> None:
-    kernel = Kernel()
+    kernel = SimpyKernel()
     clock = Clock(lambda: kernel.now, shows=1e9)
     node = _node(kernel, clock)
     node.define("create table t (id int primary key)")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.words import Cause, Delay, Label, Steps
 
 
@@ -17,7 +17,7 @@ def label(actor: str) -> Label:
 
 
 def test_time_passes_in_order() -> None:
-    kernel, seen = Kernel(), []
+    kernel, seen = SimpyKernel(), []
 
     def walk(name: str, pause: float) -> Steps[None]:
         for _ in range(3):
@@ -32,7 +32,7 @@ def test_time_passes_in_order() -> None:
 
 def test_what_was_cancelled_lets_no_time_pass() -> None:
     """Wherever it stands in the queue."""
-    kernel, seen = Kernel(), []
+    kernel, seen = SimpyKernel(), []
     delays = [kernel.delay(n, label("a")) for n in (5.0, 1.0, 3.0, 9.0)]
     for each in delays:
         assert each.callbacks is not None
@@ -46,7 +46,7 @@ def test_what_was_cancelled_lets_no_time_pass() -> None:
 
 
 def test_waiting_for_an_event() -> None:
-    kernel, bell = Kernel(), None
+    kernel, bell = SimpyKernel(), None
 
     def ring() -> Steps[str]:
         yield kernel.delay(2.0, label("a"))
@@ -60,7 +60,7 @@ def test_waiting_for_an_event() -> None:
 
 
 def test_an_error_comes_as_it_is() -> None:
-    kernel = Kernel()
+    kernel = SimpyKernel()
 
     def fail() -> Steps[None]:
         yield kernel.delay(0.0, label("a"))
@@ -82,7 +82,7 @@ def test_an_error_comes_as_it_is() -> None:
 )
 def test_durations(delay: Delay, low: float, high: float) -> None:
     """Within their bounds, about their middle, and not all the same unless they are fixed."""
-    kernel = Kernel(seed=7)
+    kernel = SimpyKernel(seed=7)
     drawn = [kernel.draw(delay, "x") for _ in range(4000)]
     assert low <= min(drawn) and max(drawn) <= high
     assert (len(set(drawn)) > 1) == (low != high)
@@ -93,16 +93,14 @@ def test_durations(delay: Delay, low: float, high: float) -> None:
 
 def test_chance_is_each_ones_own() -> None:
     """What one draws does not change what another will."""
-    one, other = Kernel(seed=1), Kernel(seed=1)
+    one, other = SimpyKernel(seed=1), SimpyKernel(seed=1)
     [other.random("b").random() for _ in range(5)]
     assert one.random("a").random() == other.random("a").random()
-    assert one.random("a").random() != Kernel(seed=2).random("a").random()
+    assert one.random("a").random() != SimpyKernel(seed=2).random("a").random()
 
 
 def test_chance_does_not_depend_on_hashes() -> None:
-    program = (
-        "from twopc.sim.model.kernel import Kernel; print(Kernel(seed=3).random('a').random())"
-    )
+    program = "from twopc.sim.model.kernel import SimpyKernel; print(SimpyKernel(seed=3).random('a').random())"
     said = {
         subprocess.run(
             [sys.executable, "-c", program],

@@ -7,10 +7,18 @@ from typing import Any
 import pytest
 import simpy
 
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
 from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps, Timing
+from twopc.sim.model.words import (
+    Cause,
+    Delay,
+    Label,
+    ModelTiming,
+    RequestLostError,
+    SqlError,
+    Steps,
+)
 
 HERE, THERE = "app", "sub1"
 TOUCHES = frozenset((THERE,))
@@ -19,7 +27,7 @@ TOUCHES = frozenset((THERE,))
 class Server:
     """Counts what it has done, and says when it noticed that nobody is there."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: SimpyKernel) -> None:
         self.kernel = kernel
         self.done: list[tuple[float, str]] = []
         self.closed: list[float] = []
@@ -40,9 +48,9 @@ class World:
     """A client, a server and what is between."""
 
     def __init__(self, **timing: Any) -> None:
-        self.kernel = Kernel()
+        self.kernel = SimpyKernel()
         self.network = Network(
-            self.kernel, Timing(message=Delay(a=0.1), **timing), answer_timeout_s=5.0
+            self.kernel, ModelTiming(message=Delay(a=0.1), **timing), answer_timeout_s=5.0
         )
         self.server = Server(self.kernel)
         self.wire: Wire | None = None
@@ -57,7 +65,7 @@ class World:
                     lambda what=what: self.server.work(what, seconds), what, TOUCHES
                 )
                 self.said.append((round(self.kernel.now, 3), answer))
-        except (LostError, SqlError) as error:
+        except (RequestLostError, SqlError) as error:
             self.said.append((round(self.kernel.now, 3), str(error)))
         except simpy.Interrupt:
             self.said.append((round(self.kernel.now, 3), "killed"))

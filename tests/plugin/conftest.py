@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.plugin.running import Project
-from twopc.server import Server
-from twopc.sim.testing.bench import Bench, Wanted
+from twopc.server import EmbeddedServer
+from twopc.sim.testing.bench import Bench, TopologyRequest
 from twopc.sim.testing.blocking import TestTopology
 
 
@@ -20,14 +20,14 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
 
 
 @pytest.fixture(scope="module")
-def bench(server: Server) -> Iterator[Bench]:
+def bench(server: EmbeddedServer) -> Iterator[Bench]:
     """What the plugin shares among tests, on the worker's server, without the plugin."""
     made = Bench(lambda: server, worker="inner", timeout_s=60)
     yield made
     made.close()
 
 
-BANK = Wanted(
+BANK = TopologyRequest(
     load=(
         "create table account (id int primary key, balance int not null)",
         "insert into account select g, 100 from generate_series(1, 3) as g",
@@ -47,11 +47,11 @@ def bank(bench: Bench, request: pytest.FixtureRequest) -> Iterator[TestTopology]
 def make_bank(
     bench: Bench, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., TestTopology]]:
-    """The same with options of `Wanted`; dropped afterwards."""
-    made: list[tuple[Any, Wanted]] = []
+    """The same with options of `TopologyRequest`; dropped afterwards."""
+    made: list[tuple[Any, TopologyRequest]] = []
 
     def make(**options: Any) -> TestTopology:
-        wanted = Wanted(**{"load": BANK.load, **options})
+        wanted = TopologyRequest(**{"load": BANK.load, **options})
         bed = bench.open(wanted, request.node.name)
         made.append((bed, wanted))
         return TestTopology(bench, bed)

@@ -16,10 +16,10 @@ import pytest
 
 from tests.fix_sample import Sample
 from tests.plugin.running import BANK, ROOT, arguments
-from twopc.server import ExternalServer, Server
+from twopc.server import EmbeddedServer, ExternalServer
 from twopc.server.waiting import wait_for
 from twopc.sim.testing import servers
-from twopc.sim.testing.bench import Bench, Wanted
+from twopc.sim.testing.bench import Bench, TopologyRequest
 from twopc.sim.topology import owner
 
 #: Of these moments some are drawn.
@@ -96,7 +96,7 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def external(server: Server) -> Iterator[ExternalServer]:
+def external(server: EmbeddedServer) -> Iterator[ExternalServer]:
     """The worker's server, as one that somebody else runs."""
     yield ExternalServer.from_dsn(server.superuser_dsn("postgres"))
 
@@ -182,10 +182,10 @@ def fields(of: owner.Owner) -> dict[str, object]:
 #: Makes a topology, prepares something, and is gone.
 LOST = """
 import os, sys
-from twopc.sim.testing.bench import Bench, Wanted
+from twopc.sim.testing.bench import Bench, TopologyRequest
 
 bench = Bench(lambda: sys.argv[1], worker="lost")
-bed = bench.open(Wanted(load=("create table t (id int primary key)",)), "lost")
+bed = bench.open(TopologyRequest(load=("create table t (id int primary key)",)), "lost")
 gid = f"twopc:{bed.topology.name}:1:1:pub"
 bench.call(bed.topology.execute, "pub", f"begin; insert into t values (1); prepare transaction '{gid}'")
 os._exit(7)
@@ -203,7 +203,7 @@ def test_sweeping(external: ExternalServer) -> None:
         swept = list(pool.map(servers.sweep, [external] * 3))
     assert sorted(map(len, swept)) == [0, 0, 4]
     kept = Bench(lambda: external, worker="kept")
-    kept.open(Wanted(), "kept")
+    kept.open(TopologyRequest(), "kept")
     names = left(external)["databases"]
     assert [name for name in names if "_lostx1_" in name] == []
     assert len([name for name in names if "_keptx1_" in name]) == 4

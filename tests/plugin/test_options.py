@@ -122,7 +122,7 @@ def test_a_server_of_ones_own(project: Project) -> None:
         """
         import pytest
         from twopc.sim.testing import Server
-        from twopc.server import Server as Embedded
+        from twopc.server import EmbeddedServer
 
         class Container:
             def __init__(self, server): self.server = server
@@ -139,7 +139,7 @@ def test_a_server_of_ones_own(project: Project) -> None:
         @pytest.fixture(scope="session")
         def running():
             import psycopg
-            with Embedded.start() as server:
+            with EmbeddedServer.start() as server:
                 yield server
                 with psycopg.connect(server.superuser_dsn("postgres")) as connection:
                     for query in (
@@ -183,14 +183,14 @@ def test_servers_that_will_not_do(project: Project) -> None:
     project.pytester.makeconftest(
         """
         import pytest
-        from twopc.server import Server
+        from twopc.server import EmbeddedServer
 
         @pytest.fixture(scope="session", params=[{"max_prepared_transactions": "1"}, {"wal_level": "replica"}, None])
         def twopc_server(request):
             if request.param is None:
                 yield object()
                 return
-            with Server.start(settings=request.param) as server:
+            with EmbeddedServer.start(settings=request.param) as server:
                 yield server.superuser_dsn("postgres")
         """
     )
@@ -273,11 +273,11 @@ def test_what_help_says(project: Project) -> None:
 
 KEEPING = """
     import pytest
-    from twopc.server import Server
+    from twopc.server import EmbeddedServer
 
     @pytest.fixture(scope="session")
     def twopc_server():
-        with Server.start() as server:
+        with EmbeddedServer.start() as server:
             yield server.dsn("postgres", tcp=True)
             import psycopg
             with psycopg.connect(server.superuser_dsn("postgres")) as connection:

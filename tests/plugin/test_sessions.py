@@ -19,7 +19,7 @@ from twopc.errors import (
     LockTimeoutError,
     RejectedError,
 )
-from twopc.sim.faults.wires import Fate, Wire
+from twopc.sim.faults.wires import Fate, ServerWire
 from twopc.sim.testing.blocking import TestTopology
 
 STALE = "update account set balance = 80 where id = 1"
@@ -334,7 +334,7 @@ def test_the_publishers_client_is_lost_at_its_commit(
 ) -> None:
     """Nobody has told it how that ended."""
     node = bank.bed.topology.node("pub")
-    wire = Wire(node.app_dsn)
+    wire = ServerWire(node.app_dsn)
     bank.call(wire.open)
     through = wire.through(node.app_dsn)
     monkeypatch.setattr(type(node), "app_dsn", property(lambda _: through))

@@ -18,7 +18,7 @@ from tests.propagation.histories import (
 )
 from twopc.errors import SubscriptionError
 from twopc.propagation import CommandType, Format, changed_columns, record_values
-from twopc.subscriber.propagation import Change, Layout, net_effect
+from twopc.subscriber.propagation import Layout, OrderedCommand, net_effect
 
 FORMATS = st.tuples(
     st.sampled_from([Format.CALL, Format.SCALL, Format.MCALL, Format.XCALL]),
@@ -37,7 +37,7 @@ def net(entries: list[Entry], formats: tuple[Format, Format]) -> list[tuple[int,
     return net_effect(
         {ARTICLE: layout(*formats)},
         [
-            Change(article_id=ARTICLE, type=e.type, command=e.command(*formats), own=e.own)
+            OrderedCommand(article_id=ARTICLE, type=e.type, command=e.command(*formats), own=e.own)
             for e in entries
         ],
     )
@@ -172,7 +172,7 @@ def effect(*commands: tuple[int, bytes] | str) -> list[tuple[int, bytes]]:
         if isinstance(each, str):
             own = True
             continue
-        changes.append(Change(article_id=ARTICLE, type=each[0], command=each[1], own=own))
+        changes.append(OrderedCommand(article_id=ARTICLE, type=each[0], command=each[1], own=own))
         own = False
     return [
         (code - 100 * ARTICLE, text)

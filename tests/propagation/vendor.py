@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twopc.articles import Article, Column
-from twopc.subscriber.propagation.calls import Place
+from twopc.subscriber.propagation.calls import SubscriberSide
 
 #: Column, the seed's type, ours.
 COLUMNS = (
@@ -24,6 +24,6 @@ VENDOR = Article(
     ),
     key=("vendorid",),
 )
-PLACE = Place(
+PLACE = SubscriberSide(
     owner="msrepl_owner_0123456789ab", agent="msrepl_agent_0123456789ab", table_owner="purchasing"
 )

@@ -16,10 +16,10 @@ from twopc.protocol import events as e
 from twopc.protocol import recovery
 from twopc.protocol.coordinator import Coordinator
 from twopc.protocol.effects import COORDINATOR, Message, Outcome, Record, RecordKind, log, send
-from twopc.protocol.finishing import Branch
+from twopc.protocol.finishing import BranchProgress
 from twopc.protocol.participant import Participant
 from twopc.protocol.states import COORDINATOR as TABLE
-from twopc.protocol.states import CoordinatorState, ParticipantState, Row
+from twopc.protocol.states import CoordinatorState, ParticipantState, Transition
 from twopc.protocol.variants import (
     LAST_AGENT,
     PRESUMED_ABORT,
@@ -82,7 +82,7 @@ class NoIsOutvoted(Coordinator):
 
     def _abort(self, reason: str, now: float) -> _Effects:
         prepared = self._prepared()
-        if Branch.NO in self._branches.values() and prepared:
+        if BranchProgress.NO in self._branches.values() and prepared:
             return self._force(RecordKind.COMMIT, prepared, _C.DECIDING)
         return super()._abort(reason, now)
 
@@ -91,8 +91,8 @@ class CountsRepeatedVotes(Coordinator):
     """Counts votes, not voters."""
 
     def _voted(self, event: Any, now: float) -> _Effects:
-        if self._branches.get(event.participant) is Branch.YES:
-            self._branches[event.participant] = Branch.ASKED
+        if self._branches.get(event.participant) is BranchProgress.YES:
+            self._branches[event.participant] = BranchProgress.ASKED
         return super()._voted(event, now)
 
 
@@ -116,10 +116,10 @@ class GivesUpTooLate(
     Coordinator,
     table=TABLE
     | {
-        (_C.DECIDING, e.AbortAsked): Row("give_up", (_C.ABORTING, _C.ENDED)),
+        (_C.DECIDING, e.AbortAsked): Transition("give_up", (_C.ABORTING, _C.ENDED)),
     }
     | {
-        (state, event): Row("ignore", (state,))
+        (state, event): Transition("ignore", (state,))
         for state in (_C.ABORTING, _C.ENDED)
         for event in (e.Logged, e.LogFailed, e.LogUnknown)
     },
@@ -139,8 +139,8 @@ class DoesNotFence(Coordinator):
 
     def _tell_abort(self, now: float) -> _Effects:
         for name, branch in self._branches.items():
-            if branch in (Branch.ASKED, Branch.UNKNOWN):
-                self._branches[name] = Branch.NO
+            if branch in (BranchProgress.ASKED, BranchProgress.UNKNOWN):
+                self._branches[name] = BranchProgress.NO
         return super()._tell_abort(now)
 
 
@@ -156,7 +156,7 @@ class PresumesForAgent(Coordinator):
     """Aborts when the last agent does not answer in time, instead of asking it."""
 
     def _agent_overdue(self, event: e.TimerFired, now: float) -> _Effects:
-        self._branches[self._names[-1]] = Branch.NO
+        self._branches[self._names[-1]] = BranchProgress.NO
         return self._abort("the last agent did not answer", now)
 
 

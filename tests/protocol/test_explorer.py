@@ -14,7 +14,7 @@ from tests.protocol.walk import successors
 from tests.protocol.world import World
 from twopc.protocol.effects import Outcome
 from twopc.protocol.variants import PRESUMED_ABORT, VARIANTS, Settings, Variant
-from twopc.sim.model.explore.breadth import Search, TooManyStatesError, explore
+from twopc.sim.model.explore.breadth import BreadthSearch, TooManyStatesError, explore
 
 #: ``--hypothesis-profile=thorough`` searches further: minutes, and some gigabytes.
 THOROUGH = profile.get_current_profile_name() == "thorough"
@@ -28,7 +28,7 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
-def search(world: World) -> Search[State]:
+def search(world: World) -> BreadthSearch[State]:
     """All states of that world; also asserts that each can get home, and what home looks like."""
     found = explore([world.start()], lambda state: successors(world, state), states_max=2_000_000)
 

@@ -13,7 +13,7 @@ from twopc.protocol.effects import COORDINATOR, Message, Outcome, Record, Record
 from twopc.protocol.participant import Participant
 from twopc.protocol.recovery import (
     Action,
-    Found,
+    BranchFacts,
     answer,
     decide,
     rebuild_coordinator,
@@ -152,7 +152,7 @@ def test_participant_from_its_log(
     assert effects == (inquiry if state is ParticipantState.PREPARED else ())
 
 
-DEAD = Found(ours=True, alive=False, records=())
+DEAD = BranchFacts(ours=True, alive=False, records=())
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,9 @@ DEAD = Found(ours=True, alive=False, records=())
         ),
     ],
 )
-def test_branch_found_prepared(found: Found, variant: Variant, action: Action, reason: str) -> None:
+def test_branch_found_prepared(
+    found: BranchFacts, variant: Variant, action: Action, reason: str
+) -> None:
     """Each fact that decides, and that nothing is guessed where none does."""
     verdict = decide(found, variant)
 

@@ -16,7 +16,7 @@ from twopc.protocol import events as e
 from twopc.protocol import recovery
 from twopc.protocol.coordinator import Coordinator
 from twopc.protocol.effects import COORDINATOR, Effect, Message, Outcome, Timer
-from twopc.protocol.finishing import Branch
+from twopc.protocol.finishing import BranchProgress
 from twopc.protocol.participant import Participant
 from twopc.protocol.states import CoordinatorState, ParticipantState
 
@@ -29,9 +29,11 @@ _UNASKED = (CoordinatorState.NEW, CoordinatorState.ACTIVE, CoordinatorState.COLL
 
 def asked(machine: Coordinator) -> Iterator[str]:
     """Those who were asked something by now, and may be lost sight of."""
-    branches: dict[str, Branch] = machine._branches
+    branches: dict[str, BranchProgress] = machine._branches
     if machine.state not in _UNASKED:
-        yield from (name for name, branch in branches.items() if branch is not Branch.WORKING)
+        yield from (
+            name for name, branch in branches.items() if branch is not BranchProgress.WORKING
+        )
 
 
 class World:

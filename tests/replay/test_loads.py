@@ -8,7 +8,7 @@ import pytest
 
 from twopc.errors import ScenarioError
 from twopc.sim.replay.loads import committed
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.run import run
@@ -84,13 +84,13 @@ def test_only_what_was_committed() -> None:
     """Refused attempts, and records from before statements were noted, are passed over."""
     calls = [{"sql": "select 1", "params": {"a": 1}, "rowcount": 1}]
     data = {"number": 3, "attempt": 2, "calls": calls}
-    ok = Record(
+    ok = HistoryRecord(
         seq=1, t_us=1, kind="ok", order="load", session="client 1", node="n", step="s", data=data
     )
     records = [
         ok,
-        Record(seq=2, t_us=2, kind="rejected", data=data),
-        Record(seq=3, t_us=3, kind="ok", data={"number": 4}),
+        HistoryRecord(seq=2, t_us=2, kind="rejected", data=data),
+        HistoryRecord(seq=3, t_us=3, kind="ok", data={"number": 4}),
     ]
     (found,) = committed(records)
     assert (found.node, found.number, found.work.statements, found.rowcounts) == (

@@ -12,7 +12,7 @@ from dataclasses import replace
 from twopc.sim.report.behaviour import stable
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.groups import groups
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.story import story
 
 _POSITION = re.compile(r"\b[0-9A-F]{1,8}/[0-9A-F]{1,8}\b")
@@ -50,7 +50,7 @@ def _sorted(commands: list[str]) -> str:
     return "; ".join(sorted(commands))
 
 
-def stories(records: Sequence[Record]) -> str:
+def stories(records: Sequence[HistoryRecord]) -> str:
     """The stories of a run, one of each behaviour, to be compared with those that were kept.
 
     Without waits for somebody whom the scenario does not know: an agent that is just at work there.
@@ -63,6 +63,6 @@ def stories(records: Sequence[Record]) -> str:
     return "\n".join(lines)
 
 
-def _of_one_length(records: Sequence[Record]) -> list[Record]:
+def _of_one_length(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
     """With positions that are equally long: a long message is cut at a width."""
     return [replace(each, message=_POSITION.sub("0/1000000", each.message)) for each in records]

@@ -12,8 +12,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from twopc.sim.report.history import Record, by_order, read
-from twopc.sim.report.played import Played, played
+from twopc.sim.report.history import HistoryRecord, by_order, read
+from twopc.sim.report.played import PlayedOrder, played
 
 HISTORIES = Path(__file__).parent / "histories"
 NAMES = sorted(path.stem for path in HISTORIES.glob("*.jsonl"))
@@ -22,27 +22,27 @@ ALL_NAMES = (*NAMES, "several")
 
 
 @functools.cache
-def records(name: str) -> tuple[Record, ...]:
+def records(name: str) -> tuple[HistoryRecord, ...]:
     """The records of one history."""
     return tuple(several() if name == "several" else read(HISTORIES / f"{name}.jsonl"))
 
 
-def first(name: str) -> Played:
+def first(name: str) -> PlayedOrder:
     """The first order of one history."""
     return next(played(records(name)))
 
 
-def made(*happenings: Record, **header: object) -> list[Record]:
+def made(*happenings: HistoryRecord, **header: object) -> list[HistoryRecord]:
     """A history of one order with these records, numbered: alice is at sub1, the office at pub."""
     start = [
-        Record(
+        HistoryRecord(
             seq=0,
             t_us=0,
             kind="header",
             data={"schema": 1, "scenario": "made", "file": "made.twopc.yaml", "publisher": "pub"}
             | {"subscribers": ["sub1"], **header},
         ),
-        Record(
+        HistoryRecord(
             seq=0,
             t_us=0,
             kind="order",
@@ -53,14 +53,16 @@ def made(*happenings: Record, **header: object) -> list[Record]:
     return [_numbered(record, at) for at, record in enumerate((*start, *happenings))]
 
 
-def _numbered(record: Record, at: int) -> Record:
+def _numbered(record: HistoryRecord, at: int) -> HistoryRecord:
     order = "one" if at else ""
     return dataclasses.replace(record, seq=at, t_us=at * 1000, order=order)
 
 
-def sent(sql: str, *, session: str = "alice", node: str = "sub1", step: str = "s") -> Record:
+def sent(sql: str, *, session: str = "alice", node: str = "sub1", step: str = "s") -> HistoryRecord:
     """A step is sent."""
-    return Record(seq=0, t_us=0, kind="invoke", session=session, node=node, step=step, sql=sql)
+    return HistoryRecord(
+        seq=0, t_us=0, kind="invoke", session=session, node=node, step=step, sql=sql
+    )
 
 
 def ended(
@@ -70,12 +72,12 @@ def ended(
     node: str = "sub1",
     step: str = "s",
     **fields: object,
-) -> Record:
+) -> HistoryRecord:
     """And ends."""
-    return Record(seq=0, t_us=0, kind=kind, session=session, node=node, step=step, **fields)  # type: ignore[arg-type] # each test gives the fields that its kind has
+    return HistoryRecord(seq=0, t_us=0, kind=kind, session=session, node=node, step=step, **fields)  # type: ignore[arg-type] # each test gives the fields that its kind has
 
 
-def several() -> list[Record]:
+def several() -> list[HistoryRecord]:
     """A run with a listed order, a generated one, a twin that failed as it must and one that was repeated.
 
     Made of the orders of ``lost_update`` and ``winner_rolls_back``, under other names.
@@ -94,10 +96,10 @@ def several() -> list[Record]:
         *_renamed(first, "every order #1", group="every order", number=1),
         *_renamed(later, "every order #4", group="every order", number=4),
         *_renamed(first[:1], "every order #5", group="every order", number=5),
-        Record(seq=0, t_us=0, kind="infeasible", order="every order #5", message="b_end"),
+        HistoryRecord(seq=0, t_us=0, kind="infeasible", order="every order #5", message="b_end"),
         *_renamed(winner, "every order #9", group="every order", number=9),
         *_renamed(first, "every order #17", group="every order", number=17),
-        Record(
+        HistoryRecord(
             seq=0,
             t_us=0,
             kind="group",
@@ -107,7 +109,7 @@ def several() -> list[Record]:
         *_renamed(winner, "again", group="again", repeat=1),
         *_renamed(winner, "again (2)", group="again", repeat=2),
         *_renamed(first, "twin of alice first", fails, group="twin of alice first", twin=twin),
-        Record(
+        HistoryRecord(
             seq=0,
             t_us=0,
             kind="twin_skipped",
@@ -120,7 +122,7 @@ def several() -> list[Record]:
     ]
 
 
-def played_again(name: str, times: int) -> list[Record]:
+def played_again(name: str, times: int) -> list[HistoryRecord]:
     """The first order of a history as a generated one, each time with another behaviour."""
     header, *rest = records(name)
     (_, of), *_ = by_order(rest)
@@ -135,8 +137,11 @@ def played_again(name: str, times: int) -> list[Record]:
 
 
 def _renamed(
-    of: Sequence[Record], name: str, verdict: Mapping[str, object] | None = None, **order: object
-) -> Iterator[Record]:
+    of: Sequence[HistoryRecord],
+    name: str,
+    verdict: Mapping[str, object] | None = None,
+    **order: object,
+) -> Iterator[HistoryRecord]:
     """An order under another name, with more said of it and of its verdict."""
     for record in of:
         data: Mapping[str, object] | None = record.data

@@ -13,10 +13,10 @@ import pytest
 
 from tests.fix_sample import Sample
 from twopc.names import VERSION_COLUMN, BranchId
-from twopc.sim.faults.matrix import MatrixCell, Setup, Stand, cases
+from twopc.sim.faults.matrix import MatrixCell, MatrixSetup, Stand, cases
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import OrderHistory, Record
+from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.theatres import TheatreOptions, played
@@ -79,7 +79,7 @@ def wrong(fold: Fold, truth: Truth) -> list[str]:
     return found
 
 
-def of_before(records: list[Record]) -> list[Record]:
+def of_before(records: list[HistoryRecord]) -> list[HistoryRecord]:
     """The same history as it was written before it had ids of transactions."""
     later = {"xid", "xids", "branches"}
     return [
@@ -96,9 +96,9 @@ def of_before(records: list[Record]) -> list[Record]:
 class Recording(Stand):
     """Keeps the history of each case that it plays."""
 
-    def __init__(self, setup: Setup, place: ModelTheatre) -> None:
+    def __init__(self, setup: MatrixSetup, place: ModelTheatre) -> None:
         super().__init__(setup, place)
-        self.histories: dict[str, list[Record]] = {}
+        self.histories: dict[str, list[HistoryRecord]] = {}
 
     async def _play(self, case: Any, name: str) -> OrderHistory:
         own = await super()._play(case, name)
@@ -113,7 +113,7 @@ def test_each_change_is_its_transactions(
 ) -> None:
     """Of every order as it stands, and with a fault at points that it comes by; ``--full``: at all of them."""
     caplog.set_level(logging.CRITICAL)
-    setup = Setup(path=str(path), on="model", options=TheatreOptions(), selection=Selection())
+    setup = MatrixSetup(path=str(path), on="model", options=TheatreOptions(), selection=Selection())
     orders = [case.name for case in cases(load(path), setup.selection)]
 
     async def play(order: str) -> list[str]:

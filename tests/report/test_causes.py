@@ -9,23 +9,23 @@ import pytest
 
 from tests.report.recorded import ended, made, records, sent
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.story import because_of
 
 V1, V2, V3 = "11111111-1111-1111-1111-111111111111", "2" * 8, "3" * 8
 GID = "twopc:c:1:"
 
 
-def state(node: str, moment: str, *rows: tuple[int, int, str], **data: object) -> Record:
+def state(node: str, moment: str, *rows: tuple[int, int, str], **data: object) -> HistoryRecord:
     """``account`` at a node: key, balance and version of each row."""
     shown = tuple({"id": i, "balance": b, "msrepl_tran_version": v} for i, b, v in rows)
     about = {"table": "account", "key": ["id"], "moment": moment, **data}
-    return Record(
+    return HistoryRecord(
         seq=0, t_us=0, kind="state", node=node, rows=shown, rowcount=len(shown), data=about
     )
 
 
-def write(session: str, node: str, number: int) -> list[Record]:
+def write(session: str, node: str, number: int) -> list[HistoryRecord]:
     """A session changes the row and commits."""
     step, gid = f"{session[0]}_write", f"{GID}{number}"
     sql = "update account set balance = 0 where id = 1"
@@ -39,7 +39,7 @@ def write(session: str, node: str, number: int) -> list[Record]:
     ]
 
 
-def lost(*more: Record, **order: object) -> list[Record]:
+def lost(*more: HistoryRecord, **order: object) -> list[HistoryRecord]:
     """Alice at sub1 and bob at sub2 both change v1, and both are let through."""
     found = made(
         state("pub", "initial", (1, 100, V1)),
@@ -96,10 +96,10 @@ def test_an_agent_that_stopped() -> None:
     assert because == "the agent of sub1 stopped: duplicate key"
 
 
-def delivered(node: str, gid: str, seqno: str = "0/1") -> Record:
+def delivered(node: str, gid: str, seqno: str = "0/1") -> HistoryRecord:
     """An agent brings a transaction."""
     data = {"origin": "sub1", "seqno": seqno, "commands": ["update account id=1"]}
-    return Record(seq=0, t_us=0, kind="deliver", node=node, gid=gid, data=data)
+    return HistoryRecord(seq=0, t_us=0, kind="deliver", node=node, gid=gid, data=data)
 
 
 def test_a_sync() -> None:
@@ -152,7 +152,7 @@ def test_a_change_that_came_twice() -> None:
 
 def test_half_a_transaction() -> None:
     marker = {"gid": f"{GID}1:sub1", "participants": ["pub", "sub1"], "fence": False}
-    markers = Record(seq=0, t_us=0, kind="markers", node="sub1", data={"markers": [marker]})
+    markers = HistoryRecord(seq=0, t_us=0, kind="markers", node="sub1", data={"markers": [marker]})
     assert because_of(Fold(lost(markers)), {"check": "atomic"}) == (
         "alice's transaction took effect at sub1",
         "its branch at the Publisher did not",
@@ -160,8 +160,8 @@ def test_half_a_transaction() -> None:
 
 
 def test_a_branch_that_is_left() -> None:
-    left = Record(seq=0, t_us=0, kind="prepared", node="pub", data={"gids": [f"{GID}1:pub"]})
-    outcome = Record(seq=0, t_us=0, kind="outcome", session="alice", message="in doubt")
+    left = HistoryRecord(seq=0, t_us=0, kind="prepared", node="pub", data={"gids": [f"{GID}1:pub"]})
+    outcome = HistoryRecord(seq=0, t_us=0, kind="outcome", session="alice", message="in doubt")
     assert because_of(Fold(lost(left, outcome)), {"check": "prepared_left"}) == (
         "the branch at pub, of alice's transaction, is still prepared",
         "alice was told that it is in doubt",
@@ -169,7 +169,7 @@ def test_a_branch_that_is_left() -> None:
 
 
 def test_a_question_of_the_scenario() -> None:
-    asked = Record(seq=0, t_us=0, kind="query", node="pub", rows=({"id": 7},), rowcount=1)
+    asked = HistoryRecord(seq=0, t_us=0, kind="query", node="pub", rows=({"id": 7},), rowcount=1)
     because, _ = because_of(Fold(made(asked)), {"check": "sql"})
     assert because == "the question returned {id: 7} at pub"
 

@@ -6,10 +6,10 @@ import dataclasses
 
 from tests.report.recorded import records
 from twopc.sim.report.diff import differences, first_difference, side_by_side
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 
 
-def orders(name: str) -> list[list[Record]]:
+def orders(name: str) -> list[list[HistoryRecord]]:
     """The records of each order of a history."""
     return [of for _, of in by_order(records(name))]
 

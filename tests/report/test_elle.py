@@ -14,7 +14,7 @@ from tests.json_schema import problems
 from tests.report.recorded import HISTORIES
 from twopc.sim.cli import app
 from twopc.sim.report.elle import FORMS, Form, as_edn, as_elle, operations
-from twopc.sim.report.history import History, Record, read
+from twopc.sim.report.history import History, HistoryRecord, read
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "sim/report/elle.schema.json").read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def test_form(path: Path, form: Form) -> None:
     assert not [name for name, count in written.items() if count > 1]
 
 
-def _order(*records: dict[str, Any]) -> list[Record]:
+def _order(*records: dict[str, Any]) -> list[HistoryRecord]:
     history = History(clock_ns=lambda: 0)
     history.write("header", data={"schema": 1, "publisher": "pub", "subscribers": ["sub1"]})
     order = history.of("one")
@@ -83,7 +83,7 @@ def _step(session: str, kind: str, **more: Any) -> list[dict[str, Any]]:
 _BEGUN = [_state("pub", "a"), _state("sub1", "a")]
 
 
-def _values(records: list[Record], kind: str, form: Form = "list-append") -> list[Any]:
+def _values(records: list[HistoryRecord], kind: str, form: Form = "list-append") -> list[Any]:
     return [one["value"] for one in operations(records, form) if one["type"] == kind]
 
 

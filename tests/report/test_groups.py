@@ -12,8 +12,8 @@ from tests.json_schema import problems
 from tests.report.recorded import NAMES, played_again, records, several
 from tests.report.test_schema import SCHEMA_FILE
 from twopc.sim.report.forms import as_mermaid, final_states, first_diagram
-from twopc.sim.report.groups import Counts, counts_text, groups
-from twopc.sim.report.history import Record
+from twopc.sim.report.groups import GroupCounts, counts_text, groups
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html import page
 from twopc.sim.report.junit import junit
 from twopc.sim.report.verdict import verdict
@@ -59,13 +59,13 @@ def test_what_went_wrong_is_drawn_first() -> None:
     assert group.kind == "safety"
 
 
-def _failed(name: str) -> list[Record]:
+def _failed(name: str) -> list[HistoryRecord]:
     failure = {"message": "wrong", "kind": "safety", "line": 1, "column": 1}
     judged = {"name": name, "verdict": "fail", "kind": "safety", "elapsed_ms": 1.0, "notes": []}
     about = {"group": "every order", "number": 4, "sessions": {}, "isolation": {}}
     return [
-        Record(seq=900, t_us=0, kind="order", order=name, data=about),
-        Record(
+        HistoryRecord(seq=900, t_us=0, kind="order", order=name, data=about),
+        HistoryRecord(
             seq=901,
             t_us=0,
             kind="verdict",
@@ -108,7 +108,7 @@ def test_repeats_that_differ_are_unstable() -> None:
 def test_a_name_that_no_order_could_be_played_of() -> None:
     """It is told where its record stands, with what there is to say."""
     empty = {"group": "none", "orders": 6, "run": 0, "infeasible": 6, "behaviours": 0}
-    told = [*records("lost_update"), Record(seq=900, t_us=0, kind="group", data=empty)]
+    told = [*records("lost_update"), HistoryRecord(seq=900, t_us=0, kind="group", data=empty)]
     *_, group = groups(told)
     assert (group.name, group.drawn, group.kind) == ("none", [], "unknown")
     assert group.text() == "0 of 6 feasible, 0 behaviours (run: 0); nothing could be played"
@@ -138,21 +138,21 @@ def test_the_verdict_counts_what_was_generated() -> None:
     ("counts", "text"),
     [
         (
-            Counts(orders=36, run=4, infeasible=12, behaviours=4),
+            GroupCounts(orders=36, run=4, infeasible=12, behaviours=4),
             "24 of 36 feasible, 4 behaviours (run: 4)",
         ),
-        (Counts(orders=2, run=2, behaviours=1), "2 of 2 feasible, 1 behaviour (run: 2)"),
+        (GroupCounts(orders=2, run=2, behaviours=1), "2 of 2 feasible, 1 behaviour (run: 2)"),
         (
-            Counts(orders=1264, run=200, behaviours=9, left_out=1064, limit="limit 200"),
+            GroupCounts(orders=1264, run=200, behaviours=9, left_out=1064, limit="limit 200"),
             "200 of 1,264 (limit 200): 9 behaviours (run: 200)",
         ),
         (
-            Counts(orders=1264, run=188, infeasible=12, behaviours=9, left_out=764, limit="s"),
+            GroupCounts(orders=1264, run=188, infeasible=12, behaviours=9, left_out=764, limit="s"),
             "500 of 1,264 (s): 12 infeasible, 9 behaviours (run: 188)",
         ),
     ],
 )
-def test_counts(counts: Counts, text: str) -> None:
+def test_counts(counts: GroupCounts, text: str) -> None:
     assert counts_text(counts) == text
 
 
@@ -182,7 +182,7 @@ def test_of_a_generated_twin_some_order_must_fail(
         found += [("order", name, about), ("end", name, None), ("verdict", name, judged)]
     found.append(("group", "", {"group": "twin", "orders": 2, "run": 2}))
     told = [
-        Record(seq=seq, t_us=seq, kind=kind_, order=order, data=data)
+        HistoryRecord(seq=seq, t_us=seq, kind=kind_, order=order, data=data)
         for seq, (kind_, order, data) in enumerate(found)
     ]
     (group,) = groups(told)
@@ -198,7 +198,7 @@ def test_what_could_not_be_played_has_not_passed() -> None:
         ("group", "", "", {"group": "every order", "orders": 1, "infeasible": 1}),
     ]
     told = [
-        Record(seq=seq, t_us=seq, kind=kind, order=order, message=message, data=data)
+        HistoryRecord(seq=seq, t_us=seq, kind=kind, order=order, message=message, data=data)
         for seq, (kind, order, message, data) in enumerate(found)
     ]
     (group,) = groups(told)

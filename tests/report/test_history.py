@@ -11,10 +11,10 @@ import pytest
 
 from tests.report.recorded import records
 from twopc.errors import ConfigurationError
-from twopc.sim.report.history import KINDS, SCHEMA, History, Record, by_order, plain, read
+from twopc.sim.report.history import KINDS, SCHEMA, History, HistoryRecord, by_order, plain, read
 from twopc.sim.report.run_files import RunFiles
 
-FULL = Record(
+FULL = HistoryRecord(
     seq=3,
     t_us=0,
     kind="rejected",
@@ -40,20 +40,20 @@ FULL = Record(
 def test_a_record_is_one_line_and_back():
     line = FULL.line()
     assert "\n" not in line
-    assert Record.parse(line) == FULL
+    assert HistoryRecord.parse(line) == FULL
 
 
 def test_what_is_empty_is_left_out():
-    assert json.loads(Record(seq=0, t_us=0, kind="info").line()) == {
+    assert json.loads(HistoryRecord(seq=0, t_us=0, kind="info").line()) == {
         "seq": 0, "t_us": 0, "kind": "info",
     }  # fmt: skip
-    assert json.loads(Record(seq=0, t_us=0, kind="ok", rowcount=0, rows=()).line()) == {
+    assert json.loads(HistoryRecord(seq=0, t_us=0, kind="ok", rowcount=0, rows=()).line()) == {
         "seq": 0, "t_us": 0, "kind": "ok", "rowcount": 0, "rows": [],
     }  # fmt: skip
 
 
 def test_a_later_version_may_add_fields():
-    assert Record.parse('{"seq": 1, "t_us": 2, "kind": "info", "clock": {}}').seq == 1
+    assert HistoryRecord.parse('{"seq": 1, "t_us": 2, "kind": "info", "clock": {}}').seq == 1
 
 
 class Flushed(io.StringIO):
@@ -72,7 +72,9 @@ def test_each_line_is_flushed():
     history.of("one").write("invoke", step="a")
     assert file.flushes == 2
     assert [json.loads(line)["t_us"] for line in file.getvalue().splitlines()] == [1500, 3000]
-    assert history.records[1] == Record(seq=1, t_us=3000, kind="invoke", step="a", order="one")
+    assert history.records[1] == HistoryRecord(
+        seq=1, t_us=3000, kind="invoke", step="a", order="one"
+    )
     with pytest.raises(AssertionError):
         history.write("nonsense")
 
@@ -83,7 +85,7 @@ def test_every_kind_says_what_it_is():
 
 def test_reading(tmp_path):
     path = tmp_path / "history.jsonl"
-    lines = [Record(seq=0, t_us=0, kind="header", data={"schema": SCHEMA}), FULL, FULL]
+    lines = [HistoryRecord(seq=0, t_us=0, kind="header", data={"schema": SCHEMA}), FULL, FULL]
     path.write_text("".join(record.line() + "\n" for record in lines) + '{"seq": 9, "t_')
     assert read(path) == lines  # the last line was never finished
     assert [(name, len(of)) for name, of in by_order(lines)] == [("one", 2)]

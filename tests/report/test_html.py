@@ -10,7 +10,7 @@ import pytest
 
 from tests.fix_golden import Golden
 from tests.report.recorded import ALL_NAMES, HOSTILE, ended, made, played_again, records, sent
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html import page
 from twopc.sim.report.html.markup import Markup, join, signs, tag
 
@@ -112,7 +112,7 @@ def test_what_went_wrong_is_unfolded_and_nothing_else() -> None:
 
 def test_no_text_becomes_part_of_the_page() -> None:
     header = {"scenario": HOSTILE, "about": HOSTILE, "file": HOSTILE, "publisher": "pub"}
-    state = Record(
+    state = HistoryRecord(
         seq=0,
         t_us=0,
         kind="state",

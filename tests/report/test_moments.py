@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from tests.report.recorded import NAMES, ended, first, made, records, sent
 from twopc.sim.report.diagram import diagram, text
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html import page
-from twopc.sim.report.moments import Moment, NodeState, moments, states
-from twopc.sim.report.played import Played, played
+from twopc.sim.report.moments import NodeState, TimelineRow, moments, states
+from twopc.sim.report.played import PlayedOrder, played
 
 
-def at(order: Played, text: str) -> int:
+def at(order: PlayedOrder, text: str) -> int:
     """The number of the first moment with this text; 0 is before the first."""
     return 1 + next(n for n, each in enumerate(moments(order)) if each.entry.text.startswith(text))
 
 
-def state(node: str, table: str, rows: list[dict[str, str]], moment: str, **data: str) -> Record:
+def state(
+    node: str, table: str, rows: list[dict[str, str]], moment: str, **data: str
+) -> HistoryRecord:
     """Rows of a table, as they were looked at."""
     told = {"table": table, "key": ["id"], "moment": moment, **data}
-    return Record(
+    return HistoryRecord(
         seq=0, t_us=0, kind="state", node=node, rows=tuple(rows), rowcount=len(rows), data=told
     )
 
@@ -65,7 +67,7 @@ def test_a_lost_update_as_the_nodes_see_it() -> None:
     assert [each.prepared for each in last.values()] == [()] * 3
 
 
-def last_of(*happenings: Record) -> dict[str, NodeState]:
+def last_of(*happenings: HistoryRecord) -> dict[str, NodeState]:
     """The nodes at the end of a made-up order."""
     (order,) = played(made(sent("begin"), ended(tag="BEGIN"), *happenings))
     seen = states(order, moments(order))
@@ -99,8 +101,10 @@ def test_rows_before_their_last_change_are_kept() -> None:
 
 
 def test_what_is_in_doubt_stays_in_doubt() -> None:
-    left = Record(seq=0, t_us=0, kind="prepared", node="pub", data={"gids": ["twopc:c:1:1:pub"]})
-    outcome = Record(
+    left = HistoryRecord(
+        seq=0, t_us=0, kind="prepared", node="pub", data={"gids": ["twopc:c:1:1:pub"]}
+    )
+    outcome = HistoryRecord(
         seq=0, t_us=0, kind="outcome", session="alice", node="sub1", message="in doubt"
     )
     nodes = last_of(sent("commit"), ended("in_doubt"), outcome, left)
@@ -124,14 +128,14 @@ def test_nothing_was_played() -> None:
     assert states(order, [])["pub"] == [
         NodeState(sessions=(), waits=(), prepared=None, troubles=(), tables=())
     ]
-    assert isinstance(moments(first("aba"))[0], Moment)
+    assert isinstance(moments(first("aba"))[0], TimelineRow)
 
 
 def test_an_outage_and_an_agent_that_rests_are_seen_everywhere() -> None:
     """In the timeline, in the diagram, and beside the node for as long as it lasts."""
 
-    def happens(kind: str, node: str, on: bool) -> Record:
-        return Record(seq=0, t_us=0, kind=kind, node=node, data={"on": on})
+    def happens(kind: str, node: str, on: bool) -> HistoryRecord:
+        return HistoryRecord(seq=0, t_us=0, kind=kind, node=node, data={"on": on})
 
     order = next(
         played(

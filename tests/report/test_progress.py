@@ -9,18 +9,18 @@ import pytest
 
 from tests.fix_golden import Golden
 from tests.report.recorded import NAMES, records
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.panel import panel
 from twopc.sim.report.progress import as_json, heartbeat, live, standing
 from twopc.sim.report.terminal import console
 
 
-def order(name: str) -> list[Record]:
+def order(name: str) -> list[HistoryRecord]:
     """The first order of a history."""
     return next(of for _, of in by_order(records(name)))
 
 
-def until(name: str, kind: str) -> list[Record]:
+def until(name: str, kind: str) -> list[HistoryRecord]:
     """The first order up to the first record of a kind."""
     whole = order(name)
     return whole[: 1 + next(at for at, record in enumerate(whole) if record.kind == kind)]

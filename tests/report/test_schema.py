@@ -11,7 +11,7 @@ import pytest
 
 from tests.json_schema import problems
 from tests.report.recorded import HISTORIES, NAMES
-from twopc.sim.report.history import KINDS, ROWS_MAX, SCHEMA, Record
+from twopc.sim.report.history import KINDS, ROWS_MAX, SCHEMA, HistoryRecord
 
 SCHEMA_FILE = json.loads(
     files("twopc.sim.report").joinpath("history.schema.json").read_text("utf-8")
@@ -26,7 +26,7 @@ def test_recorded_histories_are_as_the_schema_says(name: str) -> None:
 
 def test_the_schema_knows_what_the_code_writes() -> None:
     """Each kind, each field, and the version; a new one is added to both."""
-    fields = [field.name for field in dataclasses.fields(Record)]
+    fields = [field.name for field in dataclasses.fields(HistoryRecord)]
     assert SCHEMA_FILE["properties"]["kind"]["enum"] == list(KINDS)
     assert list(SCHEMA_FILE["properties"]) == fields
     assert SCHEMA_FILE["properties"]["rows"]["maxItems"] == ROWS_MAX

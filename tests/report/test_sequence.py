@@ -9,19 +9,19 @@ import pytest
 from tests.fix_golden import Golden
 from tests.report.recorded import HOSTILE, NAMES, ended, first, made, records, sent
 from twopc.sim.report.diagram import diagram, text
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.mermaid import markdown, mermaid
-from twopc.sim.report.played import Played, played
-from twopc.sim.report.sequence import Message, Note, sequence
+from twopc.sim.report.played import PlayedOrder, played
+from twopc.sim.report.sequence import Note, SequenceMessage, sequence
 
 
-def only(*happenings: Record, **header: object) -> Played:
+def only(*happenings: HistoryRecord, **header: object) -> PlayedOrder:
     """The one order of a made-up history."""
     (order,) = played(made(*happenings, **header))
     return order
 
 
-def told(order: Played) -> list[str]:
+def told(order: PlayedOrder) -> list[str]:
     """Items as ``who: text`` or ``who > whom: text``."""
     return [
         f"{item.over}: {item.text}"
@@ -93,19 +93,21 @@ WROTE = ended(rowcount=1, tag="UPDATE 1")
           ended(session="office", node="pub", rows=({"a": 1},), tag="SELECT 1")], {},
          ["office > node pub: s: select 1", "node pub > office: s → a=1"]),
         ([ended("explain", message="Look!")], {}, ["alice: » Look!"]),
-        ([Record(seq=0, t_us=0, kind="deliver", node="sub1",
+        ([HistoryRecord(seq=0, t_us=0, kind="deliver", node="sub1",
                  data={"origin": "sub2", "commands": ["insert t", "delete u"]}),
-          Record(seq=0, t_us=0, kind="suppress", node="sub1", data={"commands": []}),
-          Record(seq=0, t_us=0, kind="skip", node="sub1", data={"commands": ["x"]})], {},
+          HistoryRecord(seq=0, t_us=0, kind="suppress", node="sub1", data={"commands": []}),
+          HistoryRecord(seq=0, t_us=0, kind="skip", node="sub1", data={"commands": ["x"]})], {},
          ["node pub > node sub1: agent brings: insert t; delete u",
           "node sub1: agent: its own is not sent back",
           "node pub > node sub1 lost: agent leaves out: x"]),
-        ([sent("sync"), Record(seq=0, t_us=0, kind="deliver", node="sub1", data={"commands": ["c"]}),
+        ([sent("sync"), HistoryRecord(seq=0, t_us=0, kind="deliver", node="sub1", data={"commands": ["c"]}),
           ended()], {},
          ["alice: s: sync", "node pub > alice: agent brings: c", "alice: s ✓"]),
     ],
 )  # fmt: skip
-def test_who_is_told(happenings: list[Record], header: dict[str, object], items: list[str]) -> None:
+def test_who_is_told(
+    happenings: list[HistoryRecord], header: dict[str, object], items: list[str]
+) -> None:
     assert told(only(*happenings, **header)) == items
 
 
@@ -157,4 +159,4 @@ def test_messages_know_their_time() -> None:
     items = sequence(first("lost_update")).items
     times = [item.t_us for item in items]
     assert times == sorted(times)
-    assert any(isinstance(item, Message) and item.answer for item in items)
+    assert any(isinstance(item, SequenceMessage) and item.answer for item in items)

@@ -11,7 +11,7 @@ from tests.report.normal import normal, stories
 from tests.report.recorded import NAMES, ended, made, records, sent
 from twopc.sim.report.diagram import diagram, text
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.played import played
 from twopc.sim.report.story import story
 from twopc.sim.report.timeline import timeline
@@ -36,9 +36,9 @@ def test_the_cause_is_told_before_what_it_caused() -> None:
     assert told == [each for each in story(Fold(order)) if "refused (" in each or "commits" in each]
 
 
-def happened(kind: str, **fields: object) -> Record:
+def happened(kind: str, **fields: object) -> HistoryRecord:
     """Something that is no step."""
-    return Record(seq=0, t_us=0, kind=kind, **fields)  # type: ignore[arg-type] # each kind has its own
+    return HistoryRecord(seq=0, t_us=0, kind=kind, **fields)  # type: ignore[arg-type] # each kind has its own
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def happened(kind: str, **fields: object) -> Record:
         ),
     ],
 )  # fmt: skip
-def test_sentences(record: Record, told: str) -> None:
+def test_sentences(record: HistoryRecord, told: str) -> None:
     assert told in story(Fold(made(record)))
 
 

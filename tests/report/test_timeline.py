@@ -13,7 +13,7 @@ import pytest
 from tests.report.recorded import NAMES, first, records
 from twopc.sim.report import terminal
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.timeline import Timeline, draw, timeline
 
 
@@ -59,9 +59,11 @@ def test_a_history_that_was_cut_off_is_drawn_as_far_as_it_goes(monkeypatch):
 def step(kind, **fields):
     data = {"sessions": {"a": "sub1"}}
     return [
-        Record(seq=0, t_us=0, kind="order", data=data),
-        Record(seq=1, t_us=5, kind="invoke", session="a", step="s", sql="update  t\nset n = 1"),
-        Record(seq=2, t_us=9, kind=kind, session="a", step="s", **fields),
+        HistoryRecord(seq=0, t_us=0, kind="order", data=data),
+        HistoryRecord(
+            seq=1, t_us=5, kind="invoke", session="a", step="s", sql="update  t\nset n = 1"
+        ),
+        HistoryRecord(seq=2, t_us=9, kind=kind, session="a", step="s", **fields),
     ]
 
 

@@ -6,14 +6,14 @@ import asyncio
 from pathlib import Path
 
 from tests.rights.table import one_of_everything, page
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
 
 
 async def main() -> None:
     """Read the rights of a fresh topology, and write the page."""
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         async with one_of_everything(server) as topology:
             PAGE.write_text(await page(topology), encoding="utf-8")
 

@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from twopc import names
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 UPDATING, READING = "store", "reader"
@@ -89,7 +89,7 @@ where n.nspname like 'msrepl%%' group by 1
 
 
 @asynccontextmanager
-async def one_of_everything(server: Server) -> AsyncIterator[Topology]:
+async def one_of_everything(server: EmbeddedServer) -> AsyncIterator[Topology]:
     """A fresh topology; it is taken away afterwards."""
     async with Topology(server=server, subscribers=(UPDATING, READING)) as topology:
         await topology.execute("pub", _TABLES)

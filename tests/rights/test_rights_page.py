@@ -11,7 +11,7 @@ from psycopg import AsyncConnection, sql
 
 from tests.rights.__main__ import PAGE
 from tests.rights.table import NODES, one_of_everything, page, role_names
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 _ROUTINES = """
@@ -31,7 +31,7 @@ _ROW = re.compile(r"\| (.*?) \| (.*?) \| (.*?) \|\Z")
 @pytest.fixture
 async def topology() -> AsyncIterator[Topology]:
     """On a server of its own: roles that other topologies have left would be on the page."""
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         async with one_of_everything(server) as made:
             yield made
 

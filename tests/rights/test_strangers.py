@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 
 from tests.rights.table import READING, UPDATING, one_of_everything
 from twopc.errors import TwopcError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim.topology import Topology
 
@@ -40,7 +40,7 @@ def settings() -> list[str]:
 
 
 @pytest.fixture
-async def topology(server: Server) -> AsyncIterator[Topology]:
+async def topology(server: EmbeddedServer) -> AsyncIterator[Topology]:
     async with one_of_everything(server) as made:
         yield made
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
@@ -31,9 +31,9 @@ class Played:
     """What came of a scenario."""
 
     verdict: RunVerdict
-    records: list[Record]
+    records: list[HistoryRecord]
 
-    def of(self, kind: str, step: str | None = None) -> list[Record]:
+    def of(self, kind: str, step: str | None = None) -> list[HistoryRecord]:
         """The records of a kind, perhaps of one step only."""
         return [r for r in self.records if r.kind == kind and step in (None, r.step)]
 

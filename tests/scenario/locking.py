@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.words import Learned
+from twopc.sim.scenario.words import CaseLesson
 
 
 @dataclass
@@ -52,18 +52,18 @@ class Toy:
         self._queue: dict[str, list[Session]] = {}
         self.told: set[str] = set()
 
-    def play(self, steps: Sequence[str]) -> Learned:
+    def play(self, steps: Sequence[str]) -> CaseLesson:
         """What playing `steps` teaches."""
         blocked = {}
         for place, name in enumerate(steps):
             session = self._sessions[self._scenario.steps[name][0]]
             if session.step:
-                return Learned(infeasible_at=place, blocked=blocked)
+                return CaseLesson(infeasible_at=place, blocked=blocked)
             self._launch(session, name, place)
             blocked[place + 1] = frozenset(n for n, s in self._sessions.items() if s.step)
         self.told |= {f"{place} is {version}" for place, version in self._committed.items()}
         assert not any(session.step for session in self._sessions.values())
-        return Learned(blocked=blocked, behaviour="; ".join(sorted(self.told)))
+        return CaseLesson(blocked=blocked, behaviour="; ".join(sorted(self.told)))
 
     def _launch(self, session: Session, name: str, at: int) -> None:
         step = self._scenario.steps[name][1]

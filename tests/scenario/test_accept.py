@@ -10,7 +10,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.scenario import text
 from twopc.sim.scenario.accept import accepted, flow, refusals, with_order
 from twopc.sim.scenario.check import load, parse
-from twopc.sim.scenario.judging import Failure
+from twopc.sim.scenario.judging import FailedCheck
 from twopc.sim.scenario.text import Document
 
 SHIPPED = sorted(
@@ -69,9 +69,11 @@ def document(source: str = SOURCE) -> Document:
     return parse(source, "x.twopc.yaml").document
 
 
-def failure(check: str, actual: object, *path: str | int, kind: str = "safety") -> Failure:
+def failure(check: str, actual: object, *path: str | int, kind: str = "safety") -> FailedCheck:
     """What a judge says."""
-    return Failure(path=path, message=f"{check} is not so", kind=kind, check=check, actual=actual)
+    return FailedCheck(
+        path=path, message=f"{check} is not so", kind=kind, check=check, actual=actual
+    )
 
 
 def changed(after: str, before: str = SOURCE) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twopc.errors import ScenarioError
-from twopc.sim.scenario.check import Loaded, from_document
+from twopc.sim.scenario.check import LoadedScenario, from_document
 from twopc.sim.scenario.text import Document, Map, Sequence, parse, read
 
 PATH = Path(__file__).parent / "fragments/whole_language.yaml"
@@ -53,7 +53,7 @@ def parent_of(document, path):
     return here
 
 
-def told(document) -> Loaded | str:
+def told(document) -> LoadedScenario | str:
     """The scenario, or what is wrong with it."""
     try:
         return from_document(document)
@@ -63,7 +63,7 @@ def told(document) -> Loaded | str:
 
 def test_the_whole_language_is_right():
     loaded = told(fresh())
-    assert isinstance(loaded, Loaded), loaded
+    assert isinstance(loaded, LoadedScenario), loaded
     assert loaded.document.problems == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.words import Learned, Selection
+from twopc.sim.scenario.words import CaseLesson, Selection
 
 FILE = """\
 twopc: 1
@@ -78,7 +78,7 @@ def cases(text, **selection):
     for group in groups(parse(text), Selection(**selection)):
         while (course := group.courses.next()) is not None:
             found.append(group.case(*course))
-            group.courses.learn(course[0], Learned(behaviour=str(course[0])))
+            group.courses.learn(course[0], CaseLesson(behaviour=str(course[0])))
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.words import Selection
 
 FILE = """\
@@ -45,9 +45,9 @@ expect:
 """
 
 
-def expected(cell: str, text: str = FILE) -> Expected:
+def expected(cell: str, text: str = FILE) -> CaseExpectations:
     (group,) = groups(parse(text), Selection(orders=(f"one [{cell}]",)))
-    return Expected(group.case(*group.courses.next()))
+    return CaseExpectations(group.case(*group.courses.next()))
 
 
 RC, SER, LAZY = "read committed, eager", "serializable, eager", "serializable, lazy"
@@ -111,7 +111,7 @@ def test_of_a_twin_only_its_own_is_said_of_steps_and_rows():
     loaded = parse(FILE + twin)
     group = groups(loaded)[-1]
     assert group.name == "twin of one: marker off [read committed, eager]"
-    said = Expected(group.case(*group.courses.next()))
+    said = CaseExpectations(group.case(*group.courses.next()))
     assert said.step("b_write") is None
     assert said.step("b_write", of_order=True)[1].rejected == "version_mismatch"
     assert said.tables() == {}

@@ -22,7 +22,7 @@ from twopc.sim.checkers import (
     sums,
     versions_move_forward,
 )
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 
 GID = "twopc:c:1:7"
 
@@ -32,11 +32,11 @@ class Story:
 
     def __init__(self) -> None:
         self._seq = itertools.count()
-        self.records: list[Record] = []
+        self.records: list[HistoryRecord] = []
 
     def add(self, kind, **fields):
         seq = next(self._seq)
-        self.records.append(Record(seq=seq, t_us=seq, kind=kind, **fields))
+        self.records.append(HistoryRecord(seq=seq, t_us=seq, kind=kind, **fields))
         return self
 
     def markers(self, node, *branches, participants=("pub", "sub1"), fence=False, sent=True):

@@ -8,7 +8,7 @@ from tests.scenario.locking import Toy
 from tests.scenario.test_footprint import BEFORE, WORKED, scenario_of
 from twopc.sim.scenario.ordering import courses, listed, single
 from twopc.sim.scenario.ordering.courses import drawn
-from twopc.sim.scenario.words import Learned
+from twopc.sim.scenario.words import CaseLesson
 
 #: Five tables, each written by its own sessions: nothing depends on anything else.
 APART = """\
@@ -96,7 +96,7 @@ def test_what_only_looked_infeasible_is_run():
     ranks = []
     while (course := every.next()) is not None:
         ranks.append(course[0])
-        every.learn(course[0], Learned(behaviour="x"))
+        every.learn(course[0], CaseLesson(behaviour="x"))
     assert len(ranks) == 6
     assert ranks != sorted(ranks)
     assert (every.counts.run, every.counts.infeasible, every.counts.behaviours) == (6, 0, 1)
@@ -107,7 +107,7 @@ def test_a_limit_that_infeasible_ones_have_used_up_is_not_used_up():
     every = courses(scenario, scenario.orders[0])
     rank, _ = every.next()
     assert every.next() is None
-    every.learn(rank, Learned(infeasible_at=3))
+    every.learn(rank, CaseLesson(infeasible_at=3))
     assert every.next() is not None
 
 
@@ -148,7 +148,7 @@ def test_learning_twice_of_one_counts_once():
     every = courses(scenario, scenario.orders[0])
     rank, _ = every.next()
     for behaviour in ("x", "y"):
-        every.learn(rank, Learned(behaviour=behaviour))
+        every.learn(rank, CaseLesson(behaviour=behaviour))
     assert (every.counts.run, every.counts.behaviours) == (1, 1)
 
 
@@ -170,7 +170,7 @@ def test_a_listed_order_is_one_course():
         assert course.counts.run == 0
         assert course.next() == (1, ("x",))
         assert course.next() is None
-        course.learn(1, Learned(behaviour="x"))
+        course.learn(1, CaseLesson(behaviour="x"))
         assert (course.counts.orders, course.counts.run, course.counts.behaviours) == (1, 1, 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.judging import OrderVerdict, judge
@@ -46,7 +46,7 @@ class Made:
         self.final: dict[str, list[dict]] = {"pub": [], "sub1": []}
         self.prepared: list[str] = []
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[HistoryRecord]:
         scenario = self.loaded.scenario
         for item in scenario.orders[0].steps:
             session, _ = scenario.steps[item.step]

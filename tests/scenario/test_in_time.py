@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.scenario.waiting import LATE_US, percentile, told_after_us
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
@@ -49,9 +49,10 @@ async def test_each_wait_tells_how_old_it_was(server):
 
 def test_percentiles():
     blocked = [
-        Record(seq=at, t_us=0, kind="blocked", data={"seen_after_us": 21 - at}) for at in range(20)
+        HistoryRecord(seq=at, t_us=0, kind="blocked", data={"seen_after_us": 21 - at})
+        for at in range(20)
     ]
-    values = told_after_us([*blocked, Record(seq=20, t_us=0, kind="blocked")])
+    values = told_after_us([*blocked, HistoryRecord(seq=20, t_us=0, kind="blocked")])
     assert values == list(range(2, 22))
     assert (percentile(values, 50), percentile(values, 95), percentile(values, 100)) == (11, 20, 21)
 

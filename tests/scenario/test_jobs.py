@@ -12,12 +12,12 @@ from twopc.sim.report.history import History
 from twopc.sim.report.verdict import verdict as told_of
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.jobs import UNTIL_FAIL_MAX, Jobs, Outcome
-from twopc.sim.scenario.judging import Failure, OrderVerdict
+from twopc.sim.scenario.jobs import UNTIL_FAIL_MAX, CaseOutcome, Jobs
+from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.refusals import refuse
 from twopc.sim.scenario.run import run
-from twopc.sim.scenario.words import Learned, NotPlayableError, Selection
+from twopc.sim.scenario.words import CaseLesson, NotPlayableError, Selection
 
 SESSIONS = """\
 sessions:
@@ -56,11 +56,13 @@ class Played:
         for _ in range(3 if len(self.begun) % 2 else 1):  # the second is over before the first
             await asyncio.sleep(0)
         self.under_way -= 1
-        failures = (Failure(path=(), message="wrong"),) if self._failing(case) else ()
+        failures = (FailedCheck(path=(), message="wrong"),) if self._failing(case) else ()
         judged = OrderVerdict(
             name=case.name, group=case.group, failures=failures, elapsed_us=0, behaviour="one"
         )
-        return Outcome(case=case, learned=Learned(behaviour="one"), verdict=judged, records=())
+        return CaseOutcome(
+            case=case, learned=CaseLesson(behaviour="one"), verdict=judged, records=()
+        )
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])

@@ -12,7 +12,7 @@ import pytest
 from tests.agreement.test_catalogue import on_model
 from tests.fix_topology import MakeTopology
 from twopc.errors import InDoubtError, RejectedError
-from twopc.sim.faults.wires import Fate, Wire
+from twopc.sim.faults.wires import Fate, ServerWire
 from twopc.sim.scenario.check import parse
 from twopc.sim.sessions.any_client import AnyClientSession
 from twopc.sim.sessions.plain import PlainPostgresSession
@@ -26,7 +26,7 @@ TAKE = "update account set balance = balance - 5 where id = 1"
 class Ends:
     """A Publisher and a Subscriber, and wires to both."""
 
-    def __init__(self, topology: Topology, wires: dict[str, Wire]) -> None:
+    def __init__(self, topology: Topology, wires: dict[str, ServerWire]) -> None:
         self.topology = topology
         self.wires = wires
 
@@ -69,7 +69,7 @@ async def ends(make_topology: MakeTopology) -> AsyncIterator[Ends]:
     await topology.publish("account")
     await topology.subscribe("sub1")
     await topology.allow_any_client("sub1")
-    wires = {name: Wire(topology.node(name).app_dsn) for name in ("pub", "sub1")}
+    wires = {name: ServerWire(topology.node(name).app_dsn) for name in ("pub", "sub1")}
     for wire in wires.values():
         await wire.open()
     yield Ends(topology, wires)

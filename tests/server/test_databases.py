@@ -10,20 +10,20 @@ from psycopg import sql
 
 from tests.fix_server import Database
 from twopc.errors import ConfigurationError, ServerError
-from twopc.server import ExternalServer, Server
+from twopc.server import EmbeddedServer, ExternalServer
 from twopc.server.waiting import wait_for
 
 NAME = 'a "quoted" näme'
 
 
 @pytest.fixture
-def external(server: Server) -> ExternalServer:
+def external(server: EmbeddedServer) -> ExternalServer:
     """The session's server, as somebody would name it who did not start it."""
     return ExternalServer.from_dsn(server.superuser_dsn("postgres"))
 
 
 @pytest.mark.parametrize("kind", ["embedded", "external"])
-def test_create_and_drop(server: Server, external: ExternalServer, kind: str) -> None:
+def test_create_and_drop(server: EmbeddedServer, external: ExternalServer, kind: str) -> None:
     where = server if kind == "embedded" else external
     where.create_database(NAME)
     with psycopg.connect(where.dsn(NAME), autocommit=True) as connection:
@@ -38,7 +38,7 @@ def test_create_and_drop(server: Server, external: ExternalServer, kind: str) ->
         psycopg.connect(where.dsn(NAME))
 
 
-def test_create_errors(server: Server, fresh_database: Database) -> None:
+def test_create_errors(server: EmbeddedServer, fresh_database: Database) -> None:
     with pytest.raises(ServerError, match="exists"):
         server.create_database(fresh_database.name)
     with pytest.raises(ServerError, match="no_such"):
@@ -47,7 +47,7 @@ def test_create_errors(server: Server, fresh_database: Database) -> None:
         server.create_database("x", template=fresh_database.name)
 
 
-def test_create_without_the_right_to(server: Server, fresh_database: Database) -> None:
+def test_create_without_the_right_to(server: EmbeddedServer, fresh_database: Database) -> None:
     with fresh_database.connect() as admin:
         admin.execute("CREATE ROLE plain LOGIN PASSWORD 'p'")
         try:
@@ -58,7 +58,7 @@ def test_create_without_the_right_to(server: Server, fresh_database: Database) -
             admin.execute("DROP ROLE plain")
 
 
-def test_drop_ends_sessions_and_slots(server: Server) -> None:
+def test_drop_ends_sessions_and_slots(server: EmbeddedServer) -> None:
     server.create_database("busy")
     with psycopg.connect(server.dsn("busy"), autocommit=True) as client:
         client.execute("SELECT pg_create_logical_replication_slot('busy', 'pgoutput')")
@@ -70,7 +70,7 @@ def test_drop_ends_sessions_and_slots(server: Server) -> None:
         assert found.fetchone() is None
 
 
-def test_drop_ends_a_session_that_is_reading_a_slot(server: Server) -> None:
+def test_drop_ends_a_session_that_is_reading_a_slot(server: EmbeddedServer) -> None:
     server.create_database("busy")
     dsn = server.dsn("busy")
     with psycopg.connect(dsn, autocommit=True) as client:
@@ -91,7 +91,7 @@ def test_drop_ends_a_session_that_is_reading_a_slot(server: Server) -> None:
     walsender.close()
 
 
-def test_drop_touches_nothing_if_a_foreign_transaction_is_prepared(server: Server) -> None:
+def test_drop_touches_nothing_if_a_foreign_transaction_is_prepared(server: EmbeddedServer) -> None:
     server.create_database("held")
     with psycopg.connect(server.dsn("held"), autocommit=True) as client:
         for gid in ("twopc:c:1:1:sub", "foreign'gid"):
@@ -105,7 +105,7 @@ def test_drop_touches_nothing_if_a_foreign_transaction_is_prepared(server: Serve
     server.drop_database("held", may_roll_back=lambda _: True)
 
 
-def test_drop_while_clients_come_back(server: Server) -> None:
+def test_drop_while_clients_come_back(server: EmbeddedServer) -> None:
     server.create_database("popular")
     stop = threading.Event()
 
@@ -128,17 +128,19 @@ def test_drop_while_clients_come_back(server: Server) -> None:
             client.join()
 
 
-def test_external_server_is_not_ours_to_end(external: ExternalServer, server: Server) -> None:
+def test_external_server_is_not_ours_to_end(
+    external: ExternalServer, server: EmbeddedServer
+) -> None:
     for end in (external.crash, external.kill, external.restart):
         with pytest.raises(ConfigurationError, match="use an embedded server"):
             end()
     with external:
         assert external.is_running()
     assert server.is_running()
-    assert (Server.can_crash, ExternalServer.can_crash) == (True, False)
+    assert (EmbeddedServer.can_crash, ExternalServer.can_crash) == (True, False)
 
 
-def test_external_server_shows_no_password(server: Server) -> None:
+def test_external_server_shows_no_password(server: EmbeddedServer) -> None:
     for dsn in ("host=h password='hunter2'", "postgresql://u:hunter2@h:5433/d"):
         assert "hunter2" not in repr(ExternalServer.from_dsn(dsn))
     with pytest.raises(ServerError, match="not a connection string") as caught:

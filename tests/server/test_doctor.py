@@ -16,7 +16,7 @@ from twopc.doctor import Finding, RoleOfNode, examine, format_findings, missing_
 from twopc.doctor.checks import version_finding
 from twopc.errors import ServerError
 from twopc.names import LINK_SCHEMA
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 ROLES: tuple[RoleOfNode, ...] = ("publisher", "subscriber", "distribution")
 
@@ -122,7 +122,7 @@ def test_unfit_settings_and_their_remedies() -> None:
         "max_slot_wal_keep_size": "1GB",
         "extension_control_path": "/nonexistent",
     }
-    with Server.start(settings=settings, durable=True) as server:
+    with EmbeddedServer.start(settings=settings, durable=True) as server:
         dsn = server.superuser_dsn("postgres")
         found = examine(dsn, role_of_node="publisher")
         remedies = {finding.what: finding.remedy for finding in bad(found).values()}
@@ -147,7 +147,7 @@ def test_unfit_settings_and_their_remedies() -> None:
 
 def test_nothing_left_to_take() -> None:
     settings = {"max_prepared_transactions": "1", "max_replication_slots": "1"}
-    with Server.start(settings=settings) as server:
+    with EmbeddedServer.start(settings=settings) as server:
         dsn = server.superuser_dsn("postgres")
         few = bad(examine(dsn, role_of_node="publisher"))["max_prepared_transactions"]
         assert (few.level, "fewer than max_connections" in few.found) == ("warning", True)
@@ -164,7 +164,7 @@ def test_nothing_left_to_take() -> None:
 
 def test_lost_slot() -> None:
     settings = {"max_slot_wal_keep_size": "16MB", "max_wal_size": "32MB"}
-    with Server.start(settings=settings) as server:
+    with EmbeddedServer.start(settings=settings) as server:
         dsn = server.superuser_dsn("postgres")
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
@@ -200,7 +200,7 @@ def test_remedy_goes_where_the_setting_was_made(fresh_database: Database) -> Non
 
 
 def test_read_only_and_standby() -> None:
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         dsn = server.superuser_dsn("postgres")
         run(dsn, "ALTER SYSTEM SET default_transaction_read_only = on; SELECT pg_reload_conf()")
         read_only = bad(examine(dsn, role_of_node="distribution"))["default_transaction_read_only"]
@@ -217,7 +217,7 @@ def test_read_only_and_standby() -> None:
 
 @pytest.mark.parametrize("method", ["trust", "scram-sha-256"])
 def test_link_needs_a_password(method: str) -> None:
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         hba = server.directory / "data" / "pg_hba.conf"
         hba.write_text(
             f"# first line\nlocal all all {method}\nhost all all 127.0.0.1/32 {method}\n"
@@ -243,7 +243,7 @@ def test_link_needs_a_password(method: str) -> None:
 
 
 def test_password_of_pgpass_does_not_deceive(
-    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "pgpass").write_text("*:*:*:*:wrong\n")
     (tmp_path / "pgpass").chmod(0o600)
@@ -272,7 +272,7 @@ def test_prepared_transactions(fresh_database: Database) -> None:
             run(fresh_database.dsn, f"ROLLBACK PREPARED '{gid}'")
 
 
-def test_wrong_dsn(server: Server, plain: str) -> None:
+def test_wrong_dsn(server: EmbeddedServer, plain: str) -> None:
     password = "not the password"
     wrong = {
         "host=127.0.0.1 port=1 password=hunter2": "start the server",

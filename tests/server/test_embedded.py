@@ -14,19 +14,19 @@ from psycopg import sql
 from tests.fix_server import Database
 from tests.server.conftest import is_alive
 from twopc.errors import ConfigurationError, ServerError
-from twopc.server import Prepared, Server, embedded
+from twopc.server import ClusterContents, EmbeddedServer, embedded
 from twopc.server.supervisor import processes_of
 from twopc.server.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
-def victim() -> Iterator[Server]:
+def victim() -> Iterator[EmbeddedServer]:
     """A server that these tests may crash."""
-    with Server.start() as started:
+    with EmbeddedServer.start() as started:
         yield started
 
 
-def fetch(server: Server, query: str, database: str = "postgres") -> object:
+def fetch(server: EmbeddedServer, query: str, database: str = "postgres") -> object:
     with psycopg.connect(server.dsn(database), autocommit=True) as connection:
         row = connection.execute(query.encode()).fetchone()
         assert row is not None
@@ -52,20 +52,20 @@ def fetch(server: Server, query: str, database: str = "postgres") -> object:
         ("server_encoding", "UTF8"),
     ],
 )
-def test_settings(server: Server, setting: str, value: str) -> None:
+def test_settings(server: EmbeddedServer, setting: str, value: str) -> None:
     assert fetch(server, f"SHOW {setting}") == value
 
 
-def test_dblink_is_there(server: Server) -> None:
+def test_dblink_is_there(server: EmbeddedServer) -> None:
     assert fetch(server, "SELECT 1 FROM pg_available_extensions WHERE name = 'dblink'") == 1
 
 
-def test_wal_flushes_are_counted(server: Server) -> None:
+def test_wal_flushes_are_counted(server: EmbeddedServer) -> None:
     assert fetch(server, "SELECT count(*) > 0 FROM pg_stat_io WHERE object = 'wal'") is True
 
 
 @pytest.mark.parametrize("tcp", [False, True])
-def test_every_way_in_asks_for_the_password(server: Server, tcp: bool) -> None:
+def test_every_way_in_asks_for_the_password(server: EmbeddedServer, tcp: bool) -> None:
     dsn = server.dsn("postgres", tcp=tcp)
     with psycopg.connect(dsn) as connection:
         assert connection.pgconn.used_password
@@ -88,7 +88,7 @@ def test_dsn_of_another_role(fresh_database: Database) -> None:
             admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
 
 
-def test_nothing_secret_in_repr_and_logfile(server: Server) -> None:
+def test_nothing_secret_in_repr_and_logfile(server: EmbeddedServer) -> None:
     password = psycopg.conninfo.conninfo_to_dict(server.dsn("postgres"))["password"]
     assert str(password) not in repr(server)
     with (
@@ -102,7 +102,7 @@ def test_nothing_secret_in_repr_and_logfile(server: Server) -> None:
 
 def test_settings_of_the_caller_win() -> None:
     settings = {"max_prepared_transactions": "3", "application_name": "it's a \\ name"}
-    with Server.start(settings=settings) as server:
+    with EmbeddedServer.start(settings=settings) as server:
         assert fetch(server, "SHOW max_prepared_transactions") == "3"
         assert fetch(server, "SHOW application_name") == "it's a \\ name"
         with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
@@ -122,13 +122,13 @@ def test_settings_of_the_caller_win() -> None:
 )
 def test_bad_settings(settings: dict[str, str], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        Server.start(settings=settings)
+        EmbeddedServer.start(settings=settings)
 
 
 @pytest.mark.parametrize("how", ["crash", "kill"])
 @pytest.mark.parametrize("durable", [False, True])
 def test_what_was_committed_or_prepared_survives(how: str, durable: bool) -> None:
-    with Server.start(durable=durable) as server:
+    with EmbeddedServer.start(durable=durable) as server:
         assert fetch(server, "SHOW fsync") == ("on" if durable else "off")
         client = psycopg.connect(server.dsn("postgres"), autocommit=True)
         client.execute("CREATE TABLE t AS SELECT 1 AS x")
@@ -150,7 +150,7 @@ def test_what_was_committed_or_prepared_survives(how: str, durable: bool) -> Non
         assert fetch(server, "SELECT array_agg(x) FROM t") == [1]
 
 
-def test_crash_and_kill_of_a_server_that_is_down(victim: Server) -> None:
+def test_crash_and_kill_of_a_server_that_is_down(victim: EmbeddedServer) -> None:
     victim.kill()
     victim.crash()
     victim.kill()
@@ -158,20 +158,20 @@ def test_crash_and_kill_of_a_server_that_is_down(victim: Server) -> None:
     assert victim.is_running()
 
 
-def test_stuck_processes_are_killed(victim: Server) -> None:
+def test_stuck_processes_are_killed(victim: EmbeddedServer) -> None:
     for process in processes_of(victim.directory / "data"):
         process.suspend()
     victim.kill()
     victim.restart()
 
 
-def test_log_tail(victim: Server) -> None:
+def test_log_tail(victim: EmbeddedServer) -> None:
     victim.restart()
     assert "ready to accept connections" in victim.log_tail(2)
     assert len(victim.log_tail(2).splitlines()) == 2
 
 
-def test_restart_waits_for_its_port(victim: Server) -> None:
+def test_restart_waits_for_its_port(victim: EmbeddedServer) -> None:
     victim.crash()
     with socket.create_server((victim.host, victim.port)):
         restart = threading.Thread(target=victim.restart)
@@ -189,12 +189,12 @@ def test_start_takes_another_port_if_one_is_taken(monkeypatch: pytest.MonkeyPatc
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = iter([taken.getsockname()[1], embedded.free_port()])
         monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
-        with Server.start() as server:
+        with EmbeddedServer.start() as server:
             assert server.port != taken.getsockname()[1]
 
 
 def test_stop_is_for_good() -> None:
-    server = Server.start()
+    server = EmbeddedServer.start()
     server.stop()
     server.stop()
     assert not server.directory.exists()
@@ -207,31 +207,31 @@ def test_stop_is_for_good() -> None:
 def test_prepared_cluster_is_made_once(empty_cache: Path) -> None:
     made = []
 
-    def prepare(server: Server) -> None:
+    def prepare(server: EmbeddedServer) -> None:
         made.append(server.port)
         server.create_database("node")
         with psycopg.connect(server.dsn("node"), autocommit=True) as connection:
             connection.execute("CREATE TABLE t AS SELECT 42 AS x")
 
     for key, times in (("a", 1), ("a", 1), ("b", 2)):
-        with Server.start(prepared=Prepared(key=key, prepare=prepare)) as server:
+        with EmbeddedServer.start(prepared=ClusterContents(key=key, prepare=prepare)) as server:
             assert fetch(server, "SELECT x FROM t", "node") == 42
         assert len(made) == times
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         assert fetch(server, "SELECT count(*) FROM pg_database WHERE datname = 'node'") == 0
 
 
 def test_failed_preparation_is_not_cached(empty_cache: Path) -> None:
-    def fail(server: Server) -> None:
+    def fail(server: EmbeddedServer) -> None:
         server.create_database("node")
         raise LookupError("on purpose")
 
-    def prepare(server: Server) -> None:
+    def prepare(server: EmbeddedServer) -> None:
         server.create_database("node")
 
     with pytest.raises(LookupError, match="on purpose"):
-        Server.start(prepared=Prepared(key="k", prepare=fail))
+        EmbeddedServer.start(prepared=ClusterContents(key="k", prepare=fail))
     assert not list((empty_cache / "clusters").glob("*.partial"))
     assert not list((empty_cache / "runs").iterdir())
-    with Server.start(prepared=Prepared(key="k", prepare=prepare)) as server:
+    with EmbeddedServer.start(prepared=ClusterContents(key="k", prepare=prepare)) as server:
         assert fetch(server, "SELECT 1", "node") == 1

@@ -20,7 +20,7 @@ import pytest
 
 from tests.server.conftest import OWNER, ROOT, MakeChild, is_alive, wait_until_gone
 from twopc.errors import ServerError
-from twopc.server import Server, run_directory, supervisor, sweep
+from twopc.server import EmbeddedServer, run_directory, supervisor, sweep
 from twopc.server.cache import CACHE_VARIABLE
 from twopc.server.waiting import wait_for
 
@@ -98,12 +98,12 @@ def test_next_start_sweeps(make_child: MakeChild, own_cache: Path) -> None:
     os.kill(said["supervisor"], signal.SIGKILL)
     owner.kill()
     wait_for(lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=60)
-    with Server.start():
+    with EmbeddedServer.start():
         wait_until_gone(said)
 
 
 def test_sweep_leaves_running_servers_alone(own_cache: Path) -> None:
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         assert sweep() == []
         os.kill(server.supervisor_pid, signal.SIGKILL)
         wait_for(
@@ -194,14 +194,14 @@ def test_removed_cache_does_not_save_a_server(
 def test_place(own_cache: Path, monkeypatch: pytest.MonkeyPatch, durable: bool) -> None:
     for room, on_disk in ((0, durable), (2**60, True)):
         monkeypatch.setattr(run_directory, "_MEMORY_BYTES_MIN", room)
-        with Server.start(durable=durable) as server:
+        with EmbeddedServer.start(durable=durable) as server:
             on_disk = on_disk or not Path("/dev/shm").exists()
             assert server.directory.is_relative_to(own_cache) == on_disk
 
 
 @pytest.mark.parametrize("end", ["stop", "crash", "kill"])
 def test_shared_memory_is_removed(end: str) -> None:
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         key = shared_memory_key(server.directory)
         if SHARED_MEMORY.exists():
             assert key in shared_memory_keys()
@@ -230,7 +230,7 @@ def test_killed_first_run_is_made_good(make_child: MakeChild, empty_cache: Path)
     )
     first.kill()
     assert [p for p in clusters.iterdir() if p.suffix == ".partial"]
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         psycopg.connect(server.dsn("postgres")).close()
     assert not [p for p in clusters.iterdir() if p.suffix == ".partial"]
     # The killed one had a run directory, too, and its supervisor has seen to it.
@@ -289,14 +289,14 @@ def test_no_user_to_run_as(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("an ordinary user runs the server as itself")
     monkeypatch.setenv("TWOPC_SERVER_USER", "no such user")
     with pytest.raises(ServerError, match="TWOPC_SERVER_USER"):
-        Server.start()
+        EmbeddedServer.start()
     monkeypatch.setenv("TWOPC_SERVER_USER", "root")
     with pytest.raises(ServerError, match="unprivileged"):
-        Server.start()
+        EmbeddedServer.start()
 
 
 def test_cache_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file" / "cache"))
     with pytest.raises(ServerError, match=CACHE_VARIABLE):
-        Server.start()
+        EmbeddedServer.start()

@@ -7,13 +7,13 @@ import pytest
 from psycopg import sql
 
 from twopc.errors import ServerError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sql.render import render
 
 OWNER = sql.Identifier("some_owner")
 
 
-def killed_after_rollback(server: Server, *statements: str) -> None:
+def killed_after_rollback(server: EmbeddedServer, *statements: str) -> None:
     """Roll the statements back, and kill the server before the log says so."""
     with (
         psycopg.connect(server.superuser_dsn("here"), autocommit=True) as failing,
@@ -32,7 +32,7 @@ def killed_after_rollback(server: Server, *statements: str) -> None:
 
 def test_a_failed_installation_and_a_kill() -> None:
     """What a server makes of an unlogged table then is its own fault; ours are none of those."""
-    with Server.start(durable=True, settings={"wal_writer_delay": "10s"}) as server:
+    with EmbeddedServer.start(durable=True, settings={"wal_writer_delay": "10s"}) as server:
         server.create_database("here")
         with psycopg.connect(server.superuser_dsn("here"), autocommit=True) as connection:
             connection.execute(
@@ -52,7 +52,7 @@ def test_a_failed_installation_and_a_kill() -> None:
 
 def test_what_an_unlogged_table_does() -> None:
     """Should this fail, PostgreSQL was mended: say so in docs/crashes.md."""
-    with Server.start(durable=True, settings={"wal_writer_delay": "10s"}) as server:
+    with EmbeddedServer.start(durable=True, settings={"wal_writer_delay": "10s"}) as server:
         server.create_database("here")
         with pytest.raises(ServerError, match="File exists"):
             killed_after_rollback(server, "create unlogged table t (n int)")

@@ -18,10 +18,10 @@ from twopc.publisher.procedures import ProcedureTexts, drop_texts
 from twopc.subscriber import objects as subscriber_objects
 from twopc.subscriber import read_only
 from twopc.subscriber.tables import create_table_text, foreign_key_text
-from twopc.subscriber.triggers import Sites, TriggerTexts
+from twopc.subscriber.triggers import BranchNames, TriggerTexts
 
 OWNER = "msrepl_owner_0123456789ab"
-SITES = Sites(publisher="pub", subscriber="sub1")
+SITES = BranchNames(publisher="pub", subscriber="sub1")
 LINK = subscriber_objects.LinkAddress(
     options={"host": "pub.example", "port": "5432", "dbname": "sales"},
     role="msrepl_link_0123456789ab",

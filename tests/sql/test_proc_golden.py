@@ -7,7 +7,7 @@ import pytest
 from tests.fix_golden import Golden
 from tests.sql.test_golden import whole
 from twopc.proc_execution import Argument, ProcArticle
-from twopc.publisher.proc_execution.texts import RoutineTexts, Signature, drop_texts
+from twopc.publisher.proc_execution.texts import RoutineTexts, ServerSignature, drop_texts
 
 
 def article(definition: str, *arguments: Argument, **more: object) -> ProcArticle:
@@ -23,10 +23,10 @@ def argument(name: str, type: str, mode: str = "i") -> Argument:
 
 GIVE_RAISE = "CREATE OR REPLACE PROCEDURE public.give_raise("
 ODD = 'CREATE OR REPLACE PROCEDURE "o\'d""d".""" r("'
-ROUTINES: dict[str, tuple[ProcArticle, Signature]] = {
+ROUTINES: dict[str, tuple[ProcArticle, ServerSignature]] = {
     "give_raise": (
         article(f"{GIVE_RAISE}) LANGUAGE sql AS $procedure$update employees$procedure$"),
-        Signature(arguments="", result="", head=GIVE_RAISE),
+        ServerSignature(arguments="", result="", head=GIVE_RAISE),
     ),
     "odd": (
         article(
@@ -37,7 +37,7 @@ ROUTINES: dict[str, tuple[ProcArticle, Signature]] = {
             schema="o'd\"d",
             name='" r(',
         ),
-        Signature(
+        ServerSignature(
             arguments='IN "p""1" numeric DEFAULT 5, INOUT app."Odd", VARIADIC x anyarray',
             result="",
             head=ODD,
@@ -52,7 +52,7 @@ ROUTINES: dict[str, tuple[ProcArticle, Signature]] = {
             kind="f",
             returns_set=True,
         ),
-        Signature(
+        ServerSignature(
             arguments="pct integer",
             result="TABLE(id integer, opened text)",
             head="CREATE OR REPLACE FUNCTION public.give_raise(",
@@ -63,7 +63,7 @@ ROUTINES: dict[str, tuple[ProcArticle, Signature]] = {
         article(
             f"{GIVE_RAISE}INOUT n integer) ...", argument("n", "integer", "b"), xact_abort=False
         ),
-        Signature(arguments="INOUT n integer", result="", head=GIVE_RAISE),
+        ServerSignature(arguments="INOUT n integer", result="", head=GIVE_RAISE),
     ),
 }
 

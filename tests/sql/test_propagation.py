@@ -12,10 +12,10 @@ from tests.propagation.vendor import PLACE, VENDOR
 from tests.sql.articles import ARTICLES, table_of
 from tests.sql.test_golden import OWNER, whole
 from twopc.articles import Article, Column
-from twopc.subscriber.propagation import Routine, article_texts, drop_texts, script_procedure
+from twopc.subscriber.propagation import CustomRoutine, article_texts, drop_texts, script_procedure
 from twopc.subscriber.propagation.install import install_texts
 
-CUSTOM = Routine(
+CUSTOM = CustomRoutine(
     schema="audit", name="audit.kept", signature="audit.kept(bigint)", is_procedure=True
 )
 FORMATS = {

@@ -17,7 +17,7 @@ import pytest
 from tests.fix_link import Eyes, MakeApart, until
 from tests.fix_topology import MakePair, Pair
 from twopc.errors import conflict_facts
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 ACCOUNT = "create table account (id int primary key, balance int not null)"
 ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
@@ -286,7 +286,7 @@ async def test_session_killed(make_apart: MakeApart, state: str) -> None:
     await pair.same("account")
 
 
-def accepts(server: Server) -> Any:
+def accepts(server: EmbeddedServer) -> Any:
     """Whether a server that recovers lets somebody in."""
     try:
         with psycopg.connect(server.superuser_dsn("postgres")) as connection:

@@ -12,7 +12,7 @@ from tests.fix_log import loggers_restored
 from tests.fix_topology import MakePair, Pair
 from tests.subscriber.test_rights import ACCOUNT, ROWS, pair_with_open_link
 from twopc.log import configure
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 
@@ -57,7 +57,7 @@ async def test_no_password_is_written_anywhere() -> None:
     heard = io.StringIO()
     with loggers_restored():
         configure(level="debug", layout="json", stream=heard)
-        with await asyncio.to_thread(Server.start, settings=TALKATIVE) as server:
+        with await asyncio.to_thread(EmbeddedServer.start, settings=TALKATIVE) as server:
             said = await use_everything(server)
             said.texts["the server's log"] = server.log_tail(1_000_000)
     said.texts["our log"] = heard.getvalue()
@@ -78,7 +78,7 @@ class Said:
         self.texts: dict[str, str] = {}
 
 
-async def use_everything(server: Server) -> Said:
+async def use_everything(server: EmbeddedServer) -> Said:
     """Set up, use, break and take away a topology on a server."""
     said = Said()
     await asyncio.to_thread(server.create_database, "statistics")

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 from psycopg import AsyncConnection, sql
 
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 from twopc.sim.topology.nodes import fresh_name
 from twopc.sql.render import render
@@ -41,7 +41,7 @@ async def test_rights_that_all_databases_share(server):
 
 async def test_the_first_right_of_a_server():
     """Nobody has made the row yet, and the last who goes takes it away."""
-    with Server.start() as fresh:
+    with EmbeddedServer.start() as fresh:
         dsn = fresh.superuser_dsn("postgres")
         for turn in range(4):
             names = [f"first_{turn}_{number}" for number in range(6)]

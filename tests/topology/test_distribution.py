@@ -18,7 +18,7 @@ from twopc.errors import (
     ServerError,
 )
 from twopc.publisher import slot
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
@@ -270,7 +270,7 @@ async def test_a_prepared_transaction_in_the_way_is_named(make_topology: MakeTop
 
 @pytest.mark.parametrize("apart", [True, False], ids=["apart", "in the Publisher's database"])
 async def test_nothing_is_left_in_databases_that_stay(
-    server: Server, make_database: Callable[[], object], apart: bool
+    server: EmbeddedServer, make_database: Callable[[], object], apart: bool
 ) -> None:
     """Slot, publication, roles, procedures, the distribution tables: everything goes, at the end or before."""
     nodes = ("pub", "a", "distribution") if apart else ("pub", "a")
@@ -300,7 +300,7 @@ async def test_nothing_is_left_in_databases_that_stay(
 
 
 async def test_a_subscriber_cannot_publish(
-    server: Server, make_database: Callable[[], object]
+    server: EmbeddedServer, make_database: Callable[[], object]
 ) -> None:
     """Republishing is refused: the mark of a transaction would be lost on the way to the next."""
     dsns = {name: make_database().dsn for name in ("pub", "a", "distribution")}

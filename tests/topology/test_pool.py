@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from twopc.errors import ArticleError, ConfigurationError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 from twopc.sim.topology.pool import TopologyPool
 
@@ -19,7 +19,7 @@ MakePool = Callable[..., TopologyPool]
 
 
 @pytest.fixture
-async def make_pool(server: Server) -> AsyncIterator[MakePool]:
+async def make_pool(server: EmbeddedServer) -> AsyncIterator[MakePool]:
     """Makes pools on the worker's server, closed after the test, when nothing of them may be left."""
     async with AsyncExitStack() as stack:
 
@@ -32,7 +32,7 @@ async def make_pool(server: Server) -> AsyncIterator[MakePool]:
     assert databases(server) == []
 
 
-def databases(server: Server) -> list[str]:
+def databases(server: EmbeddedServer) -> list[str]:
     """The pool's databases that are there."""
     with psycopg.connect(server.superuser_dsn("postgres")) as connection:
         found = connection.execute(
@@ -93,7 +93,7 @@ async def test_what_is_under_way_is_dropped_with_it(make_pool: MakePool) -> None
     await pool.give_back(again, how="drop")
 
 
-async def test_several_at_a_time(make_pool: MakePool, server: Server) -> None:
+async def test_several_at_a_time(make_pool: MakePool, server: EmbeddedServer) -> None:
     """Nobody gets what another has; dropped ones go behind the back."""
     pool = make_pool(size=2)
     taken = [await pool.take() for _ in range(3)]
@@ -104,7 +104,7 @@ async def test_several_at_a_time(make_pool: MakePool, server: Server) -> None:
     assert databases(server) == []
 
 
-async def test_databases_that_nobody_has_used(make_pool: MakePool, server: Server) -> None:
+async def test_databases_that_nobody_has_used(make_pool: MakePool, server: EmbeddedServer) -> None:
     """One is made ahead from the start."""
     pool = make_pool(rewinds=False, size=1, subscribers=("sub1",))
     first = await pool.take()
@@ -129,7 +129,7 @@ async def test_whoever_takes_it_hears_why_it_cannot_be_made(make_pool: MakePool)
             await pool.take()
 
 
-async def test_closing_while_somebody_waits(make_pool: MakePool, server: Server) -> None:
+async def test_closing_while_somebody_waits(make_pool: MakePool, server: EmbeddedServer) -> None:
     """Nobody gets one of a closed pool, and what was being made for him is dropped."""
     reached, go_on = asyncio.Event(), asyncio.Event()
 
@@ -171,7 +171,7 @@ async def test_who_waits_no_longer_stops_nothing(make_pool: MakePool) -> None:
     assert (await pool.take()).name != first.name
 
 
-async def test_whatever_preparing_raises(make_pool: MakePool, server: Server) -> None:
+async def test_whatever_preparing_raises(make_pool: MakePool, server: EmbeddedServer) -> None:
     """An assertion in it is heard by who takes one, and closing goes on."""
 
     async def prepare(topology: Topology) -> None:

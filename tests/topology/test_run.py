@@ -6,14 +6,14 @@ import pytest
 
 from tests.topology.test_topology import BALANCES, shop
 from twopc.errors import RejectedError
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim import Topology
 
 MORE = "update account set balance = balance + 1 where id = $1"
 
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
-async def test_a_level_holds_from_the_first_time_on(server: Server, isolation: str) -> None:
+async def test_a_level_holds_from_the_first_time_on(server: EmbeddedServer, isolation: str) -> None:
     """The first message prepares the statement as well, and BEGIN must come before that."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
@@ -24,7 +24,7 @@ async def test_a_level_holds_from_the_first_time_on(server: Server, isolation: s
         assert (await topology.execute("pub", BALANCES))[0] == (1, 102)
 
 
-async def test_a_statement_may_end_in_a_comment(server: Server) -> None:
+async def test_a_statement_may_end_in_a_comment(server: EmbeddedServer) -> None:
     """What follows it in the message is no part of the comment."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
@@ -45,7 +45,7 @@ async def test_a_statement_may_end_in_a_comment(server: Server) -> None:
     ],
 )
 async def test_several_statements_are_refused_as_a_whole(
-    server: Server, several: str, commit: str
+    server: EmbeddedServer, several: str, commit: str
 ) -> None:
     """Each answer would be taken for another's: nothing of it may stay, prepared or done."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:

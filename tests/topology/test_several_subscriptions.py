@@ -16,7 +16,7 @@ from twopc.errors import (
     LocalProtocolError,
     RejectedError,
 )
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim import Topology
 
 BALANCES = "select id, balance from account order by id"
@@ -28,7 +28,7 @@ VARIANTS = ("presumed_abort", "presumed_commit", "presumed_nothing")
 
 
 @pytest.fixture
-async def shops(server: Server) -> AsyncIterator[Topology]:
+async def shops(server: EmbeddedServer) -> AsyncIterator[Topology]:
     """Two Subscribers of five accounts; nothing stays prepared."""
     async with Topology(server=server, subscribers=("a", "b")) as topology:
         await topology.execute(
@@ -249,7 +249,7 @@ async def test_the_branches_are_the_coordinators_to_name(
     assert await changed(shops, "pub") == {}
 
 
-def test_the_blocking_twin(server: Server) -> None:
+def test_the_blocking_twin(server: EmbeddedServer) -> None:
     """The same without an event loop."""
     with Topology.blocking(server=server, subscribers=("a", "b")) as topology:
         topology.execute("pub", "create table account (id int primary key, balance int)")

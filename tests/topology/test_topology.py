@@ -18,7 +18,7 @@ from twopc.errors import (
     ServerError,
     SubscriptionError,
 )
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim import Topology, operate
 
 ACCOUNT = "create table account (id int primary key, balance int not null)"
@@ -58,7 +58,7 @@ async def shop(topology: Topology) -> None:
         await topology.subscribe(subscriber)
 
 
-async def test_a_change_is_at_both_ends(server: Server) -> None:
+async def test_a_change_is_at_both_ends(server: EmbeddedServer) -> None:
     """The transaction's statements are psycopg's: parameters, rows, row factories."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
@@ -77,7 +77,7 @@ async def test_a_change_is_at_both_ends(server: Server) -> None:
         assert there == await topology.execute("store_a", BALANCES)
 
 
-async def test_an_exception_rolls_back_both(server: Server) -> None:
+async def test_an_exception_rolls_back_both(server: EmbeddedServer) -> None:
     """What the application raises inside the block undoes everything, and passes on."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
@@ -91,7 +91,7 @@ async def test_an_exception_rolls_back_both(server: Server) -> None:
         assert len(await topology.execute("store_a", BALANCES)) == 5
 
 
-async def test_concurrent_transactions(server: Server) -> None:
+async def test_concurrent_transactions(server: EmbeddedServer) -> None:
     """Twenty at once on one Subscriber, each on a row of its own, all arrive."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await topology.execute("pub", ACCOUNT)
@@ -114,7 +114,7 @@ async def test_concurrent_transactions(server: Server) -> None:
         assert await topology.execute("store_a", BALANCES) == expected
 
 
-async def test_two_subscription_databases_are_refused(server: Server) -> None:
+async def test_two_subscription_databases_are_refused(server: EmbeddedServer) -> None:
     """The loopback mark is per transaction: the last one would overwrite the others."""
     async with Topology(server=server) as topology:
         await shop(topology)
@@ -124,7 +124,7 @@ async def test_two_subscription_databases_are_refused(server: Server) -> None:
                 pass
 
 
-async def test_a_statement_cannot_end_the_transaction(server: Server) -> None:
+async def test_a_statement_cannot_end_the_transaction(server: EmbeddedServer) -> None:
     """COMMIT as a statement would go past the coordinator."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
@@ -137,7 +137,7 @@ async def test_a_statement_cannot_end_the_transaction(server: Server) -> None:
         assert (1, 100) in await topology.execute("pub", BALANCES)
 
 
-def test_the_blocking_twin(server: Server) -> None:
+def test_the_blocking_twin(server: EmbeddedServer) -> None:
     """The same methods without an event loop; conflicts are the same exceptions."""
     with Topology.blocking(server=server) as topology:
         topology.execute("pub", ACCOUNT)
@@ -161,9 +161,9 @@ def test_the_blocking_twin(server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def existing() -> Iterator[tuple[Server, Server]]:
+def existing() -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
     """Two servers that somebody else runs."""
-    with Server.start() as one, Server.start() as other:
+    with EmbeddedServer.start() as one, EmbeddedServer.start() as other:
         one.create_database("shop")
         other.create_database("store")
         yield one, other
@@ -175,7 +175,9 @@ def catalog(dsn: str) -> list[str]:
         return [row[0] for row in connection.execute(CATALOG)]
 
 
-async def test_existing_servers_are_left_as_they_were(existing: tuple[Server, Server]) -> None:
+async def test_existing_servers_are_left_as_they_were(
+    existing: tuple[EmbeddedServer, EmbeddedServer],
+) -> None:
     """Of what a topology brings into databases that were there, only the subscribed rows stay."""
     shop_dsn, store_dsn = (
         server.superuser_dsn(name) for server, name in zip(existing, ("shop", "store"), strict=True)
@@ -206,7 +208,7 @@ async def test_existing_servers_are_left_as_they_were(existing: tuple[Server, Se
         assert connection.execute("select sum(balance) from account").fetchone() == (35,)
 
 
-async def test_mistakes_are_named(server: Server) -> None:
+async def test_mistakes_are_named(server: EmbeddedServer) -> None:
     """Unknown nodes and tables, twice the same, nothing published: object and remedy."""
     with pytest.raises(ConfigurationError, match="'nope', which is no node; nodes are pub, sub1"):
         Topology(dsns={"nope": "host=nowhere"}, name="shop")
@@ -239,14 +241,16 @@ async def test_mistakes_are_named(server: Server) -> None:
 
 async def test_a_server_that_cannot_prepare_is_refused() -> None:
     """Before anything is installed, with the line that mends it."""
-    with Server.start(settings={"max_prepared_transactions": "0"}) as useless:
+    with EmbeddedServer.start(settings={"max_prepared_transactions": "0"}) as useless:
         with pytest.raises(ServerError, match="ALTER SYSTEM SET max_prepared_transactions"):
             async with Topology(server=useless):
                 pass
         assert "msrepl" not in "".join(catalog(useless.superuser_dsn("postgres")))
 
 
-async def test_it_opens_again_over_a_prepared_branch(existing: tuple[Server, Server]) -> None:
+async def test_it_opens_again_over_a_prepared_branch(
+    existing: tuple[EmbeddedServer, EmbeddedServer],
+) -> None:
     """What a dead process left prepared holds locks; opening must not wait for it, and recovers it."""
     dsns = {}
     for name in ("pub", "distribution"):
@@ -278,7 +282,7 @@ async def test_it_opens_again_over_a_prepared_branch(existing: tuple[Server, Ser
         assert (2, 100) in await topology.execute("pub", BALANCES)
 
 
-async def test_a_change_in_the_replica_role_renews_the_version(server: Server) -> None:
+async def test_a_change_in_the_replica_role_renews_the_version(server: EmbeddedServer) -> None:
     """Else a Subscriber's stale copy would pass the check and overwrite it unseen."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)

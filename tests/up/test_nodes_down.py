@@ -16,7 +16,7 @@ from twopc.server.embedded import free_port
 from twopc.server.waiting import wait_for
 from twopc.sim.up import State, load
 from twopc.sim.up.keeping import server_of
-from twopc.sim.up.parts import Part, running
+from twopc.sim.up.parts import TopologyPart, running
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_nodes_go_one_after_the_other(state: State, place: Path) -> None:
     pasted = twopc("indoubt", "--node", f"sub1={state.nodes['sub1'].app_dsn}")
     assert (pasted.returncode, "administrator" in pasted.stderr) == (4, True)
 
-    running(place)[Part("agent", "sub2")].kill()
+    running(place)[TopologyPart("agent", "sub2")].kill()
     wait_for(
         lambda: "agent of sub2: dead" in twopc("status", *nodes).stdout,
         what="the agent to be seen dead",

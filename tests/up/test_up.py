@@ -24,7 +24,7 @@ from twopc.server.waiting import wait_for
 from twopc.sim.up import State, load
 from twopc.sim.up.keeping import server_of
 from twopc.sim.up.parts import running
-from twopc.sim.up.watch import Moment, Watch
+from twopc.sim.up.watch import TopologyState, TopologyWatch
 from twopc.waits import WAITS_SQL
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
@@ -123,16 +123,16 @@ class Screen:
 def look_while_a_node_goes(state: State) -> None:
     """What is seen of a node that answers no more in the middle of a look."""
 
-    class Struck(Watch):
+    class Struck(TopologyWatch):
         async def rows(self, name: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
             if (name, query) == ("sub1", WAITS_SQL):
                 write_as_administrator(state, name, END_OF_WATCHES)
             return await super().rows(name, query, params)
 
-    async def look() -> list[Moment]:
+    async def look() -> list[TopologyState]:
         async with Struck(state) as struck:
             first = await struck.look()
-        async with Watch(state) as eyes:
+        async with TopologyWatch(state) as eyes:
             return [first, await eyes.look()]
 
     first, second = asyncio.run(look())

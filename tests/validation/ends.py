@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from twopc.sim.topology import Topology
-from twopc.sim.validation import Ends
+from twopc.sim.validation import ValidationEnds
 
 
-def ends(topology: Topology, subscriber: str) -> Ends:
+def ends(topology: Topology, subscriber: str) -> ValidationEnds:
     """By the topology's administrators."""
-    return Ends(
+    return ValidationEnds(
         publisher=topology.publisher,
         subscriber=subscriber,
         publisher_dsn=topology.node(topology.publisher).dsn,

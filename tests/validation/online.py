@@ -17,7 +17,7 @@ from tests.loopback.workload import TABLE_NAMES, Ledger, make, play
 from tests.validation.ends import ends
 from twopc.sim.topology import Topology
 from twopc.sim.validation import validate
-from twopc.validation import Verdict
+from twopc.validation import ArticleVerdict
 
 
 @dataclass(slots=True)
@@ -26,14 +26,14 @@ class Outcome:
 
     validations: int = 0
     """Of one subscription each, all its tables."""
-    alarms: list[Verdict] = field(default_factory=list)
+    alarms: list[ArticleVerdict] = field(default_factory=list)
     undecided: int = 0
     """Rows that were changed whenever they were looked at."""
     looks: int = 0
     rows: int = 0
     ledger: Ledger = field(default_factory=Ledger)
 
-    def take(self, found: list[Verdict]) -> None:
+    def take(self, found: list[ArticleVerdict]) -> None:
         """Count one validation in."""
         self.validations += 1
         self.looks += found[0].looks

@@ -11,7 +11,7 @@ from tests.validation.ends import ends
 from twopc.errors import SubscriptionError
 from twopc.sim.topology import Topology
 from twopc.sim.validation import validate
-from twopc.validation import Verdict
+from twopc.validation import ArticleVerdict
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 
@@ -45,7 +45,7 @@ async def wired(make_topology: MakeTopology, *subscribers: str) -> Topology:
     return topology
 
 
-async def judged(topology: Topology, **options: Any) -> dict[str, Verdict]:
+async def judged(topology: Topology, **options: Any) -> dict[str, ArticleVerdict]:
     """A validation of the only Subscriber, by article."""
     found = await validate(ends(topology, "sub1"), advance=topology.sync, **options)
     return {verdict.article: verdict for verdict in found}

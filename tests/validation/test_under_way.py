@@ -21,7 +21,7 @@ from twopc.sim.validation import LOOKS_MAX, validate
 from twopc.sql.checksum import ChecksumTexts
 from twopc.subscriber.distribution_agent import Profile
 from twopc.subscriber.validation import Values, by_column, repair
-from twopc.validation import Key, Verdict, parse_key
+from twopc.validation import ArticleVerdict, Key, parse_key
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 TABLE = """
@@ -40,7 +40,7 @@ async def wired(make_topology: MakeTopology, **options: Any) -> Topology:
     return topology
 
 
-async def judged(topology: Topology, subscriber: str = "sub1", **options: Any) -> Verdict:
+async def judged(topology: Topology, subscriber: str = "sub1", **options: Any) -> ArticleVerdict:
     (found,) = await validate(
         ends(topology, subscriber), advance=lambda: topology.sync(subscriber), **options
     )

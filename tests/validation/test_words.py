@@ -10,8 +10,8 @@ from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.propagation import FORMATS, Format, Method, Propagation
 from twopc.publisher.commands import CommandBuilder
-from twopc.publisher.pgoutput import Change, Relation, RelationColumn
-from twopc.validation import Difference, Total, Verdict, key_text, parse_key, touched_keys
+from twopc.publisher.pgoutput import RelationColumn, RelationMessage, RowMessage
+from twopc.validation import ArticleVerdict, RowDifference, Total, key_text, parse_key, touched_keys
 
 HOSTILE = ('say "when"', "NULL", "it's", "k\\2", "msrepl_tran_version")
 COLUMNS = tuple(Column(name=name, type="text") for name in HOSTILE)
@@ -45,11 +45,11 @@ def test_a_command_names_the_rows_that_it_touches(
 ) -> None:
     """Whatever the format and however the values are quoted."""
     article = distributed(operation, form)
-    relation = Relation(
+    relation = RelationMessage(
         oid=1, schema="public", name="NULL t'", replica_identity="f",
         columns=tuple(RelationColumn(name=n, type_oid=25, typmod=-1, is_key=True) for n in HOSTILE),
     )  # fmt: skip
-    change = Change(
+    change = RowMessage(
         relation=relation,
         operation=operation,
         old=None if operation == "ins" else [v.encode() for v in old],
@@ -61,8 +61,10 @@ def test_a_command_names_the_rows_that_it_touches(
         assert touched_keys(article, command_type, command.decode()) == expected
 
 
-def verdict(*differences: Difference, expected: Total, actual: Total, more: int = 0) -> Verdict:
-    return Verdict(
+def verdict(
+    *differences: RowDifference, expected: Total, actual: Total, more: int = 0
+) -> ArticleVerdict:
+    return ArticleVerdict(
         subscriber="sub1",
         article="orders",
         expected=expected,
@@ -82,7 +84,7 @@ def test_the_words_are_the_originals() -> None:
         (20527, "Table 'orders' passed rowcount (2) and checksum validation."),
         (20575, "Subscriber 'sub1' subscription to article 'orders' passed data validation."),
     )
-    changed = Difference(key=("1", "2"), expected=1, actual=2)
+    changed = RowDifference(key=("1", "2"), expected=1, actual=2)
     assert verdict(changed, expected=same, actual=Total(rows=2, checksum=1)).messages() == (
         (
             20525,
@@ -101,9 +103,9 @@ def test_the_words_are_the_originals() -> None:
 def test_rows_are_named() -> None:
     """By key, and how they differ."""
     found = verdict(
-        Difference(key=("1", "2"), expected=1, actual=2),
-        Difference(key=("1", "3"), expected=1, actual=None),
-        Difference(key=("1", "4"), expected=None, actual=2),
+        RowDifference(key=("1", "2"), expected=1, actual=2),
+        RowDifference(key=("1", "3"), expected=1, actual=None),
+        RowDifference(key=("1", "4"), expected=None, actual=2),
         expected=Total(),
         actual=Total(),
         more=7,

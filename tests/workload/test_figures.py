@@ -9,13 +9,16 @@ from twopc.sim.report.load import in_short, lines
 from twopc.sim.scenario.workload import Threshold
 from twopc.sim.workload.figures import STRETCHES, Figures
 from twopc.sim.workload.thresholds import compared
-from twopc.sim.workload.words import Ended
+from twopc.sim.workload.words import AttemptOutcome
 
 
 def some() -> Figures:
     """Ten transactions: seven commit at once, two at the second attempt, one never."""
     figures = Figures(warmup_s=1.0)
-    committed, refused = Ended(kind="ok"), Ended(kind="rejected", why="version_mismatch")
+    committed, refused = (
+        AttemptOutcome(kind="ok"),
+        AttemptOutcome(kind="rejected", why="version_mismatch"),
+    )
     for number in range(10):
         at = 1.0 + number
         figures.started(at)

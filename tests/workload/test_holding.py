@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twopc.protocol.events import BranchAborted, BranchCommitted, CommitAsked, VotedYes
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.agree import compare
 from twopc.sim.workload.holding import Holding
 
@@ -30,7 +30,7 @@ def test_from_the_vote_to_the_end():
 def test_two_loads_are_not_compared():
     """Each is judged for itself; what they do in which order nobody has chosen."""
     one = [
-        Record(seq=0, t_us=0, kind="ok", order="load", session="client 1", step="add"),
-        Record(seq=1, t_us=1, kind="load", order="load", data={}),
+        HistoryRecord(seq=0, t_us=0, kind="ok", order="load", session="client 1", step="add"),
+        HistoryRecord(seq=1, t_us=1, kind="load", order="load", data={}),
     ]
     assert compare(one, one[1:]) == []

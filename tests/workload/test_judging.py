@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from twopc.sim.scenario.judging.load import SHOWN_MAX, _not_too_many
-from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.judging.verdicts import FailedCheck
 
 
-def failure(check: str, number: int) -> Failure:
+def failure(check: str, number: int) -> FailedCheck:
     """One of many."""
-    return Failure(path=("workload",), message=f"{check}: {number}", check=check)
+    return FailedCheck(path=("workload",), message=f"{check}: {number}", check=check)
 
 
 def test_few_are_all_told():

@@ -10,7 +10,7 @@ import pytest
 
 from twopc.drivers.virtual import steps
 from twopc.errors import ConflictError, DeliveryError, InDoubtError
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.words import Cause, Label, StatementResult, Steps
 from twopc.sim.scenario.check import parse
 from twopc.sim.workload.kernel_bench import KernelBench
@@ -32,7 +32,7 @@ class Toy:
     """A world in which whoever works at a node takes so long, and some are refused."""
 
     def __init__(self, took_s: Mapping[str, float], refused: Sequence[int] = ()) -> None:
-        self.kernel = Kernel()
+        self.kernel = SimpyKernel()
         self.took_s = took_s
         self.refused = {*refused}
         """Which attempts, by their number."""

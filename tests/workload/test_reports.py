@@ -13,7 +13,7 @@ from tests.report.test_schema import SCHEMA_FILE
 from twopc.sim.cli.step import step
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.forms import DOCUMENTS, first_diagram, show
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.load import of
 from twopc.sim.report.story import story
 from twopc.sim.report.terminal import console
@@ -41,7 +41,7 @@ workload:
 
 
 @pytest.fixture(scope="module")
-def records() -> list[Record]:
+def records() -> list[HistoryRecord]:
     """Of a load in two cells that crosses a bound."""
     text = TEXT.replace(
         "workload:\n",
@@ -49,7 +49,7 @@ def records() -> list[Record]:
         "thresholds: [committed.count > 0, commit.latency.p99 < 1ms]\nworkload:\n",
     )
 
-    async def play() -> list[Record]:
+    async def play() -> list[HistoryRecord]:
         history = History()
         async with ModelTheatre() as theatre:
             await run(parse(text, "two.twopc.yaml"), theatre, history)

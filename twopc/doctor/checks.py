@@ -12,7 +12,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from twopc.doctor.finding import Finding, alter_system, literal, statement
-from twopc.doctor.node import Node, Setting
+from twopc.doctor.node import ExaminedNode, Setting
 from twopc.names import BranchId
 
 VERSION_MIN = 170000
@@ -37,7 +37,7 @@ def version_finding(number: int) -> Finding:
     return Finding(level="ok", what=what, found=found)
 
 
-def writable(node: Node) -> Iterator[Finding]:
+def writable(node: ExaminedNode) -> Iterator[Finding]:
     """Every node writes."""
     name: LiteralString = "default_transaction_read_only"
     read_only = node.setting(name)
@@ -60,7 +60,7 @@ def writable(node: Node) -> Iterator[Finding]:
         yield Finding(level="ok", what="writable", found="yes")
 
 
-def wal_level(node: Node) -> Iterator[Finding]:
+def wal_level(node: ExaminedNode) -> Iterator[Finding]:
     """The log reader decodes the Publisher's WAL."""
     name: LiteralString = "wal_level"
     setting = node.setting(name)
@@ -77,7 +77,7 @@ def wal_level(node: Node) -> Iterator[Finding]:
         )
 
 
-def prepared_slots(node: Node) -> Iterator[Finding]:
+def prepared_slots(node: ExaminedNode) -> Iterator[Finding]:
     """A branch takes a slot from PREPARE TRANSACTION until it is finished."""
     name: LiteralString = "max_prepared_transactions"
     setting = node.setting(name)
@@ -140,7 +140,7 @@ _LIMITS = (
 )
 
 
-def limits(node: Node) -> Iterator[Finding]:
+def limits(node: ExaminedNode) -> Iterator[Finding]:
     """Settings that end sessions, invalidate slots or give durability away."""
     for limit in _LIMITS:
         setting = node.setting(limit.name)
@@ -157,7 +157,7 @@ def limits(node: Node) -> Iterator[Finding]:
             )
 
 
-def prepared_transactions(node: Node) -> Iterator[Finding]:
+def prepared_transactions(node: ExaminedNode) -> Iterator[Finding]:
     """A prepared transaction, whoever's, holds locks and delays the making of slots."""
     rows = node.rows(
         "SELECT gid, database, owner, date_trunc('second', now() - prepared)::text AS age"
@@ -190,7 +190,7 @@ def prepared_transactions(node: Node) -> Iterator[Finding]:
         )
 
 
-def link_password(node: Node) -> Iterator[Finding]:
+def link_password(node: ExaminedNode) -> Iterator[Finding]:
     """dblink refuses a role that is no superuser and got in without a password."""
     if node.role_of_node != "publisher":
         return
@@ -215,7 +215,7 @@ def link_password(node: Node) -> Iterator[Finding]:
     )
 
 
-def _change(node: Node, name: LiteralString, setting: Setting, value: str) -> str:
+def _change(node: ExaminedNode, name: LiteralString, setting: Setting, value: str) -> str:
     """The line that sets a setting where it was set."""
     change = sql.SQL(name) + sql.SQL(" = ") + literal(value)
     if setting.source == "database":

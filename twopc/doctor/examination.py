@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 
 from twopc.doctor import checks, rights, slots
 from twopc.doctor.finding import Finding, RoleOfNode, statement
-from twopc.doctor.node import Check, Node
+from twopc.doctor.node import Check, ExaminedNode
 from twopc.errors import ServerError
 from twopc.server.external import parse_dsn
 from twopc.sql import path
@@ -62,7 +62,7 @@ def examine(
             version = checks.version_finding(connection.info.server_version)
             if version.level == "error":
                 return (version,)  # the other questions may not even be understood
-            node = Node(
+            node = ExaminedNode(
                 connection=connection,
                 role_of_node=role_of_node,
                 asks_for_password=role_of_node != "publisher" or _asks_for_password(dsn),

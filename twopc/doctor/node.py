@@ -15,7 +15,7 @@ from twopc.doctor.finding import Finding, RoleOfNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class ExaminedNode:
     """The database that is looked at, through the role that will work there."""
 
     connection: psycopg.Connection[dict[str, Any]]
@@ -60,7 +60,7 @@ class Node:
         return int(setting.setting)
 
 
-Check = Callable[[Node], Iterator[Finding]]
+Check = Callable[[ExaminedNode], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

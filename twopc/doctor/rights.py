@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from twopc.doctor.finding import Finding, Level, RoleOfNode, statement
-from twopc.doctor.node import Node
+from twopc.doctor.node import ExaminedNode
 from twopc.names import LINK_SCHEMA
 
 
@@ -82,7 +82,7 @@ _RIGHTS = (
 )
 
 
-def rights(node: Node) -> Iterator[Finding]:
+def rights(node: ExaminedNode) -> Iterator[Finding]:
     """What our commands and agents must be allowed."""
     if is_superuser(node):
         yield Finding(level="ok", what="rights", found=f"{node.role} is a superuser")
@@ -103,7 +103,7 @@ def rights(node: Node) -> Iterator[Finding]:
             )
 
 
-def dblink(node: Node) -> Iterator[Finding]:
+def dblink(node: ExaminedNode) -> Iterator[Finding]:
     """A Subscriber's triggers reach the Publisher through dblink, and nobody else may."""
     if node.role_of_node != "subscriber":
         return
@@ -133,7 +133,7 @@ def dblink(node: Node) -> Iterator[Finding]:
         )
 
 
-def _installed_dblink(node: Node, schema: str) -> Iterator[Finding]:
+def _installed_dblink(node: ExaminedNode, schema: str) -> Iterator[Finding]:
     if schema != LINK_SCHEMA:
         yield Finding(
             level="error",
@@ -171,7 +171,7 @@ def _installed_dblink(node: Node, schema: str) -> Iterator[Finding]:
         )
 
 
-def is_superuser(node: Node) -> bool:
+def is_superuser(node: ExaminedNode) -> bool:
     """Whether the role that looks is one."""
     row = node.row("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
     return bool(row["rolsuper"])

@@ -11,13 +11,13 @@ from typing import LiteralString
 from psycopg import sql
 
 from twopc.doctor.finding import Finding, alter_system, statement
-from twopc.doctor.node import Node
+from twopc.doctor.node import ExaminedNode
 from twopc.names import SLOT_PREFIX
 
 _MORE = 10
 
 
-def replication_slots(node: Node) -> Iterator[Finding]:
+def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
     """The log reader keeps its place in a slot, and may be sent changes by a WAL sender."""
     if node.role_of_node != "publisher":
         return
@@ -52,7 +52,7 @@ def replication_slots(node: Node) -> Iterator[Finding]:
     yield from _unregistered(node)
 
 
-def _unregistered(node: Node) -> Iterator[Finding]:
+def _unregistered(node: ExaminedNode) -> Iterator[Finding]:
     """A slot of ours that no distribution database knows keeps the log for ever."""
     for slot in node.rows(
         "SELECT slot_name, active, pg_size_pretty(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()"

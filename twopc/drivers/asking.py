@@ -11,7 +11,7 @@ from typing import Final
 from psycopg import pq
 
 from twopc.drivers import votes
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.drivers.points import Points
 from twopc.drivers.ports import LeanPort
 from twopc.names import branch_gid, node_of
@@ -82,7 +82,7 @@ async def _ask_in_turn(
 
 async def ask_to_decide(
     lean: LeanPort, ballot: votes.Ballot, name: str
-) -> tuple[e.Event, Report | None]:
+) -> tuple[e.Event, ServerReport | None]:
     """Have the only participant commit in one phase; its decision, and the failure behind a refusal."""
     results = await lean.run(b"commit")
     good, failure = votes.first_error(results, lean.lost)
@@ -92,7 +92,7 @@ async def ask_to_decide(
     return vote(participant=name, reason=str(failure)), failure
 
 
-async def commit_what_read_only(lean: LeanPort) -> tuple[bool, Report | None]:
+async def commit_what_read_only(lean: LeanPort) -> tuple[bool, ServerReport | None]:
     """Commit in one phase what has changed nothing.
 
     Returns whether that is over, and why it failed; False if something was changed.

@@ -16,17 +16,17 @@ import psycopg
 
 from twopc.drivers import heuristics, in_doubt, oneshot
 from twopc.drivers.decision_log import DecisionLog
-from twopc.drivers.engine import Engine
+from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.heuristics import Heuristic
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import PRODUCT, Implementation
 from twopc.drivers.keeper import Keeper
 from twopc.drivers.lean import Lean
-from twopc.drivers.oneshot import Done
+from twopc.drivers.oneshot import RunResult
 from twopc.drivers.participant import ParticipantAddress
-from twopc.drivers.plan import Plans
+from twopc.drivers.plan import TransactionPlans
 from twopc.drivers.points import Points
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.server_sessions import Finishers, Introduction
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
@@ -108,13 +108,13 @@ class PostgresCoordinator:
             in_doubt_after_s=in_doubt_after_s,
             observe=observe,
         )
-        self._plans = Plans(
+        self._plans = TransactionPlans(
             {one.name: one.application_dsn for one in self._subscribers.values()},
             self._introductions(),
             lock_timeout_ms=lock_timeout_ms,
             busy=busy,
         )
-        self._engine = Engine(self._hub, self._log, classes)
+        self._engine = CoordinatorEngine(self._hub, self._log, classes)
         self.keeper = Keeper(
             coordinator,
             distribution=distribution,
@@ -254,7 +254,7 @@ class PostgresCoordinator:
         shipping: str = "eager",
         commit: str = "presumed_abort",
         role: str | None = None,
-    ) -> Done:
+    ) -> RunResult:
         """A whole transaction of one statement, in as few messages as there can be.
 
         Args:
@@ -276,7 +276,7 @@ class PostgresCoordinator:
 
     # -- recovery, and looking ---------------------------------------------------------------------
 
-    async def recover(self) -> list[Settled]:
+    async def recover(self) -> list[SettledBranch]:
         """One pass of recovery now; returns what it has settled.
 
         Raises:

@@ -18,7 +18,7 @@ import psycopg
 from twopc.drivers.database import Database
 from twopc.drivers.runtime import Runtime
 from twopc.log import get_logger
-from twopc.waits import WAITS_SQL, Cycle, Session, Transactions, build, session, youngest
+from twopc.waits import WAITS_SQL, Cycle, OpenTransaction, Transactions, build, session, youngest
 
 _log = get_logger(__name__)
 
@@ -40,19 +40,19 @@ _NAMED_S = 5.0
 class WaitsPort(Protocol):
     """The sessions of a node. Every method but the first may raise `psycopg.Error`."""
 
-    async def sessions(self) -> Sequence[Session]:
+    async def sessions(self) -> Sequence[OpenTransaction]:
         """Those with an open transaction; none if the node does not answer, since their waits end with it."""
         ...
 
-    async def name_victim(self, victim: Session) -> bool:
+    async def name_victim(self, victim: OpenTransaction) -> bool:
         """Let a transaction learn that it was chosen; False: it cannot be told."""
         ...
 
-    async def forget_victim(self, victim: Session) -> None:
+    async def forget_victim(self, victim: OpenTransaction) -> None:
         """It has had the time to learn it."""
         ...
 
-    async def cancel(self, waiter: Session) -> bool:
+    async def cancel(self, waiter: OpenTransaction) -> bool:
         """Cancel a statement; False if the session is not in the wait any more that it was seen in."""
         ...
 
@@ -67,7 +67,7 @@ class ServerWaits:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def sessions(self) -> Sequence[Session]:
+    async def sessions(self) -> Sequence[OpenTransaction]:
         """See `WaitsPort`."""
         try:
             rows = await self._database.fetch(WAITS_SQL)
@@ -75,17 +75,17 @@ class ServerWaits:
             return ()
         return [session(self._database.node, row) for row in rows]
 
-    async def name_victim(self, victim: Session) -> bool:
+    async def name_victim(self, victim: OpenTransaction) -> bool:
         """See `WaitsPort`."""
         return bool(
             (await self._database.fetch(_NAME_VICTIM, (victim.xact_start, victim.pid)))[0][0]
         )
 
-    async def forget_victim(self, victim: Session) -> None:
+    async def forget_victim(self, victim: OpenTransaction) -> None:
         """See `WaitsPort`."""
         await self._database.fetch(_FORGET_VICTIM, (victim.xact_start, victim.pid))
 
-    async def cancel(self, waiter: Session) -> bool:
+    async def cancel(self, waiter: OpenTransaction) -> bool:
         """See `WaitsPort`."""
         rows = await self._database.fetch(
             _CANCEL, (waiter.pid, waiter.backend_start, waiter.xact_start)
@@ -115,7 +115,7 @@ class DeadlockDetector:
         self._transactions = transactions
         self._tell = tell
         self._suspected: set[frozenset[tuple[str, int, float]]] = set()
-        self._victims: deque[tuple[float, Session]] = deque()
+        self._victims: deque[tuple[float, OpenTransaction]] = deque()
         """Until when which are named, the next first."""
 
     async def watch(self, interval_s: float, goes_on: Callable[[], bool]) -> None:
@@ -157,7 +157,7 @@ class DeadlockDetector:
             with suppress(psycopg.Error):  # the name went with the connection
                 await self._nodes[victim.node].forget_victim(victim)
 
-    async def _break(self, cycle: Cycle, sessions: Sequence[Session]) -> bool:
+    async def _break(self, cycle: Cycle, sessions: Sequence[OpenTransaction]) -> bool:
         words = tuple(map(str, cycle))
         chosen = youngest(cycle, sessions)
         if chosen is None:
@@ -174,7 +174,7 @@ class DeadlockDetector:
         _log.warning("deadlock", cycle=words, node=victim.node, pid=victim.pid, broken=cancelled)
         return cancelled
 
-    async def _name(self, victim: Session) -> None:
+    async def _name(self, victim: OpenTransaction) -> None:
         if await self._nodes[victim.node].name_victim(victim):
             self._victims.append((self._runtime.time() + _NAMED_S, victim))
             return

@@ -34,7 +34,7 @@ where e.epoch = %(epoch)s
 """
 
 
-class Decided:
+class DecisionReader:
     """What was decided, as `twopc.drivers.ports.DecisionsPort` asks for it.
 
     Args:

@@ -44,7 +44,7 @@ where (d.epoch, d.sequence) = (f.epoch, f.sequence)
 _READ = "select kind, participants from msrepl.decision where (epoch, sequence) = (%s, %s)"
 
 
-class Entry:
+class LogEntry:
     """A record on its way to the log."""
 
     __slots__ = ("_waiter", "epoch", "kind", "participants", "reason", "sequence", "state")
@@ -109,8 +109,8 @@ class DecisionLog:
         self._lean: Lean | None = None
         self._closed = False
         self._opening = asyncio.Lock()
-        self._queue: list[Entry] = []
-        self._flight: list[Entry] = []
+        self._queue: list[LogEntry] = []
+        self._flight: list[LogEntry] = []
         self._reserved = False
         self._forgotten: list[tuple[int, int]] = []
         self.key = Key()
@@ -165,9 +165,9 @@ class DecisionLog:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def append(self, epoch: int, sequence: int, record: Record) -> Entry:
+    def append(self, epoch: int, sequence: int, record: Record) -> LogEntry:
         """Send a record on its way, with whatever else is waiting."""
-        entry = Entry(epoch, sequence, record)
+        entry = LogEntry(epoch, sequence, record)
         lean = self._lean
         if lean is None or lean.lost:
             entry.settle("failed", lean.lost if lean is not None else "the decision log is closed")

@@ -15,12 +15,12 @@ import psycopg
 from twopc.drivers import asking, oneshot
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import Implementation
-from twopc.drivers.oneshot import Done
+from twopc.drivers.oneshot import RunResult
 from twopc.drivers.outcome import raise_unless_committed, refusal_at_commit
-from twopc.drivers.plan import Plan
+from twopc.drivers.plan import TransactionPlan
 from twopc.drivers.ports import KeeperPort, LogPort
 from twopc.drivers.postgres import Driver
-from twopc.drivers.sessions import Session
+from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.transaction import Transaction
 from twopc.errors import RejectedError
 from twopc.names import GlobalId
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from twopc.drivers.several import SeveralTransaction
 
 
-class Engine:
+class CoordinatorEngine:
     """The transactions of one coordinator process."""
 
     def __init__(self, hub: Hub, log: LogPort, classes: Implementation) -> None:
@@ -79,7 +79,7 @@ class Engine:
 
     # -- transactions ------------------------------------------------------------------------------
 
-    async def run(self, plan: Plan, statement: str, params: Sequence[Any]) -> Done:
+    async def run(self, plan: TransactionPlan, statement: str, params: Sequence[Any]) -> RunResult:
         """A transaction of one statement; see `PostgresCoordinator.run`.
 
         The session keeps it prepared. What it does not keep any more (DEALLOCATE ALL, another type of a column) is
@@ -89,7 +89,9 @@ class Engine:
             pass
         return done
 
-    async def _run(self, plan: Plan, statement: str, params: Sequence[Any]) -> Done | None:
+    async def _run(
+        self, plan: TransactionPlan, statement: str, params: Sequence[Any]
+    ) -> RunResult | None:
         """None: the statement was prepared long ago, and is not as it was; every session says so once at most."""
         transaction = Transaction(self, plan)
         await self._register(transaction)
@@ -119,7 +121,7 @@ class Engine:
             raise
         return oneshot.done(session, transaction.gid, driver.results, sent)
 
-    async def begin(self, transaction: Transaction) -> Session:
+    async def begin(self, transaction: Transaction) -> LinkedSession:
         """Begin it, for `Transaction`; returns its session."""
         plan = transaction.plan
         await self._register(transaction)
@@ -127,13 +129,13 @@ class Engine:
             if self._hub.points.armed:
                 await self._hub.points.reach(f"coordinator.begin({plan.subscriber})")
             gid, prove = transaction.gid, transaction.ids.prove
-            session: Session = await plan.pool.take(lambda one: plan.begin(gid, prove, one))
+            session: LinkedSession = await plan.pool.take(lambda one: plan.begin(gid, prove, one))
             return session
         except BaseException:
             self.active.pop(transaction.sequence, None)
             raise
 
-    async def begin_several(self, transaction: SeveralTransaction) -> list[Session]:
+    async def begin_several(self, transaction: SeveralTransaction) -> list[LinkedSession]:
         """Begin it everywhere or nowhere, for `SeveralTransaction`; returns its sessions."""
         await self._register(transaction)
         try:
@@ -142,21 +144,21 @@ class Engine:
             self.active.pop(transaction.sequence, None)
             raise
 
-    def commit(self, transaction: Transaction, session: Session) -> Awaitable[None]:
+    def commit(self, transaction: Transaction, session: LinkedSession) -> Awaitable[None]:
         """Commit it, for `Transaction`."""
         if not transaction.wrote:
             return self._commit_unless_written(transaction, session)
         return self._drive(transaction, (session,), self._driver(transaction, session))
 
     async def commit_several(
-        self, transaction: SeveralTransaction, sessions: Sequence[Session]
+        self, transaction: SeveralTransaction, sessions: Sequence[LinkedSession]
     ) -> None:
         """Commit it, for `SeveralTransaction`."""
         await self._drive(
             transaction, sessions, transaction.driver(self._hub, sessions, self._classes.several)
         )
 
-    async def roll_back(self, transaction: Transaction, *sessions: Session) -> None:
+    async def roll_back(self, transaction: Transaction, *sessions: LinkedSession) -> None:
         """Roll it back, for `Transaction` and `SeveralTransaction`."""
         points = self._hub.points
         try:
@@ -191,7 +193,7 @@ class Engine:
     def _driver(
         self,
         transaction: Transaction,
-        session: Session,
+        session: LinkedSession,
         *,
         work: bytes = b"",
         work_results: int = 0,
@@ -208,7 +210,7 @@ class Engine:
         )
 
     async def _drive(
-        self, transaction: Transaction, sessions: Sequence[Session], driver: Driver
+        self, transaction: Transaction, sessions: Sequence[LinkedSession], driver: Driver
     ) -> None:
         runtime = self._hub.runtime
         cancelled = runtime.cancellations()
@@ -226,7 +228,7 @@ class Engine:
         raise_unless_committed(transaction, driver)
 
     async def _end(
-        self, transaction: Transaction, sessions: Sequence[Session], *, settled: bool
+        self, transaction: Transaction, sessions: Sequence[LinkedSession], *, settled: bool
     ) -> None:
         self.active.pop(transaction.sequence, None)
         if not self.active:
@@ -238,7 +240,9 @@ class Engine:
         for part, session in zip(transaction.parts, sessions, strict=True):
             await part.plan.pool.give_back(session)
 
-    async def _commit_unless_written(self, transaction: Transaction, session: Session) -> None:
+    async def _commit_unless_written(
+        self, transaction: Transaction, session: LinkedSession
+    ) -> None:
         """Commit in one phase if nothing was changed, else in two."""
         over, failure = await asking.commit_what_read_only(session.lean)
         if not over:

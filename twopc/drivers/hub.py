@@ -13,7 +13,7 @@ from twopc.drivers import votes
 from twopc.drivers.points import Points
 from twopc.drivers.ports import FinishersPort, LogPort, SitePort
 from twopc.drivers.runtime import Asyncio, Runtime
-from twopc.drivers.sessions import Session
+from twopc.drivers.sessions import LinkedSession
 from twopc.log import get_logger
 from twopc.names import branch_gid, node_of
 from twopc.protocol import effects as x
@@ -54,7 +54,7 @@ async def pause(hub: Hub, until: float) -> bool:
 
 
 async def settle(
-    hub: Hub, session: Session, gid: str, name: str, names: tuple[str, ...], outcome: Outcome
+    hub: Hub, session: LinkedSession, gid: str, name: str, names: tuple[str, ...], outcome: Outcome
 ) -> e.Event:
     """Bring a branch to an outcome; ends in a fact or in `AckLost`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twopc.drivers.participant import Participant
+from twopc.drivers.participant import ServerParticipant
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.several import SeveralDriver
@@ -19,7 +19,7 @@ class Implementation:
     several: type[SeveralDriver] = SeveralDriver
     """Of a transaction at several."""
     recovery: type[Recovery] = Recovery
-    participant: type[Participant] = Participant
+    participant: type[ServerParticipant] = ServerParticipant
     """A node, as drivers ask it."""
 
 

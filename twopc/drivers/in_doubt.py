@@ -14,12 +14,12 @@ from psycopg import sql
 from twopc.drivers import heuristics
 from twopc.drivers.age import Age
 from twopc.drivers.database import Database
-from twopc.drivers.participant import Participant
+from twopc.drivers.participant import ServerParticipant
 from twopc.errors import ConfigurationError
 from twopc.names import BranchId
 from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Outcome, Record, RecordKind, record_of
-from twopc.protocol.recovery import Action, Found, decide
+from twopc.protocol.recovery import Action, BranchFacts, decide
 
 _PREPARED = """
 select p.gid, p.owner, coalesce(pg_has_role(p.owner, 'member'), false), extract(epoch from clock_timestamp() - p.prepared)::float8, p.transaction::text,
@@ -117,7 +117,7 @@ class InDoubtBranch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class CoordinatorLedger:
     """What the distribution database says of coordinators."""
 
     coordinators: frozenset[str]
@@ -131,7 +131,7 @@ class Ledger:
 
 async def read_ledger(
     database: Database, coordinator: str, any_client: Collection[str] = ()
-) -> Ledger:
+) -> CoordinatorLedger:
     """Read the epochs of a coordinator, and of those of any client.
 
     Raises:
@@ -139,7 +139,7 @@ async def read_ledger(
     """
     known = frozenset((coordinator, *any_client))
     rows = await database.fetch(_EPOCHS, (list(known),))
-    return Ledger(
+    return CoordinatorLedger(
         coordinators=known,
         resolved=frozenset(any_client),
         epochs={e: (variant, alive) for e, variant, alive in rows},
@@ -148,7 +148,7 @@ async def read_ledger(
 
 async def in_doubt(
     database: Database,
-    participants: Sequence[Participant],
+    participants: Sequence[ServerParticipant],
     coordinator: str,
     *,
     any_client: Collection[str] = (),
@@ -171,7 +171,7 @@ async def in_doubt(
             raise
         unreachable[database.node] = reason_of(error)
         coordinators = frozenset((coordinator, *any_client))
-        ledger = Ledger(
+        ledger = CoordinatorLedger(
             coordinators=coordinators, resolved=frozenset(any_client), epochs={}, is_known=False
         )
     found: list[InDoubtBranch] = []
@@ -192,7 +192,7 @@ def reason_of(error: psycopg.Error) -> str:
 
 
 async def _prepared_at(
-    participant: Participant, database: Database, ledger: Ledger
+    participant: ServerParticipant, database: Database, ledger: CoordinatorLedger
 ) -> list[InDoubtBranch]:
     found: list[InDoubtBranch] = []
     waiters: dict[str, list[Waiter]] = {}
@@ -229,19 +229,19 @@ async def _prepared_at(
     return found
 
 
-def _is_under_way(gid: str, ledger: Ledger, record: Record | None) -> bool:
+def _is_under_way(gid: str, ledger: CoordinatorLedger, record: Record | None) -> bool:
     """The process that has prepared it lives, and has not decided yet."""
     branch = BranchId.parse(gid)
     epoch = ledger.epochs.get(branch.global_id.epoch) if branch is not None else None
     return epoch is not None and epoch[1] and record is None
 
 
-def _is_of(gid: str, ledger: Ledger) -> bool:
+def _is_of(gid: str, ledger: CoordinatorLedger) -> bool:
     branch = BranchId.parse(gid)
     return branch is not None and branch.global_id.coordinator in ledger.coordinators
 
 
-async def _decision_of(database: Database, ledger: Ledger, gid: str) -> Record | None:
+async def _decision_of(database: Database, ledger: CoordinatorLedger, gid: str) -> Record | None:
     branch = BranchId.parse(gid)
     if (
         branch is None
@@ -270,7 +270,7 @@ async def _rows_locked(database: Database, relations: list[str], xid: str) -> in
 
 
 def _next_action(
-    ledger: Ledger, gid: str, node: str, record: Record | None, *, stranger: str
+    ledger: CoordinatorLedger, gid: str, node: str, record: Record | None, *, stranger: str
 ) -> str:
     branch = BranchId.parse(gid)
     if branch is None:
@@ -299,7 +299,9 @@ def _next_action(
         )
     variant, alive = VARIANTS[epoch[0]], epoch[1]
     records = (record,) if record is not None else ()
-    verdict = decide(Found(ours=True, alive=alive and record is None, records=records), variant)
+    verdict = decide(
+        BranchFacts(ours=True, alive=alive and record is None, records=records), variant
+    )
     what = {
         Action.COMMIT: "commit",
         Action.ABORT: "roll back",
@@ -312,7 +314,7 @@ def _next_action(
 
 async def force(
     database: Database,
-    participants: Mapping[str, Participant],
+    participants: Mapping[str, ServerParticipant],
     coordinator: str,
     gid: str,
     outcome: Outcome,
@@ -337,7 +339,7 @@ async def force(
         raise ConfigurationError(f"no branch {gid} is prepared at {participant.name}")
     record = await _decision_of(
         database,
-        Ledger(coordinators=frozenset((coordinator,)), resolved=frozenset(), epochs={}),
+        CoordinatorLedger(coordinators=frozenset((coordinator,)), resolved=frozenset(), epochs={}),
         gid,
     )
     decided = _RECORD_OUTCOME.get(record.kind) if record is not None else None

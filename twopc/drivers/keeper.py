@@ -14,15 +14,15 @@ import psycopg
 
 from twopc.drivers.database import Database
 from twopc.drivers.deadlock import DeadlockDetector, ServerWaits
-from twopc.drivers.decided import Decided
+from twopc.drivers.decided import DecisionReader
 from twopc.drivers.decision_log import DecisionLog
-from twopc.drivers.engine import Engine
+from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.lean import Lean
 from twopc.drivers.marker_retention import MarkerRetention
-from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
-from twopc.drivers.recovery import Recovery, Settled
+from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.drivers.runtime import Asyncio
 from twopc.log import get_logger
 
@@ -44,7 +44,7 @@ class Keeper:
         log: DecisionLog,
         points: Points,
         busy: set[Lean],
-        engine: Engine,
+        engine: CoordinatorEngine,
         recovery: type[Recovery],
         recovery_interval_s: float,
         deadlock_interval_s: float,
@@ -62,7 +62,7 @@ class Keeper:
         self._answer_timeout_s = answer_timeout_s
         # Connections of its own, so that a branch that keeps recovery waiting keeps nobody else.
         self._participants = {
-            one.name: Participant(one, coordinator, answer_timeout_s=answer_timeout_s)
+            one.name: ServerParticipant(one, coordinator, answer_timeout_s=answer_timeout_s)
             for one in addresses
         }
         self._looking = [
@@ -78,7 +78,7 @@ class Keeper:
             coordinator,
             publisher=publisher,
             participants=self._participants,
-            decisions=Decided(
+            decisions=DecisionReader(
                 Database(
                     "distribution",
                     distribution,
@@ -141,7 +141,7 @@ class Keeper:
         """This transaction is committed everywhere: its markers may go, in time."""
         self._markers.over(gid, branches)
 
-    async def recover(self) -> list[Settled]:
+    async def recover(self) -> list[SettledBranch]:
         """One pass of recovery; returns what it has settled.
 
         Raises:

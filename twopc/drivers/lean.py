@@ -33,7 +33,7 @@ async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ServerReport:
     """A server's error report, or what psycopg said when no server answered."""
 
     message: str
@@ -51,10 +51,10 @@ class Report:
         return f"{self.message} ({self.sqlstate})" if self.sqlstate else self.message
 
 
-def report_of(error: psycopg.Error) -> Report:
+def report_of(error: psycopg.Error) -> ServerReport:
     """The report that an exception of psycopg carries."""
     diag = error.diag
-    return Report(
+    return ServerReport(
         message=diag.message_primary or str(error),
         sqlstate=error.sqlstate or "",
         detail=diag.message_detail or "",
@@ -63,7 +63,7 @@ def report_of(error: psycopg.Error) -> Report:
     )
 
 
-def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> Report | None:
+def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> ServerReport | None:
     """The error in a result; None if it is a success."""
     if result.status not in ERRORS:
         return None
@@ -72,7 +72,7 @@ def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> Report | None:
         value = result.error_field(which)
         return value.decode(encoding, "replace") if value else ""
 
-    return Report(
+    return ServerReport(
         message=field(_FIELD.MESSAGE_PRIMARY) or result.get_error_message(encoding),
         sqlstate=field(_FIELD.SQLSTATE),
         detail=field(_FIELD.MESSAGE_DETAIL),

@@ -12,7 +12,7 @@ from typing import Any
 from psycopg import AsyncRawCursor, pq
 from psycopg.adapt import Transformer
 
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.drivers.server_sessions import ServerSession
 from twopc.drivers.sessions import refusal
 from twopc.drivers.transaction import Transaction
@@ -23,7 +23,7 @@ _STALE = frozenset(("0A000", "26000"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class RunResult:
     """What a statement of `PostgresCoordinator.run` returned."""
 
     rows: tuple[tuple[Any, ...], ...]
@@ -36,7 +36,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class OneShotMessage:
     """The statements that stand before the vote."""
 
     text: bytes
@@ -44,7 +44,7 @@ class Message:
     """How many results they have; the statement's own is the last."""
 
 
-async def prepare(session: ServerSession, statement: str) -> Report | None:
+async def prepare(session: ServerSession, statement: str) -> ServerReport | None:
     """Have the session keep the statement prepared; why it could not, if so.
 
     It stays if the transaction fails. Alone in its message: with several commands in it the message that asks for
@@ -64,17 +64,17 @@ async def prepare(session: ServerSession, statement: str) -> Report | None:
 
 def message(
     session: ServerSession, begin: bytes, begin_results: int, statement: str, params: Sequence[Any]
-) -> Message:
+) -> OneShotMessage:
     """Begin, and the statement by its prepared name."""
     session.soil(statement)
     transformer = Transformer(session.connection)
     values = b",".join([transformer.as_literal(value) for value in params])
     execute = b"execute " + session.statements[statement].encode()
     execute += b"(" + values + b")" if params else b""
-    return Message(text=begin + b";" + execute + b";", results=begin_results + 1)
+    return OneShotMessage(text=begin + b";" + execute + b";", results=begin_results + 1)
 
 
-def is_stale(sent: Message, good: int, sqlstate: str) -> bool:
+def is_stale(sent: OneShotMessage, good: int, sqlstate: str) -> bool:
     """Whether the statement failed because it is not prepared any more, or not as it was.
 
     Args:
@@ -86,8 +86,8 @@ def is_stale(sent: Message, good: int, sqlstate: str) -> bool:
 
 
 def done(
-    session: ServerSession, gid: str, results: Sequence[pq.abc.PGresult], sent: Message
-) -> Done:
+    session: ServerSession, gid: str, results: Sequence[pq.abc.PGresult], sent: OneShotMessage
+) -> RunResult:
     """The statement's result as Python values, when it is known to be committed.
 
     Raises:
@@ -107,7 +107,7 @@ def done(
         transformer.set_pgresult(result)
         rows = transformer.load_rows(0, result.ntuples, tuple)
     count = result.command_tuples
-    return Done(
+    return RunResult(
         rows=tuple(rows),
         rowcount=-1 if count is None else count,
         tag=(result.command_status or b"").decode(),
@@ -115,7 +115,7 @@ def done(
     )
 
 
-async def read(transaction: Transaction, statement: str, params: Sequence[Any]) -> Done:
+async def read(transaction: Transaction, statement: str, params: Sequence[Any]) -> RunResult:
     """A statement that most likely reads only: whether it did is asked before anything is prepared."""
     async with transaction:
         transaction.session.soil(statement)
@@ -123,4 +123,4 @@ async def read(transaction: Transaction, statement: str, params: Sequence[Any]) 
         await cursor.execute(statement, params)
         rows = tuple(await cursor.fetchall()) if cursor.description else ()
         tag = cursor.statusmessage or ""
-    return Done(rows=rows, rowcount=cursor.rowcount, tag=tag, gid=transaction.gid)
+    return RunResult(rows=rows, rowcount=cursor.rowcount, tag=tag, gid=transaction.gid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twopc import forbidden
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.errors import HeuristicError, InDoubtError, RejectedError, VoteError, from_sqlstate
 from twopc.names import node_of
 from twopc.protocol.effects import Outcome
@@ -45,14 +45,16 @@ def raise_unless_committed(transaction: Transaction, driver: Driver) -> None:
     raise refusal_at_commit(failure, driver.reason, gid=gid, node=node)
 
 
-def rejection(found: Report, *, gid: str, node: str) -> RejectedError:
+def rejection(found: ServerReport, *, gid: str, node: str) -> RejectedError:
     """The refusal that an error report stands for; the transaction is, or can only be, rolled back."""
     return from_sqlstate(
         found.sqlstate, found.message, detail=found.detail, hint=found.hint, node=node, gid=gid
     )
 
 
-def refusal_at_commit(found: Report | None, reason: str, *, gid: str, node: str) -> RejectedError:
+def refusal_at_commit(
+    found: ServerReport | None, reason: str, *, gid: str, node: str
+) -> RejectedError:
     """The refusal of a commit, once it is rolled back everywhere."""
     if found is None:
         message = f"rolled back at every site: {reason}"

@@ -66,7 +66,7 @@ class ParticipantAddress:
     """For applications; of Subscribers only."""
 
 
-class Participant:
+class ServerParticipant:
     """One participant."""
 
     def __init__(

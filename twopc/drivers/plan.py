@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twopc.drivers.lean import Lean
 from twopc.drivers.server_sessions import Introduction, ServerSessions
-from twopc.drivers.sessions import Session, Sessions
+from twopc.drivers.sessions import LinkedSession, Sessions
 from twopc.errors import ConfigurationError
 from twopc.protocol import VARIANTS, Settings
 from twopc.together import together
@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class TransactionOptions:
     """What an application may choose; see `PostgresCoordinator.transaction`."""
 
     subscriber: str
@@ -49,8 +49,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What follows from `Options`."""
+class TransactionPlan:
+    """What follows from `TransactionOptions`."""
 
     subscriber: str
     variant: str
@@ -61,7 +61,9 @@ class Plan:
     begin_results: int
     """How many results `begin` has."""
 
-    def begin(self, gid: str, prove: Callable[[str, str, int], str], session: Session) -> bytes:
+    def begin(
+        self, gid: str, prove: Callable[[str, str, int], str], session: LinkedSession
+    ) -> bytes:
         """The statements that begin the global transaction `gid` in a session; for `prove` see `twopc.proof`.
 
         RESET ALL takes back what an earlier transaction has set, perhaps unseen. It is in the transaction that
@@ -74,10 +76,10 @@ class Plan:
         ).encode()
 
 
-def plan_of(options: Options, pool: Sessions) -> Plan:
+def plan_of(options: TransactionOptions, pool: Sessions) -> TransactionPlan:
     """The plan for options that were checked."""
     lazy = options.shipping == "lazy"
-    return Plan(
+    return TransactionPlan(
         subscriber=options.subscriber,
         variant=options.commit,
         settings=SETTINGS[options.commit],
@@ -88,7 +90,7 @@ def plan_of(options: Options, pool: Sessions) -> Plan:
     )
 
 
-class Plans:
+class TransactionPlans:
     """The plans of a coordinator's transactions, and the sessions that they take.
 
     Args:
@@ -110,12 +112,12 @@ class Plans:
         self._introductions = introductions
         self._lock_timeout_ms = lock_timeout_ms
         self._busy = busy
-        self._plans: dict[tuple[str | None, ...], Plan] = {}
+        self._plans: dict[tuple[str | None, ...], TransactionPlan] = {}
         self._pools: dict[tuple[str, str], ServerSessions] = {}
 
     def of(
         self, subscriber: str, isolation: str | None, shipping: str, commit: str, role: str | None
-    ) -> Plan:
+    ) -> TransactionPlan:
         """The plan for these options.
 
         Raises:
@@ -124,7 +126,7 @@ class Plans:
         key = (subscriber, isolation, shipping, commit, role)
         plan = self._plans.get(key)
         if plan is None:
-            options = Options(
+            options = TransactionOptions(
                 subscriber=subscriber,
                 isolation=isolation,
                 shipping=shipping,

@@ -16,8 +16,8 @@ from psycopg import pq
 from twopc.drivers import asking, deciding, votes
 from twopc.drivers.deciding import RESEND_FIRED
 from twopc.drivers.hub import Hub, pause, settle
-from twopc.drivers.lean import Report
-from twopc.drivers.sessions import Session
+from twopc.drivers.lean import ServerReport
+from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.statements import surely_wrote
 from twopc.names import EpochIds, branch_gid, node_of
 from twopc.protocol import Coordinator, CoordinatorState, Settings
@@ -56,7 +56,7 @@ class Driver:
         hub: Hub,
         ids: EpochIds,
         sequence: int,
-        session: Session,
+        session: LinkedSession,
         settings: Settings,
         names: tuple[str, ...],
         *,
@@ -83,7 +83,7 @@ class Driver:
         self.answer: Outcome | None = None
         """What the application is told."""
         self.reason = ""
-        self.failure: Report | None = None
+        self.failure: ServerReport | None = None
         """The error report behind a refusal."""
         self.good = 0
         """How many results of `results` came before it."""
@@ -275,7 +275,7 @@ class Driver:
 
     # -- help --------------------------------------------------------------------------------------
 
-    def _session_of(self, name: str) -> Session:
+    def _session_of(self, name: str) -> LinkedSession:
         """The session that a branch was begun through."""
         return self._session
 

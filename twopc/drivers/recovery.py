@@ -26,7 +26,7 @@ from twopc.protocol import VARIANTS, Coordinator, CoordinatorState, Settings, Va
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Message, Outcome, Record
-from twopc.protocol.recovery import Action, Found, Verdict, decide, rebuild_coordinator
+from twopc.protocol.recovery import Action, BranchFacts, BranchVerdict, decide, rebuild_coordinator
 
 _log = get_logger(__name__)
 
@@ -34,7 +34,7 @@ _BATCH_ROWS = 10000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettledBranch:
     """A branch that recovery has brought to its end."""
 
     gid: str
@@ -44,7 +44,7 @@ class Settled:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Pass:
+class _RecoveryPass:
     """What one pass has seen, and done."""
 
     variants: dict[int, Variant] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Pass:
     reached: set[str] = field(default_factory=set)
     """Nodes that answered."""
     decisions: dict[Key, Record] = field(default_factory=dict)
-    settled: list[Settled] = field(default_factory=list)
+    settled: list[SettledBranch] = field(default_factory=list)
     strange: dict[str, str] = field(default_factory=dict)
     """Branches that only their names make ours, and who has prepared them."""
 
@@ -75,7 +75,7 @@ class Recovery:
 
     machine: ClassVar[type[Coordinator]] = Coordinator
     """What a machine of before its process died is rebuilt as."""
-    observe: Callable[[Settled], None] | None = None
+    observe: Callable[[SettledBranch], None] | None = None
     """Is told of every branch that is settled, when it is."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Recovery:
         own: Iterable[int] = (),
         unsettled: set[Key] | None = None,
         active: Callable[[], set[Key]] = set,
-    ) -> list[Settled]:
+    ) -> list[SettledBranch]:
         """One pass; returns what it has settled.
 
         Args:
@@ -117,7 +117,7 @@ class Recovery:
         """
         async with self._turn:
             mine = set(own)
-            seen = _Pass()
+            seen = _RecoveryPass()
             await self._reach("recovery.begin")
             await self._fence(seen, mine)
             found = await self._prepared(self._participants.values(), seen)
@@ -167,7 +167,7 @@ class Recovery:
 
     # -- looking -----------------------------------------------------------------------------------
 
-    async def _fence(self, seen: _Pass, own: set[int]) -> None:
+    async def _fence(self, seen: _RecoveryPass, own: set[int]) -> None:
         """Take the word from dead processes, and end what they still have running."""
         dead = await self._decisions.fence(self._coordinator, sorted(own))
         seen.dead = {known.epoch: known.fenced_s or 0.0 for known in dead}
@@ -187,7 +187,7 @@ class Recovery:
         await self._reach("recovery.epoch_fenced")
 
     async def _prepared(
-        self, participants: Iterable[ParticipantPort], seen: _Pass
+        self, participants: Iterable[ParticipantPort], seen: _RecoveryPass
     ) -> dict[str, tuple[str, BranchId]]:
         prefix = f"{PREFIX}:{self._coordinator}:"
         found: dict[str, tuple[str, BranchId]] = {}
@@ -206,7 +206,7 @@ class Recovery:
                         seen.strange[gid] = branches[gid].owner
         return found
 
-    async def _look_again(self, seen: _Pass, busy: set[Key]) -> None:
+    async def _look_again(self, seen: _RecoveryPass, busy: set[Key]) -> None:
         """Keep what is prepared still and nobody has begun to work on."""
         nodes = {node for node, _ in seen.prepared.values()}
         still = await self._prepared([self._participants[node] for node in sorted(nodes)], seen)
@@ -219,7 +219,7 @@ class Recovery:
 
     # -- settling ----------------------------------------------------------------------------------
 
-    async def _redo(self, seen: _Pass, key: Key, left: set[Key]) -> None:
+    async def _redo(self, seen: _RecoveryPass, key: Key, left: set[Key]) -> None:
         """Take up a transaction that has a record in the log, as its machine would have gone on."""
         record = seen.decisions[key]
         variant = seen.variants[key[0]].on_postgres()
@@ -251,7 +251,7 @@ class Recovery:
                 await self._decisions.forget(key)
             left.discard(key)
 
-    async def _tell(self, seen: _Pass, key: Key, effect: x.Send, reason: str) -> e.Event:
+    async def _tell(self, seen: _RecoveryPass, key: Key, effect: x.Send, reason: str) -> e.Event:
         name, gid = effect.to, self._gid(key, effect.to)
         outcome = Outcome.COMMITTED if effect.message is Message.COMMIT else Outcome.ABORTED
         found = await self._finish(seen, gid, node_of(name), outcome, reason)
@@ -262,7 +262,7 @@ class Recovery:
         return e.BranchAborted(participant=name)
 
     async def _finish(
-        self, seen: _Pass, gid: str, node: str, outcome: Outcome, reason: str
+        self, seen: _RecoveryPass, gid: str, node: str, outcome: Outcome, reason: str
     ) -> Outcome | None:
         """Settle one branch; None if that has to wait."""
         participant = self._participants.get(node)
@@ -277,7 +277,7 @@ class Recovery:
             _log.warning("branch not settled yet", gid=gid, node=node, reason=str(error))
             return None
         if was_prepared:
-            settled = Settled(gid=gid, node=node, outcome=found, reason=reason)
+            settled = SettledBranch(gid=gid, node=node, outcome=found, reason=reason)
             seen.settled.append(settled)
             if self.observe is not None:
                 self.observe(settled)
@@ -285,7 +285,9 @@ class Recovery:
         await self._reach(f"recovery.after_finish({node})")
         return found
 
-    async def _settle_undecided(self, seen: _Pass, gid: str, node: str, branch: BranchId) -> None:
+    async def _settle_undecided(
+        self, seen: _RecoveryPass, gid: str, node: str, branch: BranchId
+    ) -> None:
         """A branch that the log says nothing of: presumption, or the last agent, or a peer that knows."""
         variant = seen.variants.get(branch.global_id.epoch)
         if variant is None:
@@ -301,9 +303,9 @@ class Recovery:
                 _log.warning("waiting for the last agent", gid=gid, nodes=sorted(missing))
                 return
             agent = committed[0] if committed else next(iter(peers), "")
-            facts = Found(ours=True, alive=False, records=(), peers=peers, agent=agent)
+            facts = BranchFacts(ours=True, alive=False, records=(), peers=peers, agent=agent)
         else:
-            facts = Found(ours=True, alive=False, records=())
+            facts = BranchFacts(ours=True, alive=False, records=())
         verdict = self._judge(facts, variant)
         action, reason = verdict.action, verdict.reason
         if action is Action.ABORT and Outcome.COMMITTED in peers.values():
@@ -319,7 +321,7 @@ class Recovery:
             outcome = Outcome.COMMITTED if action is Action.COMMIT else Outcome.ABORTED
             await self._finish(seen, gid, node, outcome, reason)
 
-    def _judge(self, facts: Found, variant: Variant) -> Verdict:
+    def _judge(self, facts: BranchFacts, variant: Variant) -> BranchVerdict:
         return decide(facts, variant)
 
     def _gid(self, key: Key, name: str) -> str:
@@ -330,7 +332,7 @@ class Recovery:
 
     # -- comparing ---------------------------------------------------------------------------------
 
-    async def _compare(self, seen: _Pass) -> None:
+    async def _compare(self, seen: _RecoveryPass) -> None:
         """Find what is committed at the Publisher alone, in epochs of dead processes, and record it.
 
         Somebody committed that branch by hand before the Subscriber's was prepared, or the Subscriber is a
@@ -346,7 +348,7 @@ class Recovery:
                 return
             self._compared.add(epoch)
 
-    async def _compare_epoch(self, seen: _Pass, epoch: int) -> None:
+    async def _compare_epoch(self, seen: _RecoveryPass, epoch: int) -> None:
         open_ = {*seen.decisions, *(_key(branch) for _, branch in seen.prepared.values())}
         publisher, prefix = self._participants[self._publisher], self._gid_prefix(epoch)
         after = ""
@@ -375,13 +377,13 @@ class Recovery:
 
     # -- forgetting --------------------------------------------------------------------------------
 
-    def _drop_settled(self, seen: _Pass, left: set[Key], busy: set[Key]) -> None:
+    def _drop_settled(self, seen: _RecoveryPass, left: set[Key], busy: set[Key]) -> None:
         """Nothing is decided and nothing prepared, wherever one could look: it is over."""
         if seen.reached >= set(self._participants):
             open_ = {_key(branch) for _, branch in seen.prepared.values()}
             left -= {key for key in left if key not in seen.decisions and key not in open_} - busy
 
-    async def _forget_epochs(self, seen: _Pass) -> None:
+    async def _forget_epochs(self, seen: _RecoveryPass) -> None:
         """Clear away a dead epoch once nothing of it is left anywhere."""
         if not seen.reached >= set(self._participants):
             return

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from twopc.drivers.recovery import Recovery, Settled
+from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.drivers.runtime import Runtime
 from twopc.log import get_logger
 from twopc.names import branch_gid
@@ -30,7 +30,7 @@ _MARKERS_BATCH = 2000
 _FENCES_KEPT = 10
 
 
-class MarkersPort(Protocol):
+class ResolverNodePort(Protocol):
     """What is forgotten at both nodes. Every method may raise `psycopg.Error`."""
 
     name: str
@@ -44,7 +44,7 @@ class MarkersPort(Protocol):
         ...
 
 
-class PublisherPort(MarkersPort, Protocol):
+class PublisherPort(ResolverNodePort, Protocol):
     """The Publisher of a Subscriber's clients. Every method may raise `psycopg.Error`."""
 
     async def voted(self) -> list[str]:
@@ -69,7 +69,7 @@ class PublisherPort(MarkersPort, Protocol):
         ...
 
 
-class SubscriberPort(MarkersPort, Protocol):
+class SubscriberPort(ResolverNodePort, Protocol):
     """The Subscriber. Every method may raise `psycopg.Error`."""
 
     async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
@@ -189,7 +189,7 @@ class Resolver:
         await self._end_links()
         await self._forget()
 
-    async def settle(self) -> list[Settled]:
+    async def settle(self) -> list[SettledBranch]:
         """One pass of recovery over this Subscriber's branches.
 
         Raises:
@@ -243,7 +243,7 @@ class Resolver:
         if len(old) < _MARKERS_BATCH:
             self._forgotten_at = now
 
-    async def _old(self, node: MarkersPort) -> list[str]:
+    async def _old(self, node: ResolverNodePort) -> list[str]:
         kept_s = self._markers_kept_s
         return await node.old_markers(kept_s, _FENCES_KEPT * kept_s, _MARKERS_BATCH)
 

@@ -23,14 +23,14 @@ from twopc.drivers.database import (
     connect_timeout,
     cut_after,
 )
-from twopc.drivers.decided import Decided
+from twopc.drivers.decided import DecisionReader
 from twopc.drivers.hand import Hand
 from twopc.drivers.lean import report
-from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
-from twopc.drivers.resolver_watch import Watch
+from twopc.drivers.resolver_watch import ResolverLoop
 from twopc.drivers.runtime import Asyncio
 from twopc.log import get_logger
 from twopc.names import PREFIX
@@ -90,7 +90,7 @@ limit %s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class ResolverSite:
     """Where a resolver works."""
 
     coordinator: str
@@ -110,17 +110,17 @@ class Resolved:
         return f"{PREFIX}:{self.coordinator}:"
 
 
-class _Server:
-    """One of the two nodes; see `twopc.drivers.resolver.MarkersPort`.
+class _ResolverServer:
+    """One of the two nodes; see `twopc.drivers.resolver.ResolverNodePort`.
 
     `finish_decided` has a connection of its own: a sweep that waits must not keep it from looking.
     """
 
-    def __init__(self, at: Resolved, address: ParticipantAddress) -> None:
+    def __init__(self, at: ResolverSite, address: ParticipantAddress) -> None:
         self._at = at
         self._address = address
         self.name = address.name
-        self._participant = Participant(address, f"resolver {at.coordinator}")
+        self._participant = ServerParticipant(address, f"resolver {at.coordinator}")
         self._looking = Hand(self.connect)
 
     async def connect(self) -> AsyncConnection[Any]:
@@ -145,21 +145,21 @@ class _Server:
         await together(self._looking.close(), self._participant.close())
 
     async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
-        """See `MarkersPort`."""
+        """See `ResolverNodePort`."""
         rows = await self._participant.database.fetch(
             _OLD_MARKERS, (self._at.prefix, kept_s, fences_kept_s, rows_max)
         )
         return [gid for (gid,) in rows]
 
     async def forget(self, gids: list[str]) -> None:
-        """See `MarkersPort`."""
+        """See `ResolverNodePort`."""
         await self._participant.forget(gids)
 
 
-class PublisherServer(_Server):
+class PublisherServer(_ResolverServer):
     """See `twopc.drivers.resolver.PublisherPort`."""
 
-    def __init__(self, at: Resolved) -> None:
+    def __init__(self, at: ResolverSite) -> None:
         super().__init__(at, at.publisher)
         self._hands = [Hand(self._connect_as_link) for _ in range(_HANDS)]
         self._voted = _VOTED.format(sql.Literal(at.prefix), sql.Literal(at.link_role))
@@ -223,10 +223,10 @@ class PublisherServer(_Server):
         await self._participant.database.fetch(_END_LINKS, [*map(list, zip(*links, strict=True))])
 
 
-class SubscriberServer(_Server):
+class SubscriberServer(_ResolverServer):
     """See `twopc.drivers.resolver.SubscriberPort`."""
 
-    def __init__(self, at: Resolved) -> None:
+    def __init__(self, at: ResolverSite) -> None:
         super().__init__(at, at.subscriber)
 
     async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
@@ -259,16 +259,19 @@ class ServerResolver(Resolver):
         sweep_s: this and the rest as for `Resolver`.
     """
 
-    def __init__(self, at: Resolved, *, sweep_s: float = 0.5, markers_kept_s: float = 60.0) -> None:
+    def __init__(
+        self, at: ResolverSite, *, sweep_s: float = 0.5, markers_kept_s: float = 60.0
+    ) -> None:
         self._servers = (PublisherServer(at), SubscriberServer(at))
         publisher, subscriber = self._servers
         recovery = Recovery(
             at.coordinator,
             publisher=at.publisher.name,
             participants={
-                one.name: Participant(one, at.coordinator) for one in (at.publisher, at.subscriber)
+                one.name: ServerParticipant(one, at.coordinator)
+                for one in (at.publisher, at.subscriber)
             },
-            decisions=Decided(
+            decisions=DecisionReader(
                 Database("distribution", at.distribution, f"twopc recovery {at.coordinator}")
             ),
             points=Points(),
@@ -282,7 +285,7 @@ class ServerResolver(Resolver):
             sweep_s=sweep_s,
             markers_kept_s=markers_kept_s,
         )
-        self._watch = Watch(subscriber.connect, at.channel, self.finish_decided)
+        self._watch = ResolverLoop(subscriber.connect, at.channel, self.finish_decided)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:

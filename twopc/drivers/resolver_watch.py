@@ -43,7 +43,7 @@ _BEHIND = 8
 _RETRY_S = 0.5
 
 
-class Watch:
+class ResolverLoop:
     """Looks while there is something to find, and sleeps until it is told of more.
 
     Args:

@@ -17,8 +17,8 @@ from psycopg import AsyncConnection, conninfo, pq, sql
 
 from twopc.drivers.database import DURABLE, direct
 from twopc.drivers.lean import Lean, report_of, unbroken
-from twopc.drivers.participant import Participant
-from twopc.drivers.sessions import Session, Sessions, refusal
+from twopc.drivers.participant import ServerParticipant
+from twopc.drivers.sessions import LinkedSession, Sessions, refusal
 from twopc.names import session_name
 from twopc.proof import Key
 from twopc.sql import path
@@ -40,7 +40,7 @@ _CLEAN_UP = (
 _CONNECT_TIMEOUT_S = 5
 
 
-class ServerSession(Session):
+class ServerSession(LinkedSession):
     """A session on a server."""
 
     __slots__ = ("_take_role", "statements", "statements_made")
@@ -77,12 +77,12 @@ class ServerSession(Session):
 
     @property
     def standard_conforming_strings(self) -> bool:
-        """See `Session`."""
+        """See `LinkedSession`."""
         connection = self.connection
         return connection.closed or connection.pgconn.parameter_status(_STRINGS) != b"off"
 
     async def clean_up(self) -> bool:
-        """See `Session`."""
+        """See `LinkedSession`."""
         return refusal(await self.lean.run(_CLEAN_UP + self._take_role), self.lean) is None
 
 
@@ -94,7 +94,9 @@ class Introduction:
         own: the process's epochs; the Subscriber forgets the key with the one that it was told.
     """
 
-    def __init__(self, participant: Participant, coordinator: str, key: Key, own: Set[int]) -> None:
+    def __init__(
+        self, participant: ServerParticipant, coordinator: str, key: Key, own: Set[int]
+    ) -> None:
         self._participant = participant
         self._key = key
         self._own = own

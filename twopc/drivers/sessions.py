@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import pq
 
-from twopc.drivers.lean import Report, report
+from twopc.drivers.lean import ServerReport, report
 from twopc.drivers.ports import LeanPort
 from twopc.drivers.statements import Trace, trace_of
 from twopc.errors import RejectedError
@@ -21,16 +21,16 @@ _IDLE_MAX = 32
 _ROLL_BACK = b"rollback; select msrepl.reset_link()"
 
 
-def refusal(results: list[pq.abc.PGresult], lean: LeanPort) -> Report | None:
+def refusal(results: list[pq.abc.PGresult], lean: LeanPort) -> ServerReport | None:
     """The first error among the results, or the loss of the connection."""
     for result in results:
         found = report(result)
         if found is not None:
             return found
-    return Report(message=lean.lost, sqlstate="08006") if lean.lost else None
+    return ServerReport(message=lean.lost, sqlstate="08006") if lean.lost else None
 
 
-class Session:
+class LinkedSession:
     """A session at a Subscriber, with the link that hangs on it."""
 
     __slots__ = (
@@ -104,7 +104,7 @@ class Sessions:
         raise NotImplementedError
 
     async def connect(self) -> Any:
-        """A new session, a `Session`.
+        """A new session, a `LinkedSession`.
 
         Raises:
             RejectedError: the Subscriber cannot be reached, or refuses.
@@ -137,7 +137,7 @@ class Sessions:
             await session.lean.close()
         return await self.connect()
 
-    async def give_back(self, session: Session) -> None:
+    async def give_back(self, session: LinkedSession) -> None:
         """Take a session back; one that is broken, or in a transaction, is closed."""
         lean = session.lean
         if session.dirt is Trace.DIRT and not lean.lost and not session.in_transaction:
@@ -154,7 +154,7 @@ class Sessions:
         idle, self._idle = self._idle, []
         await together(*(session.lean.close() for session in idle))
 
-    def refused(self, failure: Report) -> RejectedError:
+    def refused(self, failure: ServerReport) -> RejectedError:
         """What the application gets where nothing was begun."""
         return RejectedError(
             f"Subscriber {self.subscriber}: {failure.message}",

@@ -14,11 +14,11 @@ from psycopg import AsyncCursor, pq
 
 from twopc.drivers import asking, votes
 from twopc.drivers.hub import Hub
-from twopc.drivers.lean import Report
-from twopc.drivers.plan import SETTINGS, Plan
+from twopc.drivers.lean import ServerReport
+from twopc.drivers.plan import SETTINGS, TransactionPlan
 from twopc.drivers.points import Points
 from twopc.drivers.postgres import Driver
-from twopc.drivers.sessions import Session
+from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, LocalProtocolError
 from twopc.names import EPOCH_MAX, SEQUENCE_MAX, EpochIds, GlobalId, further_branch
@@ -26,7 +26,7 @@ from twopc.protocol import Settings
 from twopc.protocol import events as e
 
 if TYPE_CHECKING:
-    from twopc.drivers.engine import Engine
+    from twopc.drivers.engine import CoordinatorEngine
 
 
 def check(coordinator: str, publisher: str, subscribers: Sequence[str], commit: str) -> None:
@@ -60,10 +60,10 @@ def publisher_branches(publisher: str, subscribers: Sequence[str]) -> tuple[str,
     return (publisher, *(further_branch(publisher, one) for one in subscribers[1:]))
 
 
-class Part(Transaction):
+class SubscriberPart(Transaction):
     """What a transaction does at one of its Subscribers; it begins and ends with the others."""
 
-    def join(self, whole: SeveralTransaction, session: Session) -> None:
+    def join(self, whole: SeveralTransaction, session: LinkedSession) -> None:
         """Begin, with the rest."""
         self.ids, self.sequence, self.gid = whole.ids, whole.sequence, whole.gid
         self._session = session
@@ -103,10 +103,10 @@ class SeveralTransaction(Transaction):
     Made by `PostgresCoordinator.several`.
     """
 
-    def __init__(self, engine: Engine, plans: Sequence[Plan]) -> None:
+    def __init__(self, engine: CoordinatorEngine, plans: Sequence[TransactionPlan]) -> None:
         super().__init__(engine, plans[0])
-        self._parts = tuple(Part(engine, plan) for plan in plans)
-        self._sessions: list[Session] = []
+        self._parts = tuple(SubscriberPart(engine, plan) for plan in plans)
+        self._sessions: list[LinkedSession] = []
         self._names = tuple(plan.subscriber for plan in plans)
         self._at_publisher = publisher_branches(engine.publisher, self._names)
 
@@ -184,9 +184,9 @@ class SeveralTransaction(Transaction):
             finally:
                 self._leave()
 
-    async def take_sessions(self, points: Points) -> list[Session]:
+    async def take_sessions(self, points: Points) -> list[LinkedSession]:
         """Begin at every Subscriber or at none, for the coordinator."""
-        sessions: list[Session] = []
+        sessions: list[LinkedSession] = []
         try:
             for part, own in zip(self._parts, self._at_publisher, strict=True):
                 if points.armed:
@@ -194,7 +194,9 @@ class SeveralTransaction(Transaction):
                 branches = f"; {participants(own, self.branches)}".encode()
 
                 def begin(
-                    session: Session, plan: Plan = part.plan, branches: bytes = branches
+                    session: LinkedSession,
+                    plan: TransactionPlan = part.plan,
+                    branches: bytes = branches,
                 ) -> bytes:
                     return plan.begin(self.gid, self.ids.prove, session) + branches
 
@@ -205,7 +207,9 @@ class SeveralTransaction(Transaction):
             raise
         return sessions
 
-    def driver(self, hub: Hub, sessions: Sequence[Session], made_of: type[SeveralDriver]) -> Driver:
+    def driver(
+        self, hub: Hub, sessions: Sequence[LinkedSession], made_of: type[SeveralDriver]
+    ) -> Driver:
         """What commits it, for the coordinator."""
         wrote = [part.wrote for part in self._parts]
         return made_of(
@@ -256,7 +260,7 @@ class SeveralDriver(Driver):
         hub: Hub,
         ids: EpochIds,
         sequence: int,
-        sessions: Sequence[Session],
+        sessions: Sequence[LinkedSession],
         settings: Settings,
         names: tuple[str, ...],
         *,
@@ -277,7 +281,7 @@ class SeveralDriver(Driver):
         """The Subscriber whose session met the failure."""
         return self._blamed or super().blamed
 
-    def _session_of(self, name: str) -> Session:
+    def _session_of(self, name: str) -> LinkedSession:
         return self._at[name]
 
     async def _collect_votes(self) -> None:
@@ -331,7 +335,7 @@ class SeveralDriver(Driver):
         ballot: votes.Ballot,
         publisher: e.Event,
         subscriber: e.Event,
-        failure: Report | None,
+        failure: ServerReport | None,
     ) -> None:
         self._votes[ballot.publisher] = publisher
         self._votes[ballot.subscriber] = subscriber

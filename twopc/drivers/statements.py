@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from psycopg import sql
 
-from twopc.lexer import Token, statements, transaction_control, words
+from twopc.lexer import SqlToken, statements, transaction_control, words
 
 _WROTE = re.compile(r"(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) [1-9]")
 #: Most texts need not be read: a command stands at their beginning, or they hold one of each of these.
@@ -66,7 +66,7 @@ def trace_of(query: object, *, standard_conforming_strings: bool = True) -> Trac
     return max((least, *map(_trace_of, parts)))
 
 
-def _trace_of(statement: list[Token]) -> Trace:
+def _trace_of(statement: list[SqlToken]) -> Trace:
     said = words(statement)
     first = said[0]
     if first in ("prepare", "load"):
@@ -79,7 +79,7 @@ def _trace_of(statement: list[Token]) -> Trace:
     return Trace.DIRT if any(itertools.starmap(_leaves, pairs)) else Trace.NONE
 
 
-def _names_role(statement: list[Token]) -> bool:
+def _names_role(statement: list[SqlToken]) -> bool:
     """SET and RESET of the role, or of a setting by a quoted name, which may be any."""
     rest = statement[1:]
     while rest[:1] and rest[0].word == "session":
@@ -95,7 +95,7 @@ def _object_kind(create: list[str]) -> Iterable[str]:
     return itertools.islice(rest, 1)
 
 
-def _leaves(token: Token, following: Token) -> bool:
+def _leaves(token: SqlToken, following: SqlToken) -> bool:
     """Two tokens of a statement that leaves something, whatever else it does."""
     word = token.word
     return (

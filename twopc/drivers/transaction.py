@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, pq
 
-from twopc.drivers.lean import Report, report_of
+from twopc.drivers.lean import ServerReport, report_of
 from twopc.drivers.outcome import VICTIM, rejection
-from twopc.drivers.plan import Plan
-from twopc.drivers.sessions import Session
+from twopc.drivers.plan import TransactionPlan
+from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.statements import ending_command, surely_wrote
 from twopc.errors import (
     ConfigurationError,
@@ -28,7 +28,7 @@ from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome
 
 if TYPE_CHECKING:
-    from twopc.drivers.engine import Engine
+    from twopc.drivers.engine import CoordinatorEngine
 
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
 
@@ -64,11 +64,11 @@ class Transaction:
     Made by `PostgresCoordinator.transaction`.
     """
 
-    def __init__(self, engine: Engine, plan: Plan) -> None:
+    def __init__(self, engine: CoordinatorEngine, plan: TransactionPlan) -> None:
         self._engine = engine
         self.plan = plan
         self.ids: EpochIds
-        self._session: Session | None = None
+        self._session: LinkedSession | None = None
         self._ending = False
         self.sequence = 0
         self.gid = ""
@@ -111,7 +111,7 @@ class Transaction:
         return self._session.pid if self._session is not None else 0
 
     @property
-    def session(self) -> Session:
+    def session(self) -> LinkedSession:
         """Its session.
 
         Raises:
@@ -213,7 +213,7 @@ class Transaction:
 
     # -- for the cursor ----------------------------------------------------------------------------
 
-    def attach(self, session: Session) -> None:
+    def attach(self, session: LinkedSession) -> None:
         """Work in a session that the coordinator has begun, and will end."""
         self._session = session
         self._ending = True
@@ -249,7 +249,7 @@ class Transaction:
             "what it had changed at the Publisher is rolled back"
         )
 
-    def refusal(self, failure: Report) -> RejectedError | None:
+    def refusal(self, failure: ServerReport) -> RejectedError | None:
         """What the application gets for a statement's failure; None: the Subscriber's own error as it is."""
         if self.cycle and failure.sqlstate in VICTIM:
             return self.deadlock(failure)
@@ -262,14 +262,14 @@ class Transaction:
             return rejection(failure, gid=self.gid, node=self.node_of(failure))
         return None
 
-    def deadlock(self, found: Report) -> DeadlockError:
+    def deadlock(self, found: ServerReport) -> DeadlockError:
         """What the victim of a deadlock gets."""
         return DeadlockError(
             f"deadlock across servers; this transaction was chosen: {'; '.join(self.cycle)}",
             cycle=self.cycle, gid=self.gid, node=self.subscriber, sqlstate=found.sqlstate,
         )  # fmt: skip
 
-    def node_of(self, found: Report) -> str:
+    def node_of(self, found: ServerReport) -> str:
         """Who raised an error."""
         over = found.remote or conflict_facts(found.detail) is not None
         return self._engine.publisher if over else self.subscriber

@@ -20,7 +20,7 @@ T = TypeVar("T")
 Steps = Generator[simpy.Event, Any, T]
 
 
-class Awaited(Generic[T]):
+class AwaitableSteps(Generic[T]):
     """Steps, to be awaited by a coroutine that runs as `steps`."""
 
     __slots__ = ("_work",)
@@ -38,7 +38,7 @@ def wait(event: simpy.Event) -> Steps[Any]:
 
 
 def steps(work: Coroutine[Any, Any, T]) -> Steps[T]:
-    """A coroutine as a simpy process' steps: what it awaits may be `Awaited` only."""
+    """A coroutine as a simpy process' steps: what it awaits may be `AwaitableSteps` only."""
     return (yield from work.__await__())
 
 
@@ -56,7 +56,7 @@ class VirtualTime:
 
     async def sleep(self, seconds: float) -> None:
         """Let other processes go on."""
-        await Awaited(wait(self._delay(seconds)))
+        await AwaitableSteps(wait(self._delay(seconds)))
 
     async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
         """There is nobody who could stop it, but a crash, which stops everything."""
@@ -72,7 +72,7 @@ class VirtualTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class VirtualReport:
     """An error as a server reports it."""
 
     sqlstate: str
@@ -91,7 +91,7 @@ class VirtualResult:
         self,
         tag: str = "",
         rows: Sequence[Sequence[bytes | None]] | None = None,
-        refusal: Refusal | None = None,
+        refusal: VirtualReport | None = None,
     ) -> None:
         self._rows = rows
         self._refusal = refusal

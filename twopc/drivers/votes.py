@@ -13,7 +13,7 @@ from typing import Final
 
 from psycopg import pq
 
-from twopc.drivers.lean import Report, report
+from twopc.drivers.lean import ServerReport, report
 from twopc.protocol import events as e
 
 #: After these the Publisher may have prepared although its answer, or the link, says otherwise.
@@ -53,7 +53,7 @@ class Votes:
 
     publisher: e.Event
     subscriber: e.Event
-    failure: Report | None
+    failure: ServerReport | None
     good: int
     """How many results came before the failure."""
 
@@ -63,13 +63,13 @@ class Votes:
         return type(self.publisher) is e.VotedReadOnly and type(self.subscriber) is e.VotedYes
 
 
-def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, Report | None]:
+def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, ServerReport | None]:
     """How many results are good, and the error that ended them."""
     for place, result in enumerate(results):
         found = report(result)
         if found is not None:
             return place, found
-    return len(results), Report(message=lost, sqlstate="08006") if lost else None
+    return len(results), ServerReport(message=lost, sqlstate="08006") if lost else None
 
 
 def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsynced: bool) -> Votes:
@@ -109,25 +109,27 @@ def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsyn
     return Votes(publisher=publisher, subscriber=subscriber, failure=failure, good=good)
 
 
-def tag_vote(ballot: Ballot, tag: bytes | None, unsynced: bool) -> tuple[e.Event, Report | None]:
+def tag_vote(
+    ballot: Ballot, tag: bytes | None, unsynced: bool
+) -> tuple[e.Event, ServerReport | None]:
     """The Subscriber's vote, or the agent's decision, from the command's tag."""
     name = ballot.subscriber
     if tag != (b"COMMIT" if ballot.agent else b"PREPARE TRANSACTION"):
-        failure = Report(
+        failure = ServerReport(
             message=f"the transaction had failed before: the answer was {(tag or b'').decode()!r}",
             sqlstate="25P02",
         )
         return e.VotedNo(participant=name, reason=str(failure)), failure
     if unsynced:
         done = "committed" if ballot.agent else "prepared"
-        failure = Report(
+        failure = ServerReport(
             message=f"it is {done}, but perhaps not durable, or not on the synchronous standby"
         )
         return e.VoteUnknown(participant=name, reason=str(failure)), failure
     return committed(name) if ballot.agent else yes(name), None
 
 
-def _leaves_open(failure: Report | None) -> bool:
+def _leaves_open(failure: ServerReport | None) -> bool:
     return (
         failure is None or failure.sqlstate[:2] in _OPEN_CLASSES or failure.sqlstate in _OPEN_STATES
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import NOTHING, Message, Outcome, RecordKind, Timer, log, send, send_all
-from twopc.protocol.finishing import Branch, Finishing
+from twopc.protocol.finishing import BranchProgress, Finishing
 from twopc.protocol.states import COORDINATOR, CoordinatorState
 
 _C = CoordinatorState
@@ -18,11 +18,11 @@ _Vote = e.VotedYes | e.VotedNo | e.VotedReadOnly | e.VoteUnknown
 
 _CANCEL_VOTE = x.CancelTimer(name=Timer.VOTE)
 _CANCEL_RESEND = x.CancelTimer(name=Timer.RESEND)
-_VOTE_OF: dict[type[e.Event], Branch] = {
-    e.VotedYes: Branch.YES,
-    e.VotedNo: Branch.NO,
-    e.VotedReadOnly: Branch.READ_ONLY,
-    e.VoteUnknown: Branch.UNKNOWN,
+_VOTE_OF: dict[type[e.Event], BranchProgress] = {
+    e.VotedYes: BranchProgress.YES,
+    e.VotedNo: BranchProgress.NO,
+    e.VotedReadOnly: BranchProgress.READ_ONLY,
+    e.VoteUnknown: BranchProgress.UNKNOWN,
 }
 
 
@@ -34,7 +34,7 @@ class Coordinator(Finishing, table=COORDINATOR):
     # -- work and votes ----------------------------------------------------------------------------
 
     def _begin(self, event: e.Begin, now: float) -> _Effects:
-        branches = dict.fromkeys(event.participants, Branch.WORKING)
+        branches = dict.fromkeys(event.participants, BranchProgress.WORKING)
         if not branches or len(branches) != len(event.participants) or x.COORDINATOR in branches:
             raise self._refusal(event, "needs participants with distinct names")
         self._names = event.participants
@@ -53,7 +53,7 @@ class Coordinator(Finishing, table=COORDINATOR):
         if not names:
             return self._delegate(now)
         for name in names:
-            self._branches[name] = Branch.ASKED
+            self._branches[name] = BranchProgress.ASKED
         self._awaited = len(names)
         self._move(_C.VOTING)
         timer = x.SetTimer(name=Timer.VOTE, at=now + settings.vote_timeout_s)
@@ -88,7 +88,7 @@ class Coordinator(Finishing, table=COORDINATOR):
     def _voted(self, event: _Vote, now: float) -> _Effects:
         name = event.participant
         branches = self._branches
-        if branches.get(name) is not Branch.ASKED:
+        if branches.get(name) is not BranchProgress.ASKED:
             return self._late_vote(event, now)
         branches[name] = _VOTE_OF[type(event)]
         if isinstance(event, e.VotedNo | e.VoteUnknown) and not self.reason:
@@ -97,7 +97,7 @@ class Coordinator(Finishing, table=COORDINATOR):
         if self._awaited:
             return NOTHING
         votes = branches.values()
-        if Branch.NO in votes or Branch.UNKNOWN in votes:
+        if BranchProgress.NO in votes or BranchProgress.UNKNOWN in votes:
             return (_CANCEL_VOTE, *self._abort(self.reason, now))
         if self._settings.variant.last_agent:
             return self._delegate(now)
@@ -114,24 +114,26 @@ class Coordinator(Finishing, table=COORDINATOR):
         if self._resumed:
             return NOTHING  # the log told less than the old machine knew
         branch = self._branches.get(event.participant)
-        if branch is None or branch is Branch.WORKING:
+        if branch is None or branch is BranchProgress.WORKING:
             raise self._refusal(event, "is from nobody who was asked")
         vote = _VOTE_OF[type(event)]
-        if {branch, vote} == {Branch.YES, Branch.NO} and self.outcome is None:
+        if {branch, vote} == {BranchProgress.YES, BranchProgress.NO} and self.outcome is None:
             raise self._refusal(event, "contradicts its earlier vote")
         return NOTHING
 
     def _votes_overdue(self, event: e.TimerFired, now: float) -> _Effects:
         if event.name is not Timer.VOTE:
             return NOTHING
-        late = ", ".join(n for n, branch in self._branches.items() if branch is Branch.ASKED)
+        late = ", ".join(
+            n for n, branch in self._branches.items() if branch is BranchProgress.ASKED
+        )
         return self._abort(f"no vote in time from {late}", now)
 
     # -- last agent --------------------------------------------------------------------------------
 
     def _delegate(self, now: float) -> _Effects:
         agent = self._names[-1]
-        self._branches[agent] = Branch.ASKED
+        self._branches[agent] = BranchProgress.ASKED
         self._move(_C.DELEGATING)
         timer = x.SetTimer(name=Timer.VOTE, at=now + self._settings.vote_timeout_s)
         return (send(agent, Message.DECIDE, self._prepared()), timer)
@@ -150,7 +152,7 @@ class Coordinator(Finishing, table=COORDINATOR):
         """Settle the agent's branch if it is its answer."""
         name = event.participant
         if name == self._names[-1]:
-            self._branches[name] = Branch.SETTLED
+            self._branches[name] = BranchProgress.SETTLED
             return True
         if self._resumed and name in self._branches:
             return False  # acknowledges what it was told before the crash; the agent will say more
@@ -159,7 +161,7 @@ class Coordinator(Finishing, table=COORDINATOR):
     def _agent_refused(self, event: e.VotedNo, now: float) -> _Effects:
         if event.participant != self._names[-1]:
             return self._late_vote(event, now)
-        self._branches[event.participant] = Branch.NO
+        self._branches[event.participant] = BranchProgress.NO
         return (self._agent_timer(), *self._abort(f"{event.participant}: {event.reason}", now))
 
     def _agent_read_only(self, event: e.VotedReadOnly, now: float) -> _Effects:
@@ -168,7 +170,7 @@ class Coordinator(Finishing, table=COORDINATOR):
             return self._late_vote(event, now)
         if self._prepared():
             raise self._refusal(event, "leaves those alone who wait for its decision")
-        self._branches[name] = Branch.READ_ONLY
+        self._branches[name] = BranchProgress.READ_ONLY
         return (self._agent_timer(), *self._commit((), now))
 
     def _agent_lost(self, event: e.VoteUnknown, now: float) -> _Effects:

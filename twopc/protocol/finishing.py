@@ -22,7 +22,7 @@ _CANCEL_RESEND = x.CancelTimer(name=Timer.RESEND)
 _END = log(RecordKind.END, forced=False)
 
 
-class Branch(Enum):
+class BranchProgress(Enum):
     """What the coordinator knows of a branch."""
 
     WORKING = auto()
@@ -51,7 +51,7 @@ class Finishing(Machine):
         super().__init__(_C.NEW)
         self._settings = settings
         self._names: tuple[str, ...] = ()
-        self._branches: dict[str, Branch] = {}
+        self._branches: dict[str, BranchProgress] = {}
         self._awaited = 0
         """Branches whose vote or acknowledgement is missing."""
         self._record: x.Record | None = None
@@ -71,7 +71,12 @@ class Finishing(Machine):
     @property
     def unsettled(self) -> tuple[str, ...]:
         """The branches that may still be prepared, in order; after the end those are none."""
-        open_ = (Branch.ASKED, Branch.YES, Branch.UNKNOWN, Branch.TOLD)
+        open_ = (
+            BranchProgress.ASKED,
+            BranchProgress.YES,
+            BranchProgress.UNKNOWN,
+            BranchProgress.TOLD,
+        )
         return tuple(name for name, branch in self._branches.items() if branch in open_)
 
     def resume(
@@ -87,13 +92,13 @@ class Finishing(Machine):
         self._resumed = True
         self._answered = True  # whoever asked went down with the old machine
         self._names = participants
-        self._branches = dict.fromkeys(participants, Branch.YES)
+        self._branches = dict.fromkeys(participants, BranchProgress.YES)
         if outcome is None:
             return self._resolve(now)
         self._log_holds = True
         if outcome is Outcome.COMMITTED:
             return self._commit(participants, now)
-        self._branches = dict.fromkeys(participants, Branch.UNKNOWN)
+        self._branches = dict.fromkeys(participants, BranchProgress.UNKNOWN)
         self.outcome = Outcome.ABORTED
         self.reason = "the coordinator was restarted"
         return self._tell_abort(now)
@@ -101,7 +106,7 @@ class Finishing(Machine):
     def _resolve(self, now: float) -> _Effects:
         self._move(_C.RESOLVING)
         agent = self._names[-1]
-        self._branches[agent] = Branch.ASKED
+        self._branches[agent] = BranchProgress.ASKED
         return (send(agent, Message.FENCE), self._resend_timer(now))
 
     # -- telling -----------------------------------------------------------------------------------
@@ -115,7 +120,7 @@ class Finishing(Machine):
             return (*send_all(prepared, Message.COMMIT), *self._end())
         told = prepared[:1] if settings.finish_in_turn else prepared
         for name in told:
-            self._branches[name] = Branch.TOLD
+            self._branches[name] = BranchProgress.TOLD
         self._awaited = len(prepared)
         self._move(_C.COMMITTING)
         sends = send_all(told, Message.COMMIT)
@@ -129,16 +134,16 @@ class Finishing(Machine):
         self._awaited = 0
         for name, branch in branches.items():
             message = Message.ABORT
-            if branch is Branch.ASKED or branch is Branch.UNKNOWN:
+            if branch is BranchProgress.ASKED or branch is BranchProgress.UNKNOWN:
                 message = Message.FENCE
-            elif branch is not Branch.YES and branch is not Branch.WORKING:
+            elif branch is not BranchProgress.YES and branch is not BranchProgress.WORKING:
                 continue
             effects.append(send(name, message))
-            branches[name] = Branch.SETTLED
+            branches[name] = BranchProgress.SETTLED
             if message is Message.FENCE or (
-                branch is Branch.YES and self._settings.variant.awaits_abort
+                branch is BranchProgress.YES and self._settings.variant.awaits_abort
             ):
-                branches[name] = Branch.TOLD
+                branches[name] = BranchProgress.TOLD
                 self._awaited += 1
         if not self._awaited:
             return (*effects, *self._end())
@@ -161,7 +166,7 @@ class Finishing(Machine):
 
     def _prepared(self) -> tuple[str, ...]:
         votes = self._branches
-        prepared = tuple([name for name in votes if votes[name] is Branch.YES])
+        prepared = tuple([name for name in votes if votes[name] is BranchProgress.YES])
         return self._names if len(prepared) == len(self._names) else prepared
 
     # -- until everybody knows ---------------------------------------------------------------------
@@ -169,9 +174,13 @@ class Finishing(Machine):
     def _acked(self, event: e.BranchCommitted | e.BranchAborted, now: float) -> _Effects:
         name = event.participant
         branch = self._branches.get(name)
-        if branch is Branch.TOLD or (branch is Branch.YES and self.outcome is Outcome.COMMITTED):
+        if branch is BranchProgress.TOLD or (
+            branch is BranchProgress.YES and self.outcome is Outcome.COMMITTED
+        ):
             return self._settle(name, now)
-        if branch is None or (branch is not Branch.SETTLED and self.outcome is Outcome.COMMITTED):
+        if branch is None or (
+            branch is not BranchProgress.SETTLED and self.outcome is Outcome.COMMITTED
+        ):
             raise self._refusal(event, "acknowledges what it was not told")
         return NOTHING
 
@@ -180,7 +189,7 @@ class Finishing(Machine):
         branch = self._branches.get(name)
         if branch is None:
             raise self._refusal(event, "is from nobody of this transaction")
-        if branch is not Branch.TOLD and branch is not Branch.YES:
+        if branch is not BranchProgress.TOLD and branch is not BranchProgress.YES:
             return NOTHING
         self._damaged = True
         return (self._damage(event), *self._settle(name, now))
@@ -194,15 +203,15 @@ class Finishing(Machine):
         )
 
     def _settle(self, name: str, now: float) -> _Effects:
-        self._branches[name] = Branch.SETTLED
+        self._branches[name] = BranchProgress.SETTLED
         self._awaited -= 1
         if not self._awaited:
             return (_CANCEL_RESEND, *self._end())
         if self._settings.finish_in_turn and self.outcome is Outcome.COMMITTED:
-            if Branch.TOLD in self._branches.values():
+            if BranchProgress.TOLD in self._branches.values():
                 return NOTHING
             following = self._prepared()[0]
-            self._branches[following] = Branch.TOLD
+            self._branches[following] = BranchProgress.TOLD
             return (send(following, Message.COMMIT), self._resend_timer(now))
         return NOTHING
 
@@ -228,7 +237,7 @@ class Finishing(Machine):
             return NOTHING
         names = self.unsettled
         for name in names:
-            self._branches[name] = Branch.TOLD
+            self._branches[name] = BranchProgress.TOLD
         answer = self._answer(Outcome.COMMITTED)
         return (*answer, *send_all(names, Message.COMMIT), self._resend_timer(now))
 
@@ -255,7 +264,7 @@ class Finishing(Machine):
         if branch is None:
             raise self._refusal(event, "is from nobody of this transaction")
         found = Outcome.COMMITTED if type(event) is e.BranchCommitted else Outcome.ABORTED
-        if found is self.outcome or self._damaged or branch is Branch.READ_ONLY:
+        if found is self.outcome or self._damaged or branch is BranchProgress.READ_ONLY:
             return NOTHING
         self._damaged = True
         return (self._damage(event),)

@@ -100,7 +100,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class BranchFacts:
     """The facts about a branch found prepared."""
 
     ours: bool
@@ -117,19 +117,19 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class BranchVerdict:
     """What is to be done with a branch, and why, in words for an operator."""
 
     action: Action
     reason: str
 
 
-def decide(found: Found, variant: Variant) -> Verdict:
+def decide(found: BranchFacts, variant: Variant) -> BranchVerdict:
     """What becomes of a branch found prepared (Citus's rule, with a fence before an abort)."""
     if not found.ours:
-        return Verdict(action=Action.LEAVE, reason="not a branch of ours")
+        return BranchVerdict(action=Action.LEAVE, reason="not a branch of ours")
     if found.alive:
-        return Verdict(action=Action.LEAVE, reason="its coordinator is alive and finishes it")
+        return BranchVerdict(action=Action.LEAVE, reason="its coordinator is alive and finishes it")
     if variant.last_agent and not found.records:
         return _by_agent(found)
     if found.records is None:
@@ -137,29 +137,31 @@ def decide(found: Found, variant: Variant) -> Verdict:
     message = answer(variant, found.records)
     action = Action.COMMIT if message is Message.COMMIT else Action.ABORT
     if not found.records:
-        return Verdict(
+        return BranchVerdict(
             action=action, reason=f"no decision was logged: {variant.presumes} is presumed"
         )
-    return Verdict(action=action, reason=f"the decision log says {found.records[-1].kind}")
+    return BranchVerdict(action=action, reason=f"the decision log says {found.records[-1].kind}")
 
 
-def _by_agent(found: Found) -> Verdict:
+def _by_agent(found: BranchFacts) -> BranchVerdict:
     outcome = found.peers.get(found.agent)
     if outcome is None:
-        return Verdict(action=Action.ASK_AGENT, reason=f"{found.agent} decides, and was not asked")
+        return BranchVerdict(
+            action=Action.ASK_AGENT, reason=f"{found.agent} decides, and was not asked"
+        )
     action = Action.COMMIT if outcome is Outcome.COMMITTED else Action.ABORT
-    return Verdict(action=action, reason=f"{found.agent} decided: {outcome}")
+    return BranchVerdict(action=action, reason=f"{found.agent} decided: {outcome}")
 
 
-def _by_peers(found: Found) -> Verdict:
+def _by_peers(found: BranchFacts) -> BranchVerdict:
     """Cooperative termination: without the log, one branch that knows is enough."""
     known = {name: o for name, o in found.peers.items() if o is not Outcome.READ_ONLY}
     if len(set(known.values())) == 1:
         name, outcome = min(known.items())
         action = Action.COMMIT if outcome is Outcome.COMMITTED else Action.ABORT
-        return Verdict(action=action, reason=f"the decision log is lost; {name} is {outcome}")
+        return BranchVerdict(action=action, reason=f"the decision log is lost; {name} is {outcome}")
     why = "other branches ended differently" if known else "no other branch knows the outcome"
-    return Verdict(
+    return BranchVerdict(
         action=Action.BLOCK,
         reason=f"the decision log is lost and {why}: restore the log, or decide by hand",
     )

@@ -61,22 +61,22 @@ class ParticipantState(StrEnum):
 State = CoordinatorState | ParticipantState
 
 
-class Row(NamedTuple):
+class Transition(NamedTuple):
     """What a machine does with an event in a state."""
 
     action: str
     next: tuple[State, ...]
 
 
-Table = dict[tuple[State, type[e.Event]], Row]
+Table = dict[tuple[State, type[e.Event]], Transition]
 
 
-def _row(action: str, *after: State) -> Row:
-    return Row(action, after)
+def _row(action: str, *after: State) -> Transition:
+    return Transition(action, after)
 
 
 def _ignored(states: Iterable[State], *events: type[e.Event]) -> Table:
-    return {(state, event): Row("ignore", (state,)) for state in states for event in events}
+    return {(state, event): Transition("ignore", (state,)) for state in states for event in events}
 
 
 _C = CoordinatorState

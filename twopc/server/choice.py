@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from twopc.server.embedded import Prepared, Server
+from twopc.server.embedded import ClusterContents, EmbeddedServer
 from twopc.server.external import ExternalServer
 
 EMBEDDED = "embedded"
@@ -27,13 +27,13 @@ def choose(
     *,
     durable: bool = False,
     settings: Mapping[str, str] | None = None,
-    prepared: Prepared | None = None,
-) -> Server | ExternalServer:
+    prepared: ClusterContents | None = None,
+) -> EmbeddedServer | ExternalServer:
     """The server that a choice names: started by us, or running before us.
 
     Args:
         choice: ``embedded`` or nothing; a directory with PostgreSQL's programs; or a connection string.
-        durable, settings, prepared: as `Server.start`; not for a server that runs already.
+        durable, settings, prepared: as `EmbeddedServer.start`; not for a server that runs already.
 
     Raises:
         ServerError: there is none, or none can be started; the message says what helps.
@@ -41,4 +41,6 @@ def choose(
     if kind_of(choice) == "url":
         return ExternalServer.from_dsn(choice)
     programs = Path(choice) if kind_of(choice) == "directory" else None
-    return Server.start(durable=durable, settings=settings, prepared=prepared, programs=programs)
+    return EmbeddedServer.start(
+        durable=durable, settings=settings, prepared=prepared, programs=programs
+    )

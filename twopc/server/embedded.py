@@ -53,16 +53,16 @@ _PORTS = range(15000, 32000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class ClusterContents:
     """What a cached cluster holds beyond an empty one: databases, roles, extensions."""
 
     key: str
     """Names the contents; change it whenever `prepare` would make others."""
-    prepare: Callable[[Server], None]
+    prepare: Callable[[EmbeddedServer], None]
     """Makes the contents, on a server that is then stopped and cached."""
 
 
-class Server:
+class EmbeddedServer:
     """A running embedded server; made by `start`, ended by `stop` or the end of a ``with``.
 
     Use from coroutines: every method that waits belongs into ``anyio.to_thread.run_sync``.
@@ -103,7 +103,7 @@ class Server:
         *,
         durable: bool = False,
         settings: Mapping[str, str] | None = None,
-        prepared: Prepared | None = None,
+        prepared: ClusterContents | None = None,
         programs: Path | None = None,
     ) -> Self:
         """Start a server of our own; it accepts connections on return.
@@ -247,17 +247,19 @@ class Server:
         state = f"pid {self.pid}" if self.is_running() else "down"
         return f"<Server {self.host}:{self.port} {state}>"
 
-    def _copy_cluster(self, prepared: Prepared | None) -> None:
+    def _copy_cluster(self, prepared: ClusterContents | None) -> None:
         name, build = self._recipe(prepared)
         self._password = copy_cluster(name, build, self._run.data, self._binaries.user)
 
-    def _recipe(self, prepared: Prepared | None) -> tuple[str, Callable[[Path, FileLock], None]]:
+    def _recipe(
+        self, prepared: ClusterContents | None
+    ) -> tuple[str, Callable[[Path, FileLock], None]]:
         if prepared is None:
             return cluster_name(self._binaries, ""), build_empty(self._binaries)
         prepare = prepared.prepare
 
         def build(directory: Path, _lock: FileLock) -> None:
-            with Server.start(
+            with EmbeddedServer.start(
                 durable=self._durable, settings=self._settings, programs=self._programs
             ) as server:
                 prepare(server)
@@ -382,7 +384,7 @@ def free_port() -> int:
     raise ServerError(f"no free port on {HOST} between {_PORTS.start} and {_PORTS.stop - 1}")
 
 
-_owned: weakref.WeakSet[Server] = weakref.WeakSet()
+_owned: weakref.WeakSet[EmbeddedServer] = weakref.WeakSet()
 
 
 def _let_go_of_all() -> None:

@@ -12,18 +12,18 @@ from typing import Any
 import simpy
 
 from twopc.drivers.points import Points
-from twopc.drivers.virtual import Awaited, steps, wait
+from twopc.drivers.virtual import AwaitableSteps, steps, wait
 from twopc.errors import TwopcError
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.processes import Process
-from twopc.sim.model.distribution.source import AgentOwn, ModelSource, Record, own_command
-from twopc.sim.model.distribution.store import Store
+from twopc.sim.model.distribution.source import AgentOwn, AgentRecord, ModelSource, own_command
+from twopc.sim.model.distribution.store import PublisherStore
 from twopc.sim.model.distribution.target import ROLE, ModelTarget, Settings, settings_of
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import Steps
-from twopc.subscriber.distribution_agent import Delivered, DistributionAgent, Profile
+from twopc.subscriber.distribution_agent import AgentProgress, DistributionAgent, Profile
 from twopc.subscriber.distribution_agent.ports import Pending, Signal
 
 
@@ -46,7 +46,7 @@ _NEWS, _STOP = _Flag(), _Flag()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class AgentParts:
     """What of an agent's a plant can replace."""
 
     agent: type[DistributionAgent] = DistributionAgent
@@ -64,8 +64,8 @@ class AgentProcess(Process):
     """
 
     def __init__(
-        self, network: Network, node: ModelNode, store: Store, registry: Registry, record: Record, *,
-        publisher: str, subscriber: str, profile: Profile, parts: Parts, points: Points, poll_s: float,
+        self, network: Network, node: ModelNode, store: PublisherStore, registry: Registry, record: AgentRecord, *,
+        publisher: str, subscriber: str, profile: Profile, parts: AgentParts, points: Points, poll_s: float,
     ) -> None:  # fmt: skip
         super().__init__(network, f"agent:{subscriber}", points)
         self.node = node
@@ -84,7 +84,7 @@ class AgentProcess(Process):
 
     # -- as others drive it ----------------------------------------------------------------------------
 
-    def run_once(self, *, final: bool = True) -> Steps[Delivered]:
+    def run_once(self, *, final: bool = True) -> Steps[AgentProgress]:
         """See `DistributionAgent.run_once`."""
         return steps(self.engine.run_once(final=final))
 
@@ -121,13 +121,13 @@ class AgentProcess(Process):
         self.check_alive()
         if self._poll_s and self.news in signals:
             timeout_s = min(timeout_s, self._poll_s)
-        await Awaited(wait(self.sleep(timeout_s, f"news for {self.subscriber}")))
+        await AwaitableSteps(wait(self.sleep(timeout_s, f"news for {self.subscriber}")))
 
     async def first(self, pending: Sequence[Pending], timeout_s: float) -> None:
         self.check_alive()
         look = self.sleep(timeout_s, "look at the streams")
-        events: list[Any] = [each.event for each in pending]  # type: ignore[attr-defined] # they are `Sent`
-        await Awaited(wait(simpy.AnyOf(self.kernel.env, [*events, look])))
+        events: list[Any] = [each.event for each in pending]  # type: ignore[attr-defined] # they are `ModelPending`
+        await AwaitableSteps(wait(simpy.AnyOf(self.kernel.env, [*events, look])))
         if not look.processed:
             self.kernel.cancel(look)
 

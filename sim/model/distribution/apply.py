@@ -15,10 +15,10 @@ from typing import Any
 from twopc.distributed import DistributedArticle
 from twopc.lsn import lsn_text
 from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, ProcArticle, base_of
-from twopc.proc_execution import Call as RoutineCall
+from twopc.proc_execution import ProcCall as RoutineCall
 from twopc.propagation import CommandType, Format
 from twopc.sim.model.distribution.calls import ReadCall, Shape
-from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.sql.types import named, output
@@ -274,7 +274,7 @@ def apply_call(
         raise not_found(_COMMAND[operation], article.article.name, call.shown_key, None)
 
 
-def _names_keys(table: Table, form: Format) -> bool:
+def _names_keys(table: HeapTable, form: Format) -> bool:
     """The procedure sets a key's column, though perhaps to what it was: a unique one, or with these formats all."""
     primary = frozenset(table.primary.places) if table.primary is not None else frozenset[int]()
     return form in (Format.CALL, Format.XCALL) or not table.key_places <= primary

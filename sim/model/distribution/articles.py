@@ -14,13 +14,13 @@ from twopc.distributed import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.proc_execution import ProcArticle, ProcType, beside
 from twopc.propagation import Propagation
-from twopc.publisher.pgoutput import Relation, RelationColumn
-from twopc.sim.model.node.heap import Table
+from twopc.publisher.pgoutput import RelationColumn, RelationMessage
+from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql.ddl import condition
-from twopc.sim.model.sql.types import Type
+from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.words import SubscriberSpec, TableSpec, Values
-from twopc.subscriber.distribution_agent.planner import Snapshot, Terms
+from twopc.subscriber.distribution_agent.planner import ArticleTerms, PgSnapshot
 
 _ALWAYS = 2**63 - 1
 _TYPES = {
@@ -29,7 +29,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def type_text(kind: Type) -> str:
+def type_text(kind: SqlType) -> str:
     """As `format_type` gives it."""
     if kind.element is not None:
         return f"{type_text(kind.element)}[]"
@@ -51,7 +51,7 @@ def propagation_of(said: Mapping[str, Any]) -> Propagation:
     return Propagation.from_json({**Propagation().as_json(), **said})
 
 
-def _columns(table: Table, published: Sequence[str]) -> tuple[Column, ...]:
+def _columns(table: HeapTable, published: Sequence[str]) -> tuple[Column, ...]:
     wanted = {*published, *table.key, VERSION_COLUMN} if published else {*table.at}
     return tuple(
         Column(
@@ -66,7 +66,7 @@ def _columns(table: Table, published: Sequence[str]) -> tuple[Column, ...]:
     )
 
 
-def article_of(table: Table, spec: TableSpec, number: int) -> DistributedArticle:
+def article_of(table: HeapTable, spec: TableSpec, number: int) -> DistributedArticle:
     """The article of a published table."""
     schema, name = split(spec.name)
     columns = _columns(table, spec.published)
@@ -101,12 +101,12 @@ def part_of(base: DistributedArticle, number: int, more: str) -> DistributedArti
 
 
 @dataclass(slots=True, kw_only=True)
-class Subscribed:
+class SubscribedArticle:
     """One article of one Subscriber's subscription: a row of ``msrepl.mssubscriptions``."""
 
     article: DistributedArticle
     after: int = 0
-    copy: Snapshot | None = None
+    copy: PgSnapshot | None = None
     copied_to: int = 0
     loopback_detection: bool = True
     active: bool = True
@@ -133,7 +133,7 @@ class Registry:
         self.read_only: set[str] = set()
         """The Subscribers that take calls."""
         self.articles: dict[int, DistributedArticle] = {}
-        self.subscriptions: dict[str, dict[int, Subscribed]] = {}
+        self.subscriptions: dict[str, dict[int, SubscribedArticle]] = {}
         """By Subscriber and number of the article."""
         self.originators: dict[str, int] = {}
         """By link role."""
@@ -146,7 +146,7 @@ class Registry:
         self._base: dict[str, int] = {}
         self._parts: dict[tuple[str, str], int] = {}
         self._conditions: dict[int, Callable[[Values], bool]] = {}
-        self._relations: dict[str, tuple[tuple[str, ...], Relation]] = {}
+        self._relations: dict[str, tuple[tuple[str, ...], RelationMessage]] = {}
         for spec in tables:
             self.publish(spec)
 
@@ -196,7 +196,7 @@ class Registry:
             number = self.originators[role] = self._originators
             self.names[number] = spec.name
         self.subscriptions[spec.name] = {
-            article.article_id: Subscribed(article=article, after=after, active=active)
+            article.article_id: SubscribedArticle(article=article, after=after, active=active)
             for article in self.choose(spec.filters)
         }
         self.version += 1
@@ -234,11 +234,11 @@ class Registry:
                 until = max(until, each.copied_to or -1)
         return until
 
-    def terms(self, subscriber: str) -> tuple[Terms, ...]:
+    def terms(self, subscriber: str) -> tuple[ArticleTerms, ...]:
         """What its agent goes by: of the active ones."""
         own = self.originator(subscriber)
         found = [
-            Terms(
+            ArticleTerms(
                 article_id=number,
                 after=each.after,
                 copy=each.copy,
@@ -252,7 +252,9 @@ class Registry:
             found += list(self._of_routines(subscriber, found))
         return tuple(found)
 
-    def _of_routines(self, subscriber: str, tables: Sequence[Terms]) -> Iterator[Terms]:
+    def _of_routines(
+        self, subscriber: str, tables: Sequence[ArticleTerms]
+    ) -> Iterator[ArticleTerms]:
         """Calls for those that only read, in place of the rows beside them; definitions for everybody."""
         calls = subscriber in self.read_only
         for each in tables:
@@ -262,9 +264,9 @@ class Registry:
                 yield replace(each, article_id=beside(each.article_id), upto=each.copied_to)
         after = max((max(each.after, each.copied_to) for each in tables), default=0)
         for number in self.routines if tables else ():
-            yield Terms(article_id=beside(number), after=after)
+            yield ArticleTerms(article_id=beside(number), after=after)
             if calls:
-                yield Terms(article_id=number, after=after)
+                yield ArticleTerms(article_id=number, after=after)
 
     # -- rows of the Publisher -----------------------------------------------------------------------
 
@@ -280,7 +282,7 @@ class Registry:
             )
         return found(values)
 
-    def filtered(self, relation: Relation) -> list[int]:
+    def filtered(self, relation: RelationMessage) -> list[int]:
         """Numbers of a table's articles with a row filter."""
         return [
             number
@@ -289,7 +291,7 @@ class Registry:
             and (each.article.schema, each.article.table) == (relation.schema, relation.name)
         ]
 
-    def relation(self, table: Table) -> Relation | None:
+    def relation(self, table: HeapTable) -> RelationMessage | None:
         """A table as the log announces it; None if it is not published."""
         if table.name not in self._base and not is_ours(table.name):
             return None
@@ -299,7 +301,7 @@ class Registry:
             return known[1]
         schema, name = split(table.name)
         key = {*table.key}
-        made = Relation(
+        made = RelationMessage(
             table.number,
             schema,
             name,

@@ -9,10 +9,10 @@ from typing import Any
 
 from twopc.distributed import DistributedArticle
 from twopc.propagation import changed_columns, parameters, record_values
-from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.sql.types import Type
+from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.words import SqlError, Values
 
 
@@ -25,7 +25,7 @@ class Shape:
 
     __slots__ = ("_width", "article", "columns", "key", "name", "of", "table")
 
-    def __init__(self, distributed: DistributedArticle, operation: str, table: Table) -> None:
+    def __init__(self, distributed: DistributedArticle, operation: str, table: HeapTable) -> None:
         """42703: the table lacks a column that travels."""
         article = distributed.article
         self.of = distributed
@@ -35,7 +35,7 @@ class Shape:
         self.article = article
         self.key = article.key
         form = distributed.propagation.method(operation).format
-        self.columns: list[tuple[str, str, Type | None]] = []
+        self.columns: list[tuple[str, str, SqlType | None]] = []
         """Of each value: the image that it is in, its column, and the column's type; none of the bitmask's."""
         for parameter in parameters(article, operation, form):
             column = parameter.column
@@ -49,7 +49,7 @@ class Shape:
                 )
             self.columns.append((parameter.image, column.name, table.columns[place].type))
 
-    def fits(self, distributed: DistributedArticle, table: Table) -> bool:
+    def fits(self, distributed: DistributedArticle, table: HeapTable) -> bool:
         """It is still that of these."""
         return self.of is distributed and self.table is table and self._width == len(table.columns)
 

@@ -8,13 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from twopc.publisher.commands import Belonging
-from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Relation, Values
+from twopc.publisher.pgoutput import (
+    BeginMessage,
+    CommitMessage,
+    Decoded,
+    RelationMessage,
+    RowMessage,
+    Values,
+)
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.packets import encode
-from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql.types import output
-from twopc.sim.model.words import Committed, RowChange
+from twopc.sim.model.words import CommittedTransaction, RowChange
 from twopc.sim.model.words import Values as Row
 
 
@@ -24,22 +31,22 @@ class Messages:
     def __init__(self, node: ModelNode, registry: Registry) -> None:
         self._node = node
         self._registry = registry
-        self._announced: dict[str, Relation] = {}
-        self._images: list[tuple[Relation, RowChange]] = []
+        self._announced: dict[str, RelationMessage] = {}
+        self._images: list[tuple[RelationMessage, RowChange]] = []
         """Changes of tables with filtered articles, of messages that nobody has taken in."""
 
-    def of(self, records: Iterable[Committed]) -> list[bytes]:
+    def of(self, records: Iterable[CommittedTransaction]) -> list[bytes]:
         """The messages of these transactions; those that changed nothing published are left out."""
         made: list[Decoded] = []
         for record in records:
             changes = list(self._changes(record))
             if changes:
-                made.append(Begin(record.lsn, record.time_us, record.xid & 0xFFFFFFFF))
+                made.append(BeginMessage(record.lsn, record.time_us, record.xid & 0xFFFFFFFF))
                 made += changes
-                made.append(Commit(record.lsn, record.end_lsn, record.time_us))
+                made.append(CommitMessage(record.lsn, record.end_lsn, record.time_us))
         return [encode(each) for each in made]
 
-    def _changes(self, record: Committed) -> Iterator[Decoded]:
+    def _changes(self, record: CommittedTransaction) -> Iterator[Decoded]:
         for change in record.changes:
             table = self._node.tables.get(change.table)
             relation = None if table is None else self._registry.relation(table)
@@ -52,7 +59,7 @@ class Messages:
                 self._images.append((relation, change))
             yield decoded(table, relation, change)
 
-    def belongings(self, changes: Sequence[Change]) -> list[Belonging]:
+    def belongings(self, changes: Sequence[RowMessage]) -> list[Belonging]:
         """Which images of these, the next of filtered tables, belong to which article."""
         belongs, images = self._registry.belongs, self._images[: len(changes)]
         del self._images[: len(changes)]
@@ -68,15 +75,15 @@ class Messages:
         ]
 
 
-def decoded(table: Table, relation: Relation, change: RowChange) -> Change:
+def decoded(table: HeapTable, relation: RelationMessage, change: RowChange) -> RowMessage:
     """One change, with as much of the old row as its replica identity has."""
     places = [table.at[column.name] for column in relation.columns]
     new = None if change.new is None else _texts(change.new, places)
     if change.old is None:
-        return Change(relation, change.operation, None, new, False)
+        return RowMessage(relation, change.operation, None, new, False)
     old = _texts(change.old, places)
     if relation.replica_identity == "f":
-        return Change(relation, change.operation, old, new, False)
+        return RowMessage(relation, change.operation, old, new, False)
     key = [
         value if column.is_key else None
         for value, column in zip(old, relation.columns, strict=True)
@@ -86,8 +93,8 @@ def decoded(table: Table, relation: Relation, change: RowChange) -> Change:
         for value, there, column in zip(old, new, relation.columns, strict=True)
         if column.is_key
     ):
-        return Change(relation, change.operation, None, new, False)
-    return Change(relation, change.operation, key, new, True)
+        return RowMessage(relation, change.operation, None, new, False)
+    return RowMessage(relation, change.operation, key, new, True)
 
 
 def _texts(values: Row, places: Sequence[int]) -> Values:

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from twopc.distributed import DistributedArticle
 from twopc.drivers.points import Points
 from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent, Unseen
-from twopc.drivers.virtual import Awaited, VirtualTime, steps
+from twopc.drivers.virtual import AwaitableSteps, VirtualTime, steps
 from twopc.errors import LockTimeoutError, SubscriptionError
 from twopc.names import PREFIX
 from twopc.proc_execution import BESIDE, CALL_TYPE
-from twopc.sim.model.distribution.articles import Registry, Subscribed
+from twopc.sim.model.distribution.articles import Registry, SubscribedArticle
 from twopc.sim.model.distribution.processes import Connection, Process, at_once
-from twopc.sim.model.distribution.store import Store, Stored
+from twopc.sim.model.distribution.store import PublisherStore, StoredTransaction
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, SHARE_ROW
 from twopc.sim.model.node.node import ModelNode
@@ -27,7 +27,7 @@ from twopc.sim.model.node.rows import visible
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.words import SqlError, StatementResult, Steps, Values
-from twopc.subscriber.distribution_agent.planner import Snapshot
+from twopc.subscriber.distribution_agent.planner import PgSnapshot
 
 T = TypeVar("T")
 _ROLE = "postgres"
@@ -110,11 +110,11 @@ class ModelCopySource:
             yield from session.execute("select 1")
             return text
 
-        return await Awaited(self.connection.ask(take, "snapshot"))
+        return await AwaitableSteps(self.connection.ask(take, "snapshot"))
 
     async def position(self) -> int:
         """See `CopySourcePort`; what commits from here on is written where the log ends now, or behind that."""
-        return await Awaited(
+        return await AwaitableSteps(
             self.connection.ask(lambda _: at_once(self._node.wal.end - 1), "end of the log")
         )
 
@@ -126,11 +126,11 @@ class ModelCopySource:
             found = (gid for gid, one in branches if one.owner == self._role)
             return (yield from at_once(next(found, None)))
 
-        return await Awaited(self.connection.ask(look, "look for prepared branches"))
+        return await AwaitableSteps(self.connection.ask(look, "look for prepared branches"))
 
     async def forget(self) -> None:
         """Delete the markers of the link's branches."""
-        await Awaited(self.connection.ask(partial(_forget, self._role), "forget markers"))
+        await AwaitableSteps(self.connection.ask(partial(_forget, self._role), "forget markers"))
 
 
 class ModelCopyTarget:
@@ -204,7 +204,7 @@ class ModelCopyTarget:
 
     async def refuse_prepared(self) -> None:
         """See `CopyTargetPort`."""
-        ours = await Awaited(
+        ours = await AwaitableSteps(
             self._connection.ask(
                 lambda _: at_once(
                     [gid for gid in self._node.prepared() if gid.startswith(f"{PREFIX}:")]
@@ -222,14 +222,14 @@ class ModelCopyTarget:
         """See `CopyTargetPort`; `twopc.sim.model.members` removes triggers."""
         await _asked(self._source.connection, "select 1")  # it answers: it will be told in a moment
         await _asked(self._connection, _LEAVE, publisher=self._source.name)
-        await Awaited(self._connection.ask(partial(_forget, None), "forget markers"))
+        await AwaitableSteps(self._connection.ask(partial(_forget, None), "forget markers"))
 
 
 class ModelCopyStore:
     """The distribution database, which is at the Publisher's node; see `CopyStorePort`."""
 
     def __init__(
-        self, connection: Connection, store: Store, registry: Registry, subscriber: str
+        self, connection: Connection, store: PublisherStore, registry: Registry, subscriber: str
     ) -> None:
         self._connection = connection
         self._store = store
@@ -264,7 +264,7 @@ class ModelCopyStore:
         """See `CopyStorePort`."""
 
         def start() -> None:
-            snapshot = Snapshot.parse(moment.snapshot)
+            snapshot = PgSnapshot.parse(moment.snapshot)
             for each in self._subscribed():
                 each.after, each.copy, each.copied_to = after, snapshot, moment.seqno
                 each.active = active
@@ -281,13 +281,13 @@ class ModelCopyStore:
         await self._ask(activate, "a copy is there")
 
     async def _ask(self, find: Callable[[], T], what: str) -> T:
-        return await Awaited(self._connection.ask(lambda _: at_once(find()), what))
+        return await AwaitableSteps(self._connection.ask(lambda _: at_once(find()), what))
 
-    def _unseen(self, moment: CopyMoment) -> list[Stored]:
-        snapshot = Snapshot.parse(moment.snapshot)
+    def _unseen(self, moment: CopyMoment) -> list[StoredTransaction]:
+        snapshot = PgSnapshot.parse(moment.snapshot)
         return [each for each in self._store.transactions if not snapshot.sees(each.xid)]
 
-    def _subscribed(self) -> list[Subscribed]:
+    def _subscribed(self) -> list[SubscribedArticle]:
         return [*self._registry.subscriptions[self._subscriber].values()]
 
 
@@ -301,7 +301,7 @@ class SnapshotProcess(Process):
     """
 
     def __init__(
-        self, network: Network, points: Points, publisher: ModelNode, node: ModelNode, store: Store,
+        self, network: Network, points: Points, publisher: ModelNode, node: ModelNode, store: PublisherStore,
         registry: Registry, *, role: str, timeout_s: float, agent: type[SnapshotAgent], seen: Seen,
     ) -> None:  # fmt: skip
         super().__init__(network, f"snapshot:{node.name}", points)
@@ -346,23 +346,23 @@ class SnapshotProcess(Process):
         return agent, source
 
     async def _come_by(self, point: str) -> None:
-        await Awaited(self.reach(point))
+        await AwaitableSteps(self.reach(point))
 
 
 async def _asked(connection: Connection, text: str, **params: Any) -> Any:
     """One statement of a session. SqlError, LostError"""
-    return await Awaited(connection.ask(partial(_execute, text, params), text))
+    return await AwaitableSteps(connection.ask(partial(_execute, text, params), text))
 
 
 def _execute(text: str, params: Mapping[str, Any], session: NodeSession) -> Steps[Any]:
     return (yield from session.execute(text, params))
 
 
-def _first(unseen: Sequence[Stored]) -> Unseen | None:
+def _first(unseen: Sequence[StoredTransaction]) -> Unseen | None:
     return Unseen(seqno=unseen[0].seqno, xid=unseen[0].xid) if unseen else None
 
 
-def _is_call_alone(each: Stored) -> bool:
+def _is_call_alone(each: StoredTransaction) -> bool:
     """It has a call, and not the rows beside it."""
     return any(one.type == CALL_TYPE for one in each.commands) and not any(
         one.article_id > BESIDE for one in each.commands

@@ -14,11 +14,11 @@ import simpy
 
 from twopc.drivers.points import Points
 from twopc.drivers.snapshot_agent import SnapshotAgent
-from twopc.drivers.virtual import Awaited, steps, wait
+from twopc.drivers.virtual import AwaitableSteps, steps, wait
 from twopc.errors import DeliveryError, SubscriptionError
 from twopc.names import BranchId
 from twopc.proc_execution import ProcArticle
-from twopc.sim.model.distribution.agent import AgentProcess, Parts
+from twopc.sim.model.distribution.agent import AgentParts, AgentProcess
 from twopc.sim.model.distribution.apply import Receiver, apply_call
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.copies import (
@@ -28,18 +28,18 @@ from twopc.sim.model.distribution.copies import (
     nobody,
     take_copies,
 )
-from twopc.sim.model.distribution.log_reader import LogReader, Slot
+from twopc.sim.model.distribution.log_reader import ModelLogReader, ModelSlot
 from twopc.sim.model.distribution.processes import KilledError, outcome
 from twopc.sim.model.distribution.seats import AgentSeat, Seat
-from twopc.sim.model.distribution.source import Record, own_command
-from twopc.sim.model.distribution.store import Store
+from twopc.sim.model.distribution.source import AgentRecord, own_command
+from twopc.sim.model.distribution.store import PublisherStore
 from twopc.sim.model.distribution.target import settings_of
-from twopc.sim.model.distribution.told import Delivery, deliveries
+from twopc.sim.model.distribution.told import ModelDelivery, deliveries
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import Cause, Label, ModelSpec, Steps, SubscriberSpec
-from twopc.subscriber.distribution_agent import Delivered, Profile
+from twopc.subscriber.distribution_agent import AgentProgress, Profile
 
 #: Parts of `twopc.sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
 #: signature.
@@ -80,10 +80,10 @@ class Distribution:
         self._begin = self.publisher.wal.end
         self.registry = Registry(self.publisher, spec.tables, routines)
         horizon = self.publisher.next_xid if routines else None
-        self.store = Store(self.publisher, spec.publisher, self._begin, horizon)
+        self.store = PublisherStore(self.publisher, spec.publisher, self._begin, horizon)
         self.store.keeps_all = not spec.agent_poll_s
-        self.slot = Slot(self.publisher, self._begin)
-        self._agent_parts = Parts(
+        self.slot = ModelSlot(self.publisher, self._begin)
+        self._agent_parts = AgentParts(
             agent=wiring.agent, own=self._part("agent_own"), settings=self._part("agent_settings")
         )
         poll_s = spec.agent_poll_s
@@ -116,7 +116,7 @@ class Distribution:
         self.registry.announce(
             spec, role=self._role_of(spec.name), after=self._begin, active=active
         )
-        record = Record()
+        record = AgentRecord()
         self.store.reports[spec.name] = 0
         run = (lambda one: one.run()) if poll_s else None
         self.seats[spec.name] = AgentSeat(lambda: self._make_agent(spec, record), run, record)
@@ -180,13 +180,13 @@ class Distribution:
             agent=self._snapshot_agent, seen=seen,
         )  # fmt: skip
 
-    def _make_reader(self) -> LogReader:
-        return LogReader(
+    def _make_reader(self) -> ModelLogReader:
+        return ModelLogReader(
             self.network, self.publisher, self.store, self.slot, self.registry,
             engine=self._engine, points=self.points, poll_s=self.spec.agent_poll_s,
         )  # fmt: skip
 
-    def _make_agent(self, spec: SubscriberSpec, record: Record) -> AgentProcess:
+    def _make_agent(self, spec: SubscriberSpec, record: AgentRecord) -> AgentProcess:
         return AgentProcess(
             self.network, self.nodes[spec.name], self.store, self.registry, record,
             publisher=self.spec.publisher, subscriber=spec.name,
@@ -199,7 +199,7 @@ class Distribution:
 
     # -- delivering ----------------------------------------------------------------------------------
 
-    def sync(self, subscribers: Sequence[str] = ()) -> Steps[dict[str, Delivered]]:
+    def sync(self, subscribers: Sequence[str] = ()) -> Steps[dict[str, AgentProgress]]:
         """See `Synchronisation.sync`."""
         return (yield from steps(self._synchronisation.sync(subscribers)))
 
@@ -221,7 +221,7 @@ class Distribution:
     async def turn(self) -> AsyncIterator[None]:
         """See `AgentsPort`."""
         while self._driving is not None:
-            await Awaited(wait(self._driving))
+            await AwaitableSteps(wait(self._driving))
         mine = self._driving = self.kernel.event()
         try:
             yield
@@ -233,26 +233,26 @@ class Distribution:
         """See `AgentsPort`."""
         reader = self.reader.living()
         try:
-            await Awaited(reader.have(reader.run_once(), "read"))
+            await AwaitableSteps(reader.have(reader.run_once(), "read"))
         except (KilledError, psycopg.Error) as error:
             raise DeliveryError(
                 f"the log reader does not get on: {error}", node=self.spec.publisher,
                 sqlstate=getattr(error, "sqlstate", None) or "08006",
             ) from error  # fmt: skip
 
-    async def deliver(self, subscriber: str, *, final: bool) -> Delivered:
+    async def deliver(self, subscriber: str, *, final: bool) -> AgentProgress:
         """See `AgentsPort`."""
         agent: AgentProcess = self.seats[subscriber].living()
         try:
-            return await Awaited(agent.have(agent.run_once(final=final), "deliver"))
+            return await AwaitableSteps(agent.have(agent.run_once(final=final), "deliver"))
         except KilledError as error:
             raise DeliveryError(
                 f"the agent of {subscriber} was killed", node=subscriber, sqlstate="08006"
             ) from error
 
     async def together(
-        self, work: Callable[[str], Coroutine[Any, Any, Delivered | None]], subscribers: Sequence[str]
-    ) -> list[Delivered | BaseException | None]:  # fmt: skip
+        self, work: Callable[[str], Coroutine[Any, Any, AgentProgress | None]], subscribers: Sequence[str]
+    ) -> list[AgentProgress | BaseException | None]:  # fmt: skip
         """See `AgentsPort`."""
         all_ = f"sync {self.kernel.stretch}"
         sent = [
@@ -260,13 +260,14 @@ class Distribution:
             for name in subscribers
         ]
         endings: list[Any] = [
-            process.value if process.processed else await Awaited(wait(process)) for process in sent
+            process.value if process.processed else await AwaitableSteps(wait(process))
+            for process in sent
         ]
         return [value if error is None else error for error, value in endings]
 
     def _driven(
-        self, work: Callable[[str], Coroutine[Any, Any, Delivered | None]], subscriber: str, all_: str
-    ) -> Steps[Delivered | None]:  # fmt: skip
+        self, work: Callable[[str], Coroutine[Any, Any, AgentProgress | None]], subscriber: str, all_: str
+    ) -> Steps[AgentProgress | None]:  # fmt: skip
         """Whoever is the last has the others' caller go on: whoever explores is told."""
         try:
             return (yield from steps(work(subscriber)))  # made when the process runs: it may never
@@ -283,7 +284,7 @@ class Distribution:
         return self._stored(mark)
 
     def _stored(self, mark: int) -> int | None:
-        reader: LogReader | None = self.reader.process
+        reader: ModelLogReader | None = self.reader.process
         if reader is None or not reader.alive or reader.engine.position < mark:
             return None
         return self.store.last
@@ -301,13 +302,13 @@ class Distribution:
     async def look_again(self) -> None:
         """See `AgentsPort`."""
         label = Label(actor="sync", cause=Cause.POLL, what="look how far agents are")
-        await Awaited(wait(self.kernel.delay(_LOOK_S, label)))
+        await AwaitableSteps(wait(self.kernel.delay(_LOOK_S, label)))
 
     # -- what became of it ---------------------------------------------------------------------------
 
-    def take_deliveries(self) -> list[Delivery]:
+    def take_deliveries(self) -> list[ModelDelivery]:
         """What the agents have met since this was asked last: delivered, passed over, left out."""
-        found: list[Delivery] = []
+        found: list[ModelDelivery] = []
         gids = {}
         for marker in self.publisher.markers():
             branch = BranchId.parse(marker.gid)

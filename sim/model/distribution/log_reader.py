@@ -13,29 +13,29 @@ from functools import partial
 import psycopg
 
 from twopc.drivers.points import Points
-from twopc.drivers.virtual import Awaited, steps, wait
+from twopc.drivers.virtual import AwaitableSteps, steps, wait
 from twopc.errors import TwopcError
 from twopc.publisher.commands import Belonging, CommandBuilder
-from twopc.publisher.log_reader import Engine, Reading
-from twopc.publisher.log_reader.planner import Batch
-from twopc.publisher.log_reader.ports import Registered
+from twopc.publisher.log_reader import LogReaderEngine, LogReaderProfile
+from twopc.publisher.log_reader.planner import StoredBatch
+from twopc.publisher.log_reader.ports import ReaderArticles
 from twopc.publisher.log_reader.sources import BLOCK_MESSAGES
-from twopc.publisher.pgoutput import Change
+from twopc.publisher.pgoutput import RowMessage
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.changes import Messages
 from twopc.sim.model.distribution.processes import Connection, Process, at_once
-from twopc.sim.model.distribution.store import Store, Stored, read_blocks
+from twopc.sim.model.distribution.store import PublisherStore, StoredTransaction, read_blocks
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import Committed, SqlError, Steps
+from twopc.sim.model.words import CommittedTransaction, SqlError, Steps
 
 ROLE = "msrepl_logreader"
 #: So many transactions of the log are read at a time.
 READ_MAX = 1000
 
 
-class Slot:
+class ModelSlot:
     """The replication slot: from where the log is kept.
 
     What it was moved to is on the disk a while later: a crash of the server takes it back.
@@ -60,7 +60,7 @@ class Slot:
             self._node.trim(self._saved)
 
 
-class LogReader(Process):
+class ModelLogReader(Process):
     """One Publisher's log reader, and where it runs (`HostPort`); after a crash another one is made.
 
     Args:
@@ -73,9 +73,9 @@ class LogReader(Process):
     """So many are taken at a time."""
 
     def __init__(
-        self, network: Network, node: ModelNode, store: Store, slot: Slot, registry: Registry, *,
-        engine: type[Engine] = Engine, points: Points | None = None, poll_s: float = 0.0,
-        reading: Reading | None = None,
+        self, network: Network, node: ModelNode, store: PublisherStore, slot: ModelSlot, registry: Registry, *,
+        engine: type[LogReaderEngine] = LogReaderEngine, points: Points | None = None, poll_s: float = 0.0,
+        reading: LogReaderProfile | None = None,
     ) -> None:  # fmt: skip
         super().__init__(network, "log_reader", points or Points())
         self._node = node
@@ -83,7 +83,7 @@ class LogReader(Process):
         self._slot = slot
         self._registry = registry
         self.poll_s = poll_s
-        reading = replace(reading or Reading(), retry_s_min=poll_s, retry_s_max=poll_s)
+        reading = replace(reading or LogReaderProfile(), retry_s_min=poll_s, retry_s_max=poll_s)
         self.engine = engine(self, publisher=node.name, reading=reading, points=self.points)
         self.failed: Exception | None = None
         """For what it has stopped by itself."""
@@ -109,7 +109,7 @@ class LogReader(Process):
 
     async def delay(self, seconds: float) -> None:
         """Nobody tells it to stop."""
-        await Awaited(wait(self.sleep(seconds, "news in the log")))
+        await AwaitableSteps(wait(self.sleep(seconds, "news in the log")))
 
     async def open_wal(self) -> ModelWal:
         """See `HostPort`."""
@@ -135,7 +135,7 @@ class ModelWal:
     next_xid = 1
 
     def __init__(
-        self, process: LogReader, connection: Connection, node: ModelNode, slot: Slot, registry: Registry
+        self, process: ModelLogReader, connection: Connection, node: ModelNode, slot: ModelSlot, registry: Registry
     ) -> None:  # fmt: skip
         self._process = process
         self._connection = connection
@@ -156,28 +156,30 @@ class ModelWal:
     async def log_snapshot(self) -> None:
         """What is open in the log does not keep the slot back here."""
 
-    async def belongings(self, _: CommandBuilder, changes: Sequence[Change]) -> list[Belonging]:
+    async def belongings(self, _: CommandBuilder, changes: Sequence[RowMessage]) -> list[Belonging]:
         """See `WalPort`."""
         return self._messages.belongings(changes)
 
     async def forget_calls(self) -> None:
         """Marks stay."""
 
-    async def live(self) -> Source:
+    async def live(self) -> ModelLiveSource:
         """See `WalPort`."""
         return await self.peek(0)
 
-    async def peek(self, upto: int) -> Source:
+    async def peek(self, upto: int) -> ModelLiveSource:
         """See `WalPort`."""
         self._messages = Messages(self._node, self._registry)
-        return Source(self._process, self._connection, self._node, self._slot, self._messages, upto)
+        return ModelLiveSource(
+            self._process, self._connection, self._node, self._slot, self._messages, upto
+        )
 
     async def close(self) -> None:
         """See `WalPort`."""
         self._connection.close()
 
 
-class Source:
+class ModelLiveSource:
     """A session that shows what a node has committed. See `LivePort`.
 
     Args:
@@ -187,7 +189,7 @@ class Source:
     ended = False
 
     def __init__(
-        self, process: LogReader, connection: Connection, node: ModelNode, slot: Slot,
+        self, process: ModelLogReader, connection: Connection, node: ModelNode, slot: ModelSlot,
         messages: Messages, upto: int = 0,
     ) -> None:  # fmt: skip
         self._process = process
@@ -211,7 +213,7 @@ class Source:
         return not (self._upto and self._arrived)
 
     async def take(self) -> list[bytes]:
-        """See `SourcePort`."""
+        """See `LogSourcePort`."""
         if not self._arrived:
             records, self._durable = await self._connection.asked(self._read, "read the log")
             self._is_end = len(records) < READ_MAX
@@ -226,7 +228,7 @@ class Source:
             self.position = self._upto or self._durable
         return block
 
-    def _read(self, _: NodeSession) -> Steps[tuple[Sequence[Committed], int]]:
+    def _read(self, _: NodeSession) -> Steps[tuple[Sequence[CommittedTransaction], int]]:
         first = self._slot.position if self._upto else self._shown
         records = [
             each for each in self._node.log(first) if not self._upto or each.end_lsn <= self._upto
@@ -235,7 +237,7 @@ class Source:
         yield  # it is a generator
 
     async def confirm(self, lsn: int) -> None:
-        """See `SourcePort`."""
+        """See `LogSourcePort`."""
         self._slot.advance(lsn)
         self.confirmed = lsn
 
@@ -262,7 +264,7 @@ class ModelStore:
     publisher = 1
 
     def __init__(
-        self, process: LogReader, connection: Connection, store: Store, registry: Registry, read_to: int
+        self, process: ModelLogReader, connection: Connection, store: PublisherStore, registry: Registry, read_to: int
     ) -> None:  # fmt: skip
         self._process = process
         self._connection = connection
@@ -277,11 +279,11 @@ class ModelStore:
         """See `StorePort`."""
         return bool(self._parts)
 
-    async def registry(self) -> Registered:
+    async def registry(self) -> ReaderArticles:
         """See `StorePort`."""
         registry = self._registry
         self._version = registry.version
-        return Registered(
+        return ReaderArticles(
             builder=CommandBuilder(registry.articles.values()),
             originators=dict(registry.originators),
             calls=registry.calls,
@@ -299,7 +301,7 @@ class ModelStore:
         self._parts += parts
         await self._reach("log_reader.streamed")
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: StoredBatch) -> None:
         """See `StorePort`."""
         blocks, self._parts = [*self._parts, *batch.blocks], []
         transactions = read_blocks(blocks, dict(batch.remarked))
@@ -315,7 +317,12 @@ class ModelStore:
         self.read_to = batch.read_to
 
     def _write(
-        self, transactions: Sequence[Stored], session: NodeSession, *, upto: int, horizon: int
+        self,
+        transactions: Sequence[StoredTransaction],
+        session: NodeSession,
+        *,
+        upto: int,
+        horizon: int,
     ) -> Steps[None]:
         """Store some, in an open transaction. 55006: somebody else has; 40001: the registry has changed."""
         stored = yield from self._store.begin(session, self.read_to)

@@ -7,15 +7,15 @@ from struct import pack
 
 from twopc.publisher.pgoutput import (
     UNCHANGED,
-    Begin,
-    Change,
-    Commit,
+    BeginMessage,
+    CommitMessage,
     Decoded,
-    Message,
-    Origin,
-    Relation,
-    Truncate,
-    Type,
+    LogicalMessage,
+    OriginMessage,
+    RelationMessage,
+    RowMessage,
+    TruncateMessage,
+    TypeMessage,
     Values,
 )
 
@@ -27,11 +27,11 @@ def encode(message: Decoded, sent: Values | None = None) -> bytes:
         sent: the new row as it stands in the message, where unchanged values are not filled in.
     """
     match message:
-        case Begin(lsn, time_us, xid):
+        case BeginMessage(lsn, time_us, xid):
             return b"B" + pack("!qqI", lsn, time_us, xid)
-        case Commit(lsn, end_lsn, time_us):
+        case CommitMessage(lsn, end_lsn, time_us):
             return b"C" + pack("!Bqqq", 0, lsn, end_lsn, time_us)
-        case Relation():
+        case RelationMessage():
             columns = b"".join(
                 pack("!B", column.is_key)
                 + _string(column.name)
@@ -42,20 +42,20 @@ def encode(message: Decoded, sent: Values | None = None) -> bytes:
             head = pack("!I", message.oid) + _string(schema) + _string(message.name)
             identity = message.replica_identity.encode()
             return b"R" + head + identity + pack("!H", len(message.columns)) + columns
-        case Change(relation, operation, old, new, old_is_key):
+        case RowMessage(relation, operation, old, new, old_is_key):
             before = b"" if old is None else (b"K" if old_is_key else b"O") + row(old)
             after = b"" if new is None else b"N" + row(new if sent is None else sent)
             kind = {"ins": b"I", "upd": b"U", "del": b"D"}[operation]
             return kind + pack("!I", relation.oid) + before + after
-        case Truncate(relations, cascade, restart):
+        case TruncateMessage(relations, cascade, restart):
             oids = b"".join(pack("!I", relation.oid) for relation in relations)
             return b"T" + pack("!IB", len(relations), cascade + 2 * restart) + oids
-        case Message(transactional, lsn, prefix, content):
+        case LogicalMessage(transactional, lsn, prefix, content):
             head = pack("!Bq", transactional, lsn) + _string(prefix)
             return b"M" + head + pack("!I", len(content)) + content
-        case Origin(lsn, name):
+        case OriginMessage(lsn, name):
             return b"O" + pack("!q", lsn) + _string(name)
-        case Type(oid, schema, name):
+        case TypeMessage(oid, schema, name):
             return b"Y" + pack("!I", oid) + _string(schema) + _string(name)
 
 

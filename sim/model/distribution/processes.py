@@ -12,21 +12,21 @@ from typing import Any, TypeVar
 import psycopg
 import simpy
 
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.drivers.points import Points
-from twopc.drivers.virtual import Awaited, steps
+from twopc.drivers.virtual import AwaitableSteps, steps
 from twopc.sim.model.errors import raised
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.wire import KILLED, Wire
-from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
+from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, Steps
 from twopc.subscriber.distribution_agent import ports
 
 T = TypeVar("T")
 
 
-class KilledError(LostError):
+class KilledError(RequestLostError):
     """The process was killed while somebody waited for what it was doing."""
 
 
@@ -57,7 +57,7 @@ class Connection:
     async def asked(self, work: Callable[[NodeSession], Steps[T]], what: str) -> T:
         """As `ask`, for a coroutine. psycopg.Error"""
         with raised():
-            return await Awaited(self.ask(work, what))
+            return await AwaitableSteps(self.ask(work, what))
 
     def run(self, text: str) -> Steps[Any]:
         """One statement."""
@@ -104,7 +104,7 @@ class Process:
     async def connected(self, node: ModelNode, role: str, name: str) -> Connection:
         """As `connect`, for a coroutine. psycopg.Error"""
         with raised():
-            return await Awaited(self.connect(node, role, name))
+            return await AwaitableSteps(self.connect(node, role, name))
 
     def spawn(self, work: Steps[Any], what: str) -> simpy.Process:
         """Run something as this process, with which it dies."""
@@ -130,8 +130,8 @@ class Process:
         """
         self.check_alive()
         try:
-            return await Awaited(work)
-        except LostError as error:
+            return await AwaitableSteps(work)
+        except RequestLostError as error:
             raise ports.LostError(str(error)) from error
         except SqlError as error:
             raise ports.RefusedError(report_of(error)) from error
@@ -149,7 +149,7 @@ class Process:
             yield from steps(self.points.reach(point))
         except psycopg.Error as error:
             if error.sqlstate is None:
-                raise LostError(str(error)) from error
+                raise RequestLostError(str(error)) from error
             raise SqlError(error.sqlstate, str(error)) from error
 
     def sleep(self, seconds: float, what: str) -> simpy.Event:
@@ -196,8 +196,8 @@ def at_once(value: T) -> Steps[T]:
     yield  # it is a generator
 
 
-def report_of(error: SqlError) -> Report:
+def report_of(error: SqlError) -> ServerReport:
     """An error of the model's servers as the product reads it."""
-    return Report(
+    return ServerReport(
         message=error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint
     )

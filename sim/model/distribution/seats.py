@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twopc.sim.model.distribution.processes import until_killed
-from twopc.sim.model.distribution.source import Record
+from twopc.sim.model.distribution.source import AgentRecord
 from twopc.sim.model.words import Steps
 
 
@@ -66,7 +66,7 @@ class AgentSeat(Seat):
     """A Subscriber's agent."""
 
     def __init__(
-        self, make: Callable[[], Any], run: Callable[[Any], Steps[None]] | None, record: Record
+        self, make: Callable[[], Any], run: Callable[[Any], Steps[None]] | None, record: AgentRecord
     ) -> None:
         super().__init__(make, run)
         self.record = record

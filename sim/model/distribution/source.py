@@ -15,18 +15,18 @@ from twopc.distributed import DistributedArticle
 from twopc.proc_execution import ProcArticle
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.processes import Connection, Process, at_once
-from twopc.sim.model.distribution.store import Store, Stored
+from twopc.sim.model.distribution.store import PublisherStore, StoredTransaction
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import Steps
 from twopc.subscriber.distribution_agent.loads import (
-    Command,
-    Load,
-    Posted,
-    Subscription,
+    BatchLoad,
+    DecodedCommand,
+    StoredMessage,
+    SubscribedArticles,
     part_of,
 )
-from twopc.subscriber.distribution_agent.planner import Batch, Terms, Window
-from twopc.subscriber.distribution_agent.ports import Event, LostError
+from twopc.subscriber.distribution_agent.planner import ArticleTerms, Batch, Window
+from twopc.subscriber.distribution_agent.ports import AgentEvent, LostError
 from twopc.subscriber.distribution_agent.profile import Profile
 
 T = TypeVar("T")
@@ -35,17 +35,17 @@ _WINDOW = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
+class AgentRecord:
     """What the distribution database knows of an agent; it outlives the process."""
 
-    history: list[Event] = field(default_factory=list)
+    history: list[AgentEvent] = field(default_factory=list)
 
 
 #: Whether a command is its Subscriber's own: ``(command, the Subscriber as an originator, articles that echo)``.
-AgentOwn = Callable[[Command, int | None, Sequence[int]], bool]
+AgentOwn = Callable[[DecodedCommand, int | None, Sequence[int]], bool]
 
 
-def own_command(command: Command, own: int | None, echoed: Sequence[int]) -> bool:
+def own_command(command: DecodedCommand, own: int | None, echoed: Sequence[int]) -> bool:
     """The mark in its transaction says so, and the article does not take it all the same."""
     return own is not None and command.originator == own and command.article_id not in echoed
 
@@ -61,7 +61,7 @@ class ModelSource:
     publisher_db = ""
 
     def __init__(
-        self, process: Process, connection: Connection, store: Store, registry: Registry, record: Record, *,
+        self, process: Process, connection: Connection, store: PublisherStore, registry: Registry, record: AgentRecord, *,
         subscriber: str, profile: Profile, own: AgentOwn,
     ) -> None:  # fmt: skip
         self._process = process
@@ -70,11 +70,11 @@ class ModelSource:
         self._registry = registry
         self._subscriber = subscriber
         self._own = own
-        self._terms: tuple[Terms, ...] | None = None
-        self._stored: dict[int, Stored] = {}
+        self._terms: tuple[ArticleTerms, ...] | None = None
+        self._stored: dict[int, StoredTransaction] = {}
         """The transactions of the last window: their commands have come with it."""
         self.profile = profile
-        self.subscription = Subscription()
+        self.subscription = SubscribedArticles()
         self.history = ModelHistory(self, record, subscriber, store)
 
     async def ask(self, find: Callable[[], T], what: str) -> T:
@@ -99,7 +99,7 @@ class ModelSource:
             self._terms = terms
             routines = self._registry.routines
             calls = tuple(each.article_id for each in terms if each.article_id in routines)
-            self.subscription = Subscription(terms=terms, calls=calls)
+            self.subscription = SubscribedArticles(terms=terms, calls=calls)
         return changed, window
 
     async def loads(
@@ -110,11 +110,11 @@ class ModelSource:
         echoed: Sequence[int],
         streams: int,
         apart: Sequence[int] = (),
-    ) -> AsyncGenerator[Load, None]:
+    ) -> AsyncGenerator[BatchLoad, None]:
         """See `SourcePort`; a large batch comes in one piece, too, and nothing apart."""
         for batch in batches:
             parts: dict[int, list[tuple[int, bytes]]] = {}
-            posted: list[Posted] = []
+            posted: list[StoredMessage] = []
             for each in (self._stored[seqno] for seqno in batch.seqnos):
                 for command, hashkey in zip(each.commands, each.hashkeys, strict=True):
                     if not command.article_id:
@@ -124,7 +124,7 @@ class ModelSource:
                     ):
                         coded = command.article_id * 100 + command.type, command.command.encode()
                         parts.setdefault(hashkey % streams, []).append(coded)
-            yield Load(
+            yield BatchLoad(
                 batch=batch,
                 parts=tuple(part_of(parts[stream], stream) for stream in sorted(parts)),
                 posted=tuple(posted),
@@ -141,7 +141,7 @@ class ModelSource:
             lambda: self._store.own_transactions(position, originator), "own transactions"
         )
 
-    async def commands(self, after: int, upto: int) -> AsyncIterator[Command]:
+    async def commands(self, after: int, upto: int) -> AsyncIterator[DecodedCommand]:
         for each in await self.ask(lambda: self._store.commands(after, upto), "commands"):
             yield each
 
@@ -170,13 +170,15 @@ class ModelHistory:
     A row that stops nothing is there at once, and is lost without a connection: nobody waits for it.
     """
 
-    def __init__(self, source: ModelSource, record: Record, subscriber: str, store: Store) -> None:
+    def __init__(
+        self, source: ModelSource, record: AgentRecord, subscriber: str, store: PublisherStore
+    ) -> None:
         self._source = source
         self._record = record
         self._subscriber = subscriber
         self._store = store
 
-    async def event(self, event: Event, *, durable: bool = False) -> None:
+    async def event(self, event: AgentEvent, *, durable: bool = False) -> None:
         if durable:
             await self._source.ask(
                 lambda: self._record.history.append(event), f"history: {event.event}"
@@ -190,9 +192,9 @@ class ModelHistory:
                 lambda: self._store.report(self._subscriber, position), "report the position"
             )
 
-    async def posted(self, posted: Posted) -> None:
+    async def posted(self, posted: StoredMessage) -> None:
         """See `HistoryPort`; nobody asks for it here."""
 
 
-def _posted(command: Command) -> Posted:
-    return Posted(seqno=command.seqno, type=command.type, body=json.loads(command.command))
+def _posted(command: DecodedCommand) -> StoredMessage:
+    return StoredMessage(seqno=command.seqno, type=command.type, body=json.loads(command.command))

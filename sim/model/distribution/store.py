@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import SqlError, Steps
-from twopc.subscriber.distribution_agent.loads import Command
+from twopc.subscriber.distribution_agent.loads import DecodedCommand
 from twopc.subscriber.distribution_agent.planner import Window
 
 #: A commit of the log reader's is one row here.
@@ -36,7 +36,7 @@ _LOCK = "select read_to, stored from msrepl.mspublisher_databases where id = 1 f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredTransaction:
     """A transaction as it is stored."""
 
     seqno: int
@@ -44,7 +44,7 @@ class Stored:
     time_us: int
     originator: int
     marks: int
-    commands: tuple[Command, ...]
+    commands: tuple[DecodedCommand, ...]
     hashkeys: tuple[int, ...]
     """Of the commands."""
 
@@ -54,7 +54,7 @@ class Stored:
         return sum(len(each.command) for each in self.commands)
 
 
-class Block(NamedTuple):
+class CopyBlock(NamedTuple):
     """A row of COPY data, read: see `twopc.publisher.log_reader.rows`."""
 
     transactions: list[tuple[int, int, int, int, int]]
@@ -63,7 +63,7 @@ class Block(NamedTuple):
     """Commit LSN, number, code, originator, hashkey, text."""
 
 
-def read_block(data: bytes) -> Block:
+def read_block(data: bytes) -> CopyBlock:
     """The inverse of what `twopc.publisher.log_reader.rows` writes."""
     at = 2
     for _ in range(7):  # numbers, of which the arrays tell all that is needed
@@ -76,7 +76,7 @@ def read_block(data: bytes) -> Block:
     seqnos, xids, times, originators, marks = ([_int(each) for each in one] for one in arrays[:5])
     of, numbers, codes, origins, hashkeys = ([_int(each) for each in one] for one in arrays[7:12])
     texts = [each.decode() for each in arrays[12]]
-    return Block(
+    return CopyBlock(
         list(zip(seqnos, xids, times, originators, marks, strict=True)),
         list(zip(of, numbers, codes, origins, hashkeys, texts, strict=True)),
     )
@@ -101,25 +101,25 @@ def _int(value: bytes) -> int:
 
 def read_blocks(
     blocks: Sequence[bytes], remarked: Mapping[int, int] = MappingProxyType({})
-) -> list[Stored]:
+) -> list[StoredTransaction]:
     """The transactions in rows of COPY data, all of whose parts are there.
 
     Args:
         remarked: originators of transactions whose parts may carry another one.
     """
     parts = [read_block(each) for each in blocks]
-    commands: dict[int, list[tuple[Command, int]]] = {}
+    commands: dict[int, list[tuple[DecodedCommand, int]]] = {}
     xids = {seqno: xid for part in parts for seqno, xid, *_ in part.transactions}
     for part in parts:
         for seqno, number, code, originator, hashkey, text in part.commands:
             article_id, kind = divmod(code, 100)
-            made = Command(
+            made = DecodedCommand(
                 seqno=seqno, xid=xids[seqno], command_id=number, article_id=article_id, type=kind,
                 originator=remarked.get(seqno, originator) or None, command=text,
             )  # fmt: skip
             commands.setdefault(seqno, []).append((made, hashkey))
     return [
-        Stored(
+        StoredTransaction(
             seqno=seqno,
             xid=xid,
             time_us=time_us,
@@ -133,7 +133,7 @@ def read_blocks(
     ]
 
 
-class Store:
+class PublisherStore:
     """What is stored of one Publisher.
 
     Args:
@@ -146,7 +146,7 @@ class Store:
         self, node: ModelNode, publisher: str, read_to: int, horizon: int | None = None
     ) -> None:
         self.node = node
-        self._kept: list[Stored] = []
+        self._kept: list[StoredTransaction] = []
         self.reports: dict[str, int] = {}
         """Up to where each agent has said that everything is at its Subscriber."""
         self.keeps_all = True
@@ -177,7 +177,7 @@ class Store:
         return row[4] if self._of_calls else 0
 
     @property
-    def transactions(self) -> list[Stored]:
+    def transactions(self) -> list[StoredTransaction]:
         """What is committed here, in the Publisher's order."""
         return self._kept[: self._count]
 
@@ -189,7 +189,7 @@ class Store:
         """Of the first transaction after a position."""
         return bisect_right(self._kept, position, 0, self._count, key=_seqno)
 
-    def between(self, after: int, upto: int) -> list[Stored]:
+    def between(self, after: int, upto: int) -> list[StoredTransaction]:
         """The transactions after a position, up to another."""
         return self._kept[self._place(after) : self._place(upto)]
 
@@ -199,7 +199,7 @@ class Store:
         count = self._count
         return self._kept[count - 1].seqno if count else 0
 
-    def window(self, position: int, most: int) -> tuple[Window, list[Stored]]:
+    def window(self, position: int, most: int) -> tuple[Window, list[StoredTransaction]]:
         """The next transactions after a position."""
         first = self._place(position)
         found = self._kept[first : min(first + most, self._count)]
@@ -217,7 +217,7 @@ class Store:
         found = self._kept[self._place(position) : self._count]
         return [each.seqno for each in found if each.originator == originator]
 
-    def commands(self, after: int, upto: int) -> list[Command]:
+    def commands(self, after: int, upto: int) -> list[DecodedCommand]:
         """All commands after a position up to another."""
         return [command for each in self.between(after, upto) for command in each.commands]
 
@@ -234,7 +234,7 @@ class Store:
         return int(stored)
 
     def append(
-        self, session: NodeSession, stored: int, transactions: Sequence[Stored], upto: int,
+        self, session: NodeSession, stored: int, transactions: Sequence[StoredTransaction], upto: int,
         horizon: int = 0,
     ) -> Steps[None]:  # fmt: skip
         """Put transactions behind the first `stored`, and the mark behind them; others see it from the commit on."""
@@ -259,5 +259,5 @@ class Store:
         return gone
 
 
-def _seqno(each: Stored) -> int:
+def _seqno(each: StoredTransaction) -> int:
     return each.seqno

@@ -16,12 +16,12 @@ from twopc.sim.model.distribution.apply import Call
 from twopc.sim.model.distribution.processes import Connection, Process, at_once, outcome, report_of
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
+from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, Steps
 from twopc.subscriber.distribution_agent import Profile, ports
 from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers, texts
-from twopc.subscriber.distribution_agent.loads import Part, Subscription
-from twopc.subscriber.distribution_agent.ports import Answer
+from twopc.subscriber.distribution_agent.loads import StreamPart, SubscribedArticles
+from twopc.subscriber.distribution_agent.ports import StepsAnswer
 
 ROLE = "msrepl_agent"
 #: The model's servers have one database each.
@@ -50,7 +50,7 @@ def settings_of(profile: Profile) -> Mapping[str, str]:
     }
 
 
-class Sent:
+class ModelPending:
     """See `twopc.subscriber.distribution_agent.ports.Pending`.
 
     Args:
@@ -62,7 +62,7 @@ class Sent:
     def __init__(self, event: simpy.Process) -> None:
         self.event = event
 
-    def __await__(self) -> Generator[simpy.Event, Any, Answer]:
+    def __await__(self) -> Generator[simpy.Event, Any, StepsAnswer]:
         if not self.event.processed:
             yield self.event
         return self.result()
@@ -70,18 +70,18 @@ class Sent:
     def done(self) -> bool:
         return self.event.processed
 
-    def result(self) -> Answer:
+    def result(self) -> StepsAnswer:
         ending: Any = self.event.value
         error, answer = ending
-        if isinstance(error, LostError):
+        if isinstance(error, RequestLostError):
             raise ports.LostError(str(error))
         if error is not None:
             raise error
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, StepsAnswer)
         return answer
 
 
-class ModelSession:
+class ModelAgentSession:
     """See `twopc.subscriber.distribution_agent.ports.SessionPort`."""
 
     def __init__(
@@ -98,32 +98,34 @@ class ModelSession:
         """The group that was sent last: a connection carries one after the other."""
         self.connection = connection
 
-    def send(self, *steps: s.Step) -> Sent:
+    def send(self, *steps: s.Step) -> ModelPending:
         self._process.check_alive()
         what = _called(steps)
         work = self._perform(self._before, steps, what)
         self._before = self._process.spawn(outcome(work), what)
-        return Sent(self._before)
+        return ModelPending(self._before)
 
     def _perform(
         self, before: simpy.Process | None, steps: Sequence[s.Step], what: str
-    ) -> Steps[Answer]:
+    ) -> Steps[StepsAnswer]:
         if before is not None and not before.processed:
             yield before
         return (yield from self.connection.ask(partial(self._group, steps), what))
 
-    def _group(self, steps: Sequence[s.Step], session: NodeSession) -> Steps[Answer]:
+    def _group(self, steps: Sequence[s.Step], session: NodeSession) -> Steps[StepsAnswer]:
         """At the server."""
         for at, step in enumerate(steps):
             try:
                 yield from self._step(session, step)
             except SqlError as error:
-                return Answer(failure=report_of(error), failed_at=at, constraint=error.constraint)
-        return Answer()
+                return StepsAnswer(
+                    failure=report_of(error), failed_at=at, constraint=error.constraint
+                )
+        return StepsAnswer()
 
     def _step(self, session: NodeSession, step: s.Step) -> Steps[None]:
         match step:
-            case s.Begin():
+            case s.BeginBatch():
                 yield from session.execute("begin")
             case s.Move():
                 given = {"publisher": self._publisher, "was": step.was, "becomes": step.becomes}
@@ -143,11 +145,11 @@ class ModelSession:
                 result = yield from session.execute(f"prepare transaction '{step.gid}'")
                 if result.tag != "PREPARE TRANSACTION":
                     raise SqlError("25P02", "the transaction had failed and was rolled back")
-            case s.Commit():
+            case s.CommitBatch():
                 yield from session.execute("commit")
             case s.Rollback():
                 yield from session.execute("rollback")
-            case s.Finish():
+            case s.FinishPrepared():
                 verb = "commit" if step.commit else "rollback"
                 yield from session.execute(f"{verb} prepared '{step.gid}'")
 
@@ -156,17 +158,19 @@ def _called(steps: Sequence[s.Step]) -> str:
     """A group, in words."""
     last = steps[-1]
     match last:
-        case s.Commit():
+        case s.BeginBatch():
+            return "begin"
+        case s.CommitBatch():
             return "a batch"
         case s.Prepare():
             return f"part of stream {last.gid.stream}"
-        case s.Finish():
+        case s.FinishPrepared():
             return f"{'commit' if last.commit else 'rollback'} prepared '{last.gid}'"
         case _:
             return type(last).__name__.lower()
 
 
-def _calls(part: Part) -> tuple[Call, ...]:
+def _calls(part: StreamPart) -> tuple[Call, ...]:
     codes, calls = numbers(part.codes, "i"), texts(part.calls)
     return tuple((code, call.decode()) for code, call in zip(codes, calls, strict=True))
 
@@ -192,7 +196,7 @@ class ModelTarget:
         self._publisher = publisher
         self._name = f"msrepl agent for {publisher}"
         """The `application_name` of its sessions."""
-        self._lines: list[ModelSession] = []
+        self._lines: list[ModelAgentSession] = []
         self._watch: Connection | None = None
         self.position = 0
 
@@ -203,7 +207,7 @@ class ModelTarget:
     async def _connect(self) -> Connection:
         process = self._process
         connection = await process.perform(process.connect(self._node, ROLE, self._name))
-        self._lines.append(ModelSession(process, self._publisher, self._node, connection))
+        self._lines.append(ModelAgentSession(process, self._publisher, self._node, connection))
         await process.perform(connection.ask(self._set, "settings"))
         return connection
 
@@ -241,7 +245,7 @@ class ModelTarget:
         raise AssertionError("the position was put there")
 
     @property
-    def lines(self) -> Sequence[ModelSession]:
+    def lines(self) -> Sequence[ModelAgentSession]:
         return self._lines
 
     @property
@@ -268,7 +272,7 @@ class ModelTarget:
             self._process.connect(self._node, ROLE, "msrepl streams watched")
         )
 
-    def subscribe(self, subscription: Subscription) -> None:
+    def subscribe(self, subscription: SubscribedArticles) -> None:
         """See `TargetPort`; `twopc.sim.model.distribution.apply.Receiver` knows the articles."""
 
     def gid(self, upto: int, stream: int) -> StreamId:

@@ -10,21 +10,21 @@ from twopc.lsn import lsn_text
 from twopc.proc_execution import (
     CALL_TYPE,
     DEFINITION_TYPE,
-    Call,
     ProcArticle,
+    ProcCall,
     base_of,
     call_text,
 )
-from twopc.sim.model.distribution.store import Stored
-from twopc.subscriber.distribution_agent.loads import Command
-from twopc.subscriber.distribution_agent.planner import Terms
+from twopc.sim.model.distribution.store import StoredTransaction
+from twopc.subscriber.distribution_agent.loads import DecodedCommand
+from twopc.subscriber.distribution_agent.planner import ArticleTerms
 
 #: Commands that are told of one transaction.
 _TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class ModelDelivery:
     """What an agent did with one transaction, or with the part of it that has one origin."""
 
     node: str
@@ -48,9 +48,9 @@ class Delivery:
 
 
 def deliveries(
-    transactions: Sequence[Stored], terms: Sequence[Terms], articles: Mapping[int, DistributedArticle], *,
+    transactions: Sequence[StoredTransaction], terms: Sequence[ArticleTerms], articles: Mapping[int, DistributedArticle], *,
     routines: Mapping[int, ProcArticle], node: str, origin: Callable[[int | None], str], gids: Mapping[int, str], skipped: Mapping[int, str],
-) -> list[Delivery]:  # fmt: skip
+) -> list[ModelDelivery]:  # fmt: skip
     """What an agent has met.
 
     Args:
@@ -62,14 +62,14 @@ def deliveries(
     by_article = {each.article_id: each for each in terms}
     found = []
     for each in transactions:
-        parts: dict[int | None, list[Command]] = {}
+        parts: dict[int | None, list[DecodedCommand]] = {}
         for command in each.commands:
             wants = by_article.get(command.article_id)
             if wants is not None and wants.wants(each.seqno, each.xid):
                 parts.setdefault(command.originator, []).append(command)
         for number, commands in sorted(parts.items(), key=lambda part: origin(part[0])):
             found.append(
-                Delivery(
+                ModelDelivery(
                     node=node,
                     seqno=lsn_text(each.seqno),
                     origin=origin(number),
@@ -88,7 +88,7 @@ def deliveries(
 def _words(
     articles: Mapping[int, DistributedArticle],
     routines: Mapping[int, ProcArticle],
-    commands: Sequence[Command],
+    commands: Sequence[DecodedCommand],
 ) -> tuple[str, ...]:
     told = [_word(articles, routines, each) for each in commands]
     if len(told) > _TOLD:
@@ -97,11 +97,13 @@ def _words(
 
 
 def _word(
-    articles: Mapping[int, DistributedArticle], routines: Mapping[int, ProcArticle], each: Command
+    articles: Mapping[int, DistributedArticle],
+    routines: Mapping[int, ProcArticle],
+    each: DecodedCommand,
 ) -> str:
     number = base_of(each.article_id)
     if each.type == CALL_TYPE and number in routines:
-        return call_text(routines[number], Call.parse(each.command))
+        return call_text(routines[number], ProcCall.parse(each.command))
     if each.type == DEFINITION_TYPE and number in routines:
         return f"define {routines[number].identity}"
     return command_words(articles.get(number), each.type, each.command)

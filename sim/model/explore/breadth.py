@@ -17,7 +17,7 @@ class TooManyStatesError(AssertionError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Search(Generic[S]):
+class BreadthSearch(Generic[S]):
     """The states found, in the order in which they were found."""
 
     states: list[S] = field(default_factory=list)
@@ -53,7 +53,7 @@ def explore(
     successors: Callable[[S], Iterable[tuple[S, bool]]],
     *,
     states_max: int = 1_000_000,
-) -> Search[S]:
+) -> BreadthSearch[S]:
     """Find every state.
 
     Args:
@@ -61,7 +61,7 @@ def explore(
         successors: what may follow a state, each with whether it took a fault to get there.
         states_max: raise `TooManyStatesError` past so many.
     """
-    search: Search[S] = Search()
+    search: BreadthSearch[S] = BreadthSearch()
     places: dict[S, int] = {}
     for state in initial:
         search.generated += 1

@@ -15,7 +15,7 @@ from twopc.protocol.effects import Message, Outcome, RecordKind
 from twopc.protocol.variants import VARIANTS
 
 if TYPE_CHECKING:
-    from twopc.sim.model.ledger import Damage
+    from twopc.sim.model.ledger import LedgerDamage
     from twopc.sim.model.system import System
 
 #: What each effect and event is called that a fault can be at.
@@ -35,7 +35,7 @@ COMMITTED, FENCED, PREPARED = "committed", "fenced", "prepared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ReportedOutcome:
     """What a session was told at the end of a transaction."""
 
     session: str
@@ -52,7 +52,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traced:
+class TraceEntry:
     """An effect that a coordinator was about to perform, or an event that it was told."""
 
     gid: str
@@ -62,7 +62,7 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class BranchMoment:
     """How branches stood: by gid of the branch."""
 
     stands: dict[str, str]
@@ -73,7 +73,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
+class FinalState:
     """What was left once everything was mended and recovered."""
 
     prepared: dict[str, tuple[str, ...]]
@@ -88,7 +88,7 @@ class Rest:
 
 
 class Evidence:
-    """Of one run; the `twopc.sim.model.ports.Recorder` of its system.
+    """Of one run; the `twopc.sim.model.ports.RecorderPort` of its system.
 
     Args:
         keeps_rows: of every moment, too.
@@ -96,15 +96,15 @@ class Evidence:
 
     def __init__(self, *, keeps_rows: bool = False) -> None:
         self._keeps_rows = keeps_rows
-        self.told: list[Told] = []
-        self.trace: list[Traced] = []
+        self.told: list[ReportedOutcome] = []
+        self.trace: list[TraceEntry] = []
         self.records: list[tuple[str, dict[str, Any]]] = []
         """Everything else that the model tells."""
-        self.moments: list[Moment] = []
+        self.moments: list[BranchMoment] = []
         """Oldest first, only where something had changed."""
         self.participants: dict[str, tuple[str, ...]] = {}
         """By gid of a branch that was committed once: the other branches of its transaction."""
-        self.rests: list[Rest] = []
+        self.rests: list[FinalState] = []
         self.foreign: tuple[str, ...] = ()
         """What was prepared before anything began."""
         self.deliveries: list[Any] = []
@@ -121,7 +121,7 @@ class Evidence:
         return self._system
 
     @property
-    def damage(self) -> list[Damage]:
+    def damage(self) -> list[LedgerDamage]:
         """What the coordinators have noted."""
         return self.system.ledger.damage
 
@@ -140,7 +140,7 @@ class Evidence:
         """A coordinator does something, or is told something; or anything else."""
         if kind == "machine":
             gid = fields["gid"]
-            self.trace.append(Traced(gid=gid, what=fields["what"], decided=self._decided(gid)))
+            self.trace.append(TraceEntry(gid=gid, what=fields["what"], decided=self._decided(gid)))
         else:
             self.records.append((kind, fields))
 
@@ -212,7 +212,7 @@ class Evidence:
         if self._keeps_rows:
             name = system.spec.tables[0].name
             rows = {node: held for node, (held, _) in self._held(name).items()}
-        self.moments.append(Moment(stands=stands, decided=decided, rows=rows))
+        self.moments.append(BranchMoment(stands=stands, decided=decided, rows=rows))
 
     def ends(self) -> None:
         """What is left now."""
@@ -227,7 +227,7 @@ class Evidence:
             rows[table.name] = {name: without for name, (without, _) in held.items()}
             versions[table.name] = {name: whole for name, (_, whole) in held.items()}
         self.rests.append(
-            Rest(
+            FinalState(
                 prepared={name: tuple(node.prepared()) for name, node in system.nodes.items()},
                 markers=markers,
                 decisions=tuple(
@@ -275,4 +275,4 @@ class Evidence:
         return [gid for gid in found if GlobalId.parse(gid) is not None]
 
 
-__all__ = ["Evidence", "Moment", "Outcome", "Rest", "Told", "Traced"]
+__all__ = ["BranchMoment", "Evidence", "FinalState", "Outcome", "ReportedOutcome", "TraceEntry"]

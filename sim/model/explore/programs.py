@@ -25,13 +25,13 @@ from twopc.errors import (
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.choosing import ChoiceKernel, Option, Strike
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
-from twopc.sim.model.explore.evidence import Evidence, Told
+from twopc.sim.model.explore.evidence import Evidence, ReportedOutcome
 from twopc.sim.model.explore.invariants import broken
 from twopc.sim.model.explore.strikes import STRIKES
 from twopc.sim.model.explore.words import Budget
 from twopc.sim.model.system import LOG, System, build
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Label, LostError, ModelSpec, SqlError, Steps
+from twopc.sim.model.words import Cause, Label, ModelSpec, RequestLostError, SqlError, Steps
 from twopc.waits import link_name
 
 #: Longer than recovery waits between two passes.
@@ -41,7 +41,7 @@ _APART = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class ScriptClient:
     """A session and its steps: statements, ``commit``, ``rollback``, ``sync``, ``reinitialise``. It begins with the
     first statement."""
 
@@ -74,7 +74,7 @@ class Script:
 
     name: str
     spec: ModelSpec
-    clients: Mapping[str, Client]
+    clients: Mapping[str, ScriptClient]
     prepare: Callable[[System], None] | None = None
     """Outside of time, before anything happens."""
     claims: Mapping[str, Callable[[Evidence], list[str]]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Script:
 
 
 class ScriptRun:
-    """A script that runs; see `twopc.sim.model.explore.search.Run`."""
+    """A script that runs; see `twopc.sim.model.explore.search.ExploredRun`."""
 
     def __init__(
         self, script: Script, kernel: ChoiceKernel, wiring: Wiring, budget: Budget
@@ -129,7 +129,7 @@ class ScriptRun:
 
     # -- clients -----------------------------------------------------------------------------------
 
-    def _client(self, name: str, client: Client) -> Steps[None]:
+    def _client(self, name: str, client: ScriptClient) -> Steps[None]:
         place = [*self.script.clients].index(name)
         numbers = itertools.count(place * _APART + 1)  # whoever begins first changes nothing
         session = self.system.session(
@@ -324,7 +324,7 @@ class ScriptRun:
         self.evidence.by_hand.append(gid)
 
         def finish() -> Steps[None]:
-            with suppress(SqlError, LostError):
+            with suppress(SqlError, RequestLostError):
                 yield from self.system.finish_by_hand(node, gid, Outcome.ABORTED)
 
         self.kernel.spawn(finish(), "by hand")
@@ -345,9 +345,14 @@ class ScriptRun:
 
 
 def _told(
-    session: str, client: Client, step: str, gid: str, outcome: str, error: Exception | None = None
-) -> Told:
-    return Told(
+    session: str,
+    client: ScriptClient,
+    step: str,
+    gid: str,
+    outcome: str,
+    error: Exception | None = None,
+) -> ReportedOutcome:
+    return ReportedOutcome(
         session=session, gid=gid, outcome=outcome, error=error, step=step, node=client.node,
         also=client.also,
     )  # fmt: skip
@@ -359,4 +364,4 @@ def _outcome(error: TwopcError) -> str:
     return "in doubt" if isinstance(error, InDoubtError) else "refused"
 
 
-__all__ = ["Client", "Script", "ScriptRun"]
+__all__ = ["Script", "ScriptClient", "ScriptRun"]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from twopc.sim.model.choosing import WRITE, Choice, Option, Strike
 
 
-class Past:
+class EventLog:
     """The events of a run up to now, by their places."""
 
     def __init__(self) -> None:

@@ -24,9 +24,9 @@ from twopc.sim.model.choosing import (
     depend,
     passed_over,
 )
-from twopc.sim.model.explore.races import Past
-from twopc.sim.model.explore.single import Program, Run, replay
-from twopc.sim.model.explore.words import Broken, Budget, Explored
+from twopc.sim.model.explore.races import EventLog
+from twopc.sim.model.explore.single import ExploredRun, Program, replay
+from twopc.sim.model.explore.words import BrokenInvariant, Budget, SearchFigures
 from twopc.sim.model.wiring import Wiring
 
 #: Rubbish of so many runs is kept before it is collected: less than a megabyte each.
@@ -79,14 +79,14 @@ class Search:
         self._states: set[int] = set()
         self._struck: set[tuple[int, int]] = set()
         self._endings: dict[str, None] = {}
-        self._past = Past()
+        self._past = EventLog()
         self._reduced = True
         self.runs = self.orders = self.pruned = 0
-        self.broken: Broken | None = None
+        self.broken: BrokenInvariant | None = None
 
     # -- the two ways ------------------------------------------------------------------------------
 
-    def by_bounds(self) -> Explored:
+    def by_bounds(self) -> SearchFigures:
         """Let more and more go wrong: faults first, then deviations from the order of time."""
         budget = self._budget
         done = True
@@ -99,7 +99,7 @@ class Search:
                     return self._explored(exhausted=False)
         return self._explored(exhausted=False)
 
-    def exhaust(self, *, reduced: bool = True) -> Explored:
+    def exhaust(self, *, reduced: bool = True) -> SearchFigures:
         """Follow every order, with as many faults as the budget has.
 
         Args:
@@ -109,8 +109,8 @@ class Search:
         done = self._walk(self._budget.faults, 0, sleeping=True)
         return self._explored(exhausted=done and self.broken is None)
 
-    def _explored(self, *, exhausted: bool) -> Explored:
-        return Explored(
+    def _explored(self, *, exhausted: bool) -> SearchFigures:
+        return SearchFigures(
             runs=self.runs, states=len(self._states), orders=self.orders,
             endings=tuple(sorted(self._endings)), crash_points=len(self._struck), pruned=self.pruned,
             seconds=time.monotonic() - self._began, exhausted=exhausted, broken=self.broken,
@@ -126,7 +126,7 @@ class Search:
     def _walked(
         self, faults: int, deviations: int, sweep: Callable[[], None], *, sleeping: bool
     ) -> bool:
-        budget, points, self._past = self._budget, list[_Point](), Past()
+        budget, points, self._past = self._budget, list[_Point](), EventLog()
         known: dict[tuple[int, int], int] = {}
         while True:
             self._descend(points, faults, deviations, sleeping=sleeping, known=known)
@@ -209,7 +209,9 @@ class Search:
         else:
             self._endings.setdefault(run.ending())
 
-    def _follow(self, kernel: ChoiceKernel, run: Run, options: list[Option], point: _Point) -> None:
+    def _follow(
+        self, kernel: ChoiceKernel, run: ExploredRun, options: list[Option], point: _Point
+    ) -> None:
         point.options = options
         chosen = options[point.at]
         if isinstance(chosen, Strike):
@@ -256,7 +258,7 @@ class Search:
 
     def _fail(self, points: list[_Point], invariant: str, message: str) -> None:
         choices = tuple(point.at for point in points)
-        self.broken = replay(self._program, self._wiring, self._budget, choices) or Broken(
+        self.broken = replay(self._program, self._wiring, self._budget, choices) or BrokenInvariant(
             invariants=(invariant,), message=message, choices=choices, trace=()
         )
 
@@ -283,7 +285,7 @@ def _swept() -> Generator[Callable[[], None]]:
             gc.enable()
 
 
-def _options(kernel: ChoiceKernel, run: Run, faults: int, point: _Point) -> list[Option]:
+def _options(kernel: ChoiceKernel, run: ExploredRun, faults: int, point: _Point) -> list[Option]:
     options: list[Option] = [*kernel.enabled()]
     if point.faults < faults:
         options += run.strikes()
@@ -309,11 +311,13 @@ def _within(options: list[Option], deviations: int) -> list[int]:
     ]
 
 
-def by_bounds(program: Program, wiring: Wiring, budget: Budget) -> Explored:
+def by_bounds(program: Program, wiring: Wiring, budget: Budget) -> SearchFigures:
     """See `Search.by_bounds`."""
     return Search(program, wiring, budget).by_bounds()
 
 
-def exhaust(program: Program, wiring: Wiring, budget: Budget, *, reduced: bool = True) -> Explored:
+def exhaust(
+    program: Program, wiring: Wiring, budget: Budget, *, reduced: bool = True
+) -> SearchFigures:
     """See `Search.exhaust`."""
     return Search(program, wiring, budget).exhaust(reduced=reduced)

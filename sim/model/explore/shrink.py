@@ -12,11 +12,13 @@ from twopc.sim.model.explore.programs import Script
 from twopc.sim.model.explore.search import Search
 from twopc.sim.model.explore.single import Program
 from twopc.sim.model.explore.single import replay as played_again
-from twopc.sim.model.explore.words import Broken, Budget, Choices
+from twopc.sim.model.explore.words import BrokenInvariant, Budget, Choices
 from twopc.sim.model.wiring import Wiring
 
 
-def shrink(program: Program, wiring: Wiring, budget: Budget, found: Broken) -> Broken:
+def shrink(
+    program: Program, wiring: Wiring, budget: Budget, found: BrokenInvariant
+) -> BrokenInvariant:
     """A run as short as this finds one, that breaks the invariant that `found` breaks first."""
     best = found
     parts = 2
@@ -42,8 +44,8 @@ def shrink(program: Program, wiring: Wiring, budget: Budget, found: Broken) -> B
 
 
 def fewer(
-    script: Script, wiring: Wiring, budget: Budget, found: Broken, *, runs: int = 300
-) -> tuple[Script, Broken]:
+    script: Script, wiring: Wiring, budget: Budget, found: BrokenInvariant, *, runs: int = 300
+) -> tuple[Script, BrokenInvariant]:
     """The same with fewer clients, if some are not needed for the same invariant to break."""
     bounds = replace(budget, deviations=2, runs=runs)
     for name in [*script.clients]:

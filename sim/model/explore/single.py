@@ -9,12 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from twopc.sim.model.choosing import ChoiceKernel, Chooser, Option, Replay, Strike, passed_over
-from twopc.sim.model.explore.words import Broken, Budget, Choices
+from twopc.sim.model.choosing import (
+    ChoiceKernel,
+    Chooser,
+    Option,
+    ReplayChooser,
+    Strike,
+    passed_over,
+)
+from twopc.sim.model.explore.words import BrokenInvariant, Budget, Choices
 from twopc.sim.model.wiring import Wiring
 
 
-class Run(Protocol):
+class ExploredRun(Protocol):
     """A program that runs."""
 
     def strikes(self) -> Sequence[Strike]:
@@ -50,23 +57,23 @@ class Program(Protocol):
         """What it is called."""
         ...
 
-    def start(self, kernel: ChoiceKernel, wiring: Wiring, budget: Budget) -> Run:
+    def start(self, kernel: ChoiceKernel, wiring: Wiring, budget: Budget) -> ExploredRun:
         """A run of it, from the beginning."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
-class Played:
+class PlayedRun:
     """A run that was played."""
 
-    run: Run
+    run: ExploredRun
     choices: Choices
     trace: tuple[str, ...]
     broken: list[tuple[str, str]]
     ending: str
 
 
-def played(program: Program, wiring: Wiring, budget: Budget, chooser: Chooser) -> Played:
+def played(program: Program, wiring: Wiring, budget: Budget, chooser: Chooser) -> PlayedRun:
     """Play one run."""
     kernel = ChoiceKernel()
     run = program.start(kernel, wiring, budget)
@@ -98,7 +105,7 @@ def played(program: Program, wiring: Wiring, budget: Budget, chooser: Chooser) -
         run.look()
     if not broken:
         broken = run.finish()
-    return Played(
+    return PlayedRun(
         run=run, choices=tuple(choices), trace=tuple(trace), broken=broken, ending=run.ending()
     )
 
@@ -111,10 +118,12 @@ def play(
     return one.choices, one.trace, one.broken, one.ending
 
 
-def replay(program: Program, wiring: Wiring, budget: Budget, choices: Choices) -> Broken | None:
+def replay(
+    program: Program, wiring: Wiring, budget: Budget, choices: Choices
+) -> BrokenInvariant | None:
     """Play a run again; None if nothing is broken."""
-    made, trace, broken, _ = play(program, wiring, budget, Replay(choices))
+    made, trace, broken, _ = play(program, wiring, budget, ReplayChooser(choices))
     if not broken:
         return None
     names = tuple(dict.fromkeys(name for name, _ in broken))
-    return Broken(invariants=names, message=broken[0][1], choices=made, trace=trace)
+    return BrokenInvariant(invariants=names, message=broken[0][1], choices=made, trace=trace)

@@ -9,16 +9,16 @@ from typing import Any
 
 from twopc.sim.model.choosing import ChoiceKernel
 from twopc.sim.model.explore.evidence import Evidence
-from twopc.sim.model.explore.programs import Client, Script
+from twopc.sim.model.explore.programs import Script, ScriptClient
 from twopc.sim.model.system import System
 from twopc.sim.model.words import (
     Delay,
     ModelSpec,
+    ModelTiming,
     ProcedureSpec,
     Steps,
     SubscriberSpec,
     TableSpec,
-    Timing,
 )
 
 _ACCOUNT = TableSpec(
@@ -66,7 +66,7 @@ def spec(
         distributes=distributes,
         in_doubt_after_s=0.1,
         recovery_interval_s=1.0,
-        timing=Timing(restart=Delay(a=0.01)),
+        timing=ModelTiming(restart=Delay(a=0.01)),
     )
 
 
@@ -74,7 +74,7 @@ def _transfer(name: str, commit: str, lingers: int = 0) -> Script:
     return Script(
         name=name,
         spec=spec(commit),
-        clients={"alice": Client(node="sub1", steps=(_TAKING, _END))},
+        clients={"alice": ScriptClient(node="sub1", steps=(_TAKING, _END))},
         checks=("same_rows",),
         lingers=lingers,
     )
@@ -141,7 +141,7 @@ def _any_client(
     return Script(
         name=name,
         spec=replace(spec("last_agent"), subscribers=(own,)),
-        clients={"alice": Client(node="sub1", steps=steps, any_client=True)},
+        clients={"alice": ScriptClient(node="sub1", steps=steps, any_client=True)},
         checks=("converged",),
         forgoes=forgoes,
     )
@@ -197,9 +197,9 @@ def _two(
 ) -> Script:  # fmt: skip
     """Sessions at two Subscribers, to which everything is delivered in the end."""
     saves = {"read": {"seen": "balance"}}
-    clients = {"alice": Client(node="sub1", steps=alice, saves=saves)}
+    clients = {"alice": ScriptClient(node="sub1", steps=alice, saves=saves)}
     if bob:
-        clients["bob"] = Client(node="sub2", steps=bob, saves=saves)
+        clients["bob"] = ScriptClient(node="sub2", steps=bob, saves=saves)
     return Script(
         name=name,
         spec=spec(subscribers=2, distributes=True, sql=sql),
@@ -215,7 +215,7 @@ def _in_both(name: str, commit: str) -> Script:
         name=name,
         spec=spec(commit, subscribers=2, distributes=True),
         clients={
-            "alice": Client(
+            "alice": ScriptClient(
                 node="sub1",
                 also=("sub2",),
                 steps=(
@@ -232,7 +232,7 @@ def _in_both(name: str, commit: str) -> Script:
 
 def _alone(name: str, *steps: tuple[str, str], prepare: Callable[[System], None]) -> Script:
     """One transaction, at a place that was prepared for it."""
-    alice = Client(node="sub1", steps=(*steps, _END))
+    alice = ScriptClient(node="sub1", steps=(*steps, _END))
     return Script(name=name, spec=spec(), clients={"alice": alice}, prepare=prepare)
 
 
@@ -243,8 +243,8 @@ def _copied(name: str, *steps: tuple[str, str]) -> Script:
         name=name,
         spec=spec(distributes=True),
         clients={
-            "office": Client(node="pub", steps=(insert, *steps)),
-            "operator": Client(node="sub1", steps=(("copy", "reinitialise"),)),
+            "office": ScriptClient(node="pub", steps=(insert, *steps)),
+            "operator": ScriptClient(node="sub1", steps=(("copy", "reinitialise"),)),
         },
         checks=("converged", "stored_once"),
     )
@@ -268,7 +268,7 @@ _PROGRAMS = (
         name="ended by itself",
         spec=spec(),
         clients={
-            "alice": Client(
+            "alice": ScriptClient(
                 node="sub1",
                 steps=(
                     _TAKING,
@@ -315,7 +315,7 @@ _PROGRAMS = (
         name="deliver two rows of one transaction",
         spec=spec(subscribers=2, distributes=True),
         clients={
-            "alice": Client(
+            "alice": ScriptClient(
                 node="sub1",
                 steps=(
                     _TAKING,
@@ -338,7 +338,7 @@ _PROGRAMS = (
         name="write twice and deliver",
         spec=spec(subscribers=2, distributes=True, batch=1),
         clients={
-            "alice": Client(
+            "alice": ScriptClient(
                 node="sub1",
                 steps=(_TAKING, _END, ("more", _TAKE), _END, _DELIVER),
             )
@@ -351,7 +351,7 @@ _PROGRAMS = (
         name="insert what came and went",
         spec=spec(distributes=True),
         clients={
-            "alice": Client(
+            "alice": ScriptClient(
                 node="sub1",
                 steps=(("write", "insert into account values (3, 7)"), _END, _DELIVER),
             )
@@ -363,7 +363,7 @@ _PROGRAMS = (
         name="deliver what is passed over",
         spec=spec(distributes=True, skip_errors=("2627",)),
         clients={
-            "office": Client(
+            "office": ScriptClient(
                 node="pub",
                 steps=(
                     ("change", "update account set balance = 1 where id = 1"),
@@ -380,7 +380,7 @@ _PROGRAMS = (
         name="deliver over two streams",
         spec=spec(distributes=True, streams=2),
         clients={
-            "office": Client(
+            "office": ScriptClient(
                 node="pub",
                 steps=(
                     ("insert", "insert into account values (3, 1), (4, 1), (5, 1), (6, 1)"),
@@ -395,8 +395,8 @@ _PROGRAMS = (
         name="a Subscriber's change, and the Publisher's",
         spec=spec(subscribers=2, distributes=True),
         clients={
-            "alice": Client(node="sub1", steps=(_TAKING, _END)),
-            "office": Client(
+            "alice": ScriptClient(node="sub1", steps=(_TAKING, _END)),
+            "office": ScriptClient(
                 node="pub",
                 steps=(("give", "update account set balance = balance + 10 where id = 2"), _END),
             ),
@@ -413,7 +413,7 @@ _PROGRAMS = (
             procedures=(_MARK_GREATEST,),
         ),
         clients={
-            "caller": Client(
+            "caller": ScriptClient(
                 node="pub",
                 level="serializable",
                 steps=(
@@ -422,7 +422,7 @@ _PROGRAMS = (
                     _END,
                 ),
             ),
-            "writer": Client(
+            "writer": ScriptClient(
                 node="pub",
                 level="serializable",
                 steps=(("write", "insert into account values (3, 100)"), _END),

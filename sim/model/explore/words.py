@@ -27,7 +27,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class BrokenInvariant:
     """An invariant that does not hold, with the run that shows it."""
 
     invariants: tuple[str, ...]
@@ -45,7 +45,7 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explored:
+class SearchFigures:
     """The figures of a search."""
 
     runs: int
@@ -62,7 +62,7 @@ class Explored:
     """Choices not followed, because what follows was seen."""
     seconds: float
     exhausted: bool
-    broken: Broken | None = None
+    broken: BrokenInvariant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

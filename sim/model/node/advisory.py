@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twopc.sim.model.node.transactions import Top
+from twopc.sim.model.node.transactions import TopXact
 
 
 class Advisory:
@@ -16,7 +16,7 @@ class Advisory:
     def __init__(self) -> None:
         self._held: dict[int, list[Any]] = {}
 
-    def take(self, key: int, session: Any, top: Top | None) -> bool:
+    def take(self, key: int, session: Any, top: TopXact | None) -> bool:
         """For a transaction, or for the session if `top` is None; False if somebody else has it."""
         holders = self._held.setdefault(key, [])
         if any(self._whose(holder) is not session for holder in holders):
@@ -47,9 +47,9 @@ class Advisory:
 
     @staticmethod
     def _whose(holder: Any) -> Any:
-        return holder.session if isinstance(holder, Top) else holder
+        return holder.session if isinstance(holder, TopXact) else holder
 
-    def over(self, top: Top) -> None:
+    def over(self, top: TopXact) -> None:
         """A transaction is over."""
         for key in top.advisory:
             holders = [holder for holder in self._held.get(key, []) if holder is not top]

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.model.node.heap import Index, Row, Table
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Index
 from twopc.sim.model.node.modes import KEY_SHARE
-from twopc.sim.model.node.snapshots import Snapshot
+from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.transactions import Xact
 from twopc.sim.model.words import SqlError, Steps, Values
 
 if TYPE_CHECKING:
-    from twopc.sim.model.node.triggers import Event
+    from twopc.sim.model.node.triggers import RowEvent
     from twopc.sim.model.node.tx import OpenTx
 
 
-def check_row(table: Table, values: Values) -> None:
+def check_row(table: HeapTable, values: Values) -> None:
     """23502, 23514"""
     if None in values:
         for column, value in zip(table.columns, values, strict=True):
@@ -40,12 +40,12 @@ def check_row(table: Table, values: Values) -> None:
             )
 
 
-def bare(table: Table) -> str:
+def bare(table: HeapTable) -> str:
     """Its name without the schema."""
     return table.name.rpartition(".")[2]
 
 
-def shown(table: Table, values: Values) -> str:
+def shown(table: HeapTable, values: Values) -> str:
     """A row in an error's DETAIL."""
     return ", ".join(
         "null" if value is None else str(column.type.output(value))
@@ -56,7 +56,7 @@ def shown(table: Table, values: Values) -> str:
 # -- unique keys ---------------------------------------------------------------------------------------
 
 
-def meets(tx: OpenTx, index: Index, values: Values, mine: Row | None) -> Xact | Row | None:
+def meets(tx: OpenTx, index: Index, values: Values, mine: HeapRow | None) -> Xact | HeapRow | None:
     """Who has a key: a row, or a transaction under way on which it depends; None if it is free."""
     key = index.key(values)
     if index.distinct and None in key:
@@ -85,8 +85,8 @@ def meets(tx: OpenTx, index: Index, values: Values, mine: Row | None) -> Xact | 
 
 
 def enter_keys(
-    tx: OpenTx, table: Table, indexes: Sequence[Index], values: Values, mine: Row | None,
-    events: list[Event],
+    tx: OpenTx, table: HeapTable, indexes: Sequence[Index], values: Values, mine: HeapRow | None,
+    events: list[RowEvent],
 ) -> Steps[None]:  # fmt: skip
     """Check a row's keys one index after the other: who waits at one has entered those before it already."""
     if len(indexes) == 1:
@@ -110,7 +110,12 @@ def enter_keys(
 
 
 def check_unique(
-    tx: OpenTx, table: Table, index: Index, values: Values, mine: Row | None, events: list[Event]
+    tx: OpenTx,
+    table: HeapTable,
+    index: Index,
+    values: Values,
+    mine: HeapRow | None,
+    events: list[RowEvent],
 ) -> Steps[None]:
     """23505, after waiting for whoever may have the key; a deferrable one is looked at later."""
     if index.where is not None and not index.where(values):
@@ -119,21 +124,21 @@ def check_unique(
         if not tx.replica:
             key = index.key(values)
             if index.deferred != tx.made_otherwise(index.name):
-                tx.top.deferred.append(_Again(table, index, key, tx))
+                tx.top.deferred.append(_KeyRecheck(table, index, key, tx))
             else:
-                events.append(_Again(table, index, key, tx))  # type: ignore[arg-type] # fired with them
+                events.append(_KeyRecheck(table, index, key, tx))  # type: ignore[arg-type] # fired with them
         return
     while True:
         other = meets(tx, index, values, mine)
         if other is None:
             return
-        if isinstance(other, Row):
+        if isinstance(other, HeapRow):
             raise duplicate(table, index, index.key(values))
         tx.assign()
         yield from tx.locks.xact(tx.session, tx.sub, other, table)
 
 
-def duplicate(table: Table, index: Index, key: Values) -> SqlError:
+def duplicate(table: HeapTable, index: Index, key: Values) -> SqlError:
     """The key is taken."""
     names = ", ".join(table.columns[place].name for place in index.places)
     types = [table.columns[place].type for place in index.places]
@@ -149,12 +154,12 @@ def duplicate(table: Table, index: Index, key: Values) -> SqlError:
     )
 
 
-class _Again:
+class _KeyRecheck:
     """A deferrable unique key is looked at again."""
 
     __slots__ = ("index", "key", "table", "tx")
 
-    def __init__(self, table: Table, index: Index, key: Values, tx: OpenTx) -> None:
+    def __init__(self, table: HeapTable, index: Index, key: Values, tx: OpenTx) -> None:
         self.table = table
         self.index = index
         self.key = key
@@ -186,7 +191,7 @@ class _Again:
 # -- foreign keys --------------------------------------------------------------------------------------
 
 
-class ForeignKey:
+class ModelForeignKey:
     """A foreign key: columns here, a unique key there, and what happens when that goes."""
 
     __slots__ = (
@@ -194,7 +199,7 @@ class ForeignKey:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, child: Table, places: tuple[int, ...], parent: Table, index: Index
+        self, name: str, child: HeapTable, places: tuple[int, ...], parent: HeapTable, index: Index
     ) -> None:
         self.name = name
         self.child = child
@@ -238,13 +243,13 @@ class ForeignKey:
         )
 
 
-def fresh(tx: OpenTx) -> Snapshot:
+def fresh(tx: OpenTx) -> CommitSnapshot:
     """What is committed by now, and all that the transaction did."""
     tx.top.cid += 1
-    return Snapshot(tx.node.commit_no, tx.top, tx.top.cid)
+    return CommitSnapshot(tx.node.commit_no, tx.top, tx.top.cid)
 
 
-def check_child(tx: OpenTx, key: ForeignKey, values: Values, row: Row) -> Steps[None]:
+def check_child(tx: OpenTx, key: ModelForeignKey, values: Values, row: HeapRow) -> Steps[None]:
     """A row of the child is there: so must be what it points to, and stay. 23503, 40001"""
     from twopc.sim.model.node.rows import take
 
@@ -263,7 +268,7 @@ def check_child(tx: OpenTx, key: ForeignKey, values: Values, row: Row) -> Steps[
     raise key.missing(wanted)
 
 
-def children(tx: OpenTx, key: ForeignKey, wanted: Values, snap: Snapshot) -> list[Any]:
+def children(tx: OpenTx, key: ModelForeignKey, wanted: Values, snap: CommitSnapshot) -> list[Any]:
     """Rows that point to a key, as a snapshot sees them."""
     found = []
     for row in key.child.all_rows:

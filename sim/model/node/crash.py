@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twopc.sim.model.node import prepared
-from twopc.sim.model.node.transactions import PREPARED, Top
-from twopc.sim.model.words import Cause, Label, LostError, Steps
+from twopc.sim.model.node.transactions import PREPARED, TopXact
+from twopc.sim.model.words import Cause, Label, RequestLostError, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode
@@ -33,7 +33,7 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
     for one in node.sessions.values():
         node.tell(f"sessions {one.application_name}", changed=True)
     _, lost = node.wal.cut(kept_lsn)
-    why = LostError(f"{node.name} went down")
+    why = RequestLostError(f"{node.name} went down")
     sessions = list(node.sessions.values())
     node.sessions.clear()
     for session in sessions:
@@ -63,7 +63,7 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
             prepared.recover(node, branch)
 
 
-def _lose(node: ModelNode, kind: str, top: Top, undo: list[object]) -> None:
+def _lose(node: ModelNode, kind: str, top: TopXact, undo: list[object]) -> None:
     """Its record is not on the disk."""
     if kind == "commit":
         if top.commit_no:  # others saw it: synchronous_commit was off
@@ -78,7 +78,7 @@ def _lose(node: ModelNode, kind: str, top: Top, undo: list[object]) -> None:
     # a branch whose end is lost is prepared as before
 
 
-def _keep(node: ModelNode, top: Top) -> None:
+def _keep(node: ModelNode, top: TopXact) -> None:
     """The record that it waited for is on the disk, and nobody was told."""
     record, branch = top.record, node.branches.get(top.gid)
     if record.kind == "prepare":

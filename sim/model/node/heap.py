@@ -31,12 +31,12 @@ class Version:
         """Whoever ended it changed a key, or deleted it."""
 
 
-class Row:
+class HeapRow:
     """A row through all its versions, oldest first; locks are of the row, whichever version is newest."""
 
     __slots__ = ("holders", "queue", "table", "versions")
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: HeapTable) -> None:
         self.table = table
         self.versions: list[Version] = []
         self.holders: dict[Xact, int] | None = None
@@ -86,11 +86,11 @@ class Index:
         """Of a partial index."""
         self.constraint = True
         """It stands behind a constraint; False: CREATE UNIQUE INDEX has made it."""
-        self.entries: dict[Values, list[Row]] = {}
+        self.entries: dict[Values, list[HeapRow]] = {}
         self.claims: dict[Values, list[Any]] = {}
         """Transactions that have entered a key here and still wait to enter the same row in another index."""
 
-    def add(self, row: Row, values: Values) -> None:
+    def add(self, row: HeapRow, values: Values) -> None:
         """A version with these values is in the table."""
         key = self.key(values)
         rows = self.entries.get(key)
@@ -99,7 +99,7 @@ class Index:
         elif row not in rows:
             rows.append(row)
 
-    def forget(self, row: Row, values: Values) -> None:
+    def forget(self, row: HeapRow, values: Values) -> None:
         """A version with these values is gone; another of the row may have the same key."""
         key = self.key(values)
         if any(self.key(version.values) == key for version in row.versions):
@@ -111,7 +111,7 @@ class Index:
                 del self.entries[key]
 
 
-class Column:
+class HeapColumn:
     """A column: its type, and what it holds where nothing is said."""
 
     __slots__ = ("always", "default", "generated", "identity", "name", "next", "not_null", "type")
@@ -119,7 +119,7 @@ class Column:
     def __init__(self, name: str, type_: Any) -> None:
         self.name = name
         self.type = type_
-        """`twopc.sim.model.sql.types.Type`."""
+        """`twopc.sim.model.sql.types.SqlType`."""
         self.not_null = False
         self.default: Callable[[Any], Any] | None = None
         self.generated: Callable[[Values], Any] | None = None
@@ -131,7 +131,7 @@ class Column:
         """GENERATED ALWAYS AS IDENTITY."""
 
 
-class Table:
+class HeapTable:
     """A table of the node."""
 
     def __init__(self, name: str, number: int) -> None:
@@ -139,7 +139,7 @@ class Table:
         """``schema.table`` outside public."""
         self.number = number
         """In the order of creation."""
-        self.columns: list[Column] = []
+        self.columns: list[HeapColumn] = []
         self.at: dict[str, int] = {}
         """Place of each column."""
         self.indexes: list[Index] = []
@@ -155,7 +155,7 @@ class Table:
         """The same by when they fire and for which operation."""
         self.fires_by_statement = False
         """A trigger fires once for all rows of a statement, after them."""
-        self.all_rows: dict[Row, None] = {}
+        self.all_rows: dict[HeapRow, None] = {}
         self.key_places: frozenset[int] = frozenset()
         """Columns whose change takes the strongest row lock."""
         self.temporary = False
@@ -200,9 +200,9 @@ class Table:
 
     # -- changes: each leaves what takes it back with the (sub)transaction ---------------------------
 
-    def insert(self, values: Values, xact: Xact, cid: int) -> Row:
+    def insert(self, values: Values, xact: Xact, cid: int) -> HeapRow:
         """A new row."""
-        row = Row(self)
+        row = HeapRow(self)
         row.versions.append(Version(self.next_tid, values, xact, cid))
         self.next_tid += 1
         self.all_rows[row] = None
@@ -211,7 +211,7 @@ class Table:
         xact.undo.append((_undo_version, row, values))
         return row
 
-    def replace(self, row: Row, values: Values, xact: Xact, cid: int, *, keys: bool) -> None:
+    def replace(self, row: HeapRow, values: Values, xact: Xact, cid: int, *, keys: bool) -> None:
         """A new version of a row."""
         old = row.versions[-1]
         old.xmax, old.cmax, old.keys_updated = xact, cid, keys
@@ -222,13 +222,13 @@ class Table:
                 index.add(row, values)
         xact.undo.append((_undo_replace, row, values))
 
-    def delete(self, row: Row, xact: Xact, cid: int) -> None:
+    def delete(self, row: HeapRow, xact: Xact, cid: int) -> None:
         """Its newest version ends."""
         old = row.versions[-1]
         old.xmax, old.cmax, old.keys_updated = xact, cid, True
         xact.undo.append((_undo_delete, row, old))
 
-    def prune(self, row: Row, seen_by_all: int) -> bool:
+    def prune(self, row: HeapRow, seen_by_all: int) -> bool:
         """Throw away the versions that nobody can see any more; True if nothing old is left."""
         versions = row.versions
         gone = 0
@@ -278,7 +278,7 @@ def _columns(places: tuple[int, ...]) -> Callable[[Values], Values]:
     return lambda values: (values[only],)
 
 
-def _undo_version(row: Row, values: Values) -> None:
+def _undo_version(row: HeapRow, values: Values) -> None:
     row.versions.pop()
     table = row.table
     if not row.versions:
@@ -287,11 +287,11 @@ def _undo_version(row: Row, values: Values) -> None:
         index.forget(row, values)
 
 
-def _undo_replace(row: Row, values: Values) -> None:
+def _undo_replace(row: HeapRow, values: Values) -> None:
     _undo_version(row, values)
     last = row.versions[-1]
     last.xmax, last.keys_updated = None, False
 
 
-def _undo_delete(row: Row, version: Version) -> None:
+def _undo_delete(row: HeapRow, version: Version) -> None:
     version.xmax, version.keys_updated = None, False

@@ -1,6 +1,6 @@
 """Locks: of rows (four modes, first come first), of tables, and waiting for a transaction to be over.
 
-Whoever waits has one `Wait`, which is ended by exactly one of: the lock, lock_timeout, the deadlock check,
+Whoever waits has one `LockQueueWait`, which is ended by exactly one of: the lock, lock_timeout, the deadlock check,
 a cancel, the end of its session, the crash of the node. Nothing here knows values or visibility.
 
 A row's lock is handed to the first in the queue when it is released; PostgreSQL gets the same order with a
@@ -16,12 +16,12 @@ from typing import Any
 
 from twopc.sim.model.clocks import right
 from twopc.sim.model.node.deadlock import in_cycle
-from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import CONFLICTS, ROW_EXCLUSIVE, SHARE, TABLE_CONFLICTS, TABLE_SHARE
-from twopc.sim.model.node.transactions import ABORTED, RUNNING, Top, Xact
-from twopc.sim.model.node.waiting import Queue, Wait
+from twopc.sim.model.node.transactions import ABORTED, RUNNING, TopXact, Xact
+from twopc.sim.model.node.waiting import LockQueueWait, Queue
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps
+from twopc.sim.model.words import Cause, Delay, Label, RequestLostError, SqlError, Steps
 
 
 def _number(one: tuple[int, Callable[[], None]]) -> int:
@@ -53,7 +53,7 @@ class Locks:
 
     # -- rows ----------------------------------------------------------------------------------------
 
-    def try_row(self, xact: Xact, row: Row, mode: int) -> bool:
+    def try_row(self, xact: Xact, row: HeapRow, mode: int) -> bool:
         """Take a row's lock if nobody has one that conflicts."""
         if self._kernel.watch is not None:
             self._changed()
@@ -77,7 +77,7 @@ class Locks:
         return True
 
     def row(
-        self, session: Any, xact: Xact, row: Row, mode: int, seen: Version | None = None
+        self, session: Any, xact: Xact, row: HeapRow, mode: int, seen: Version | None = None
     ) -> Steps[None]:
         """Take a row's lock, waiting for it. 55P03, 40P01, 57014, 57P01.
 
@@ -89,11 +89,11 @@ class Locks:
                 return
 
     def _queue(
-        self, session: Any, xact: Xact, row: Row, mode: int, seen: Version | None
+        self, session: Any, xact: Xact, row: HeapRow, mode: int, seen: Version | None
     ) -> Steps[str]:
         """Wait for a row's lock: ``granted``, or ``over``: whoever had it is over, and one has to look again."""
         self.assign(xact)
-        wait = Wait(session, xact, mode)
+        wait = LockQueueWait(session, xact, mode)
         wait.row, wait.seen = row, seen
         queue = row.queue
         if queue is None:
@@ -131,7 +131,7 @@ class Locks:
                 wait.on = top
             top.waiters = [*(top.waiters or ()), *waiting]
 
-    def _give_back(self, xact: Xact, what: tuple[Row, int]) -> None:
+    def _give_back(self, xact: Xact, what: tuple[HeapRow, int]) -> None:
         row, before = what
         held = row.holders
         if not held or xact not in held:
@@ -151,7 +151,7 @@ class Locks:
         back, undo = self._give_back, xact.undo
         if undo:
             self._given_up()
-        rows: dict[Row, None] = {}
+        rows: dict[HeapRow, None] = {}
         while undo:
             function, one, other = undo.pop()
             function(one, other)
@@ -198,7 +198,7 @@ class Locks:
         back = self._give_back
         return [undo for undo in xact.undo if undo[0] != back]
 
-    def wake(self, row: Row) -> None:
+    def wake(self, row: HeapRow) -> None:
         """Hand the lock to those whose turn it is."""
         queue = row.queue
         if not queue:
@@ -233,13 +233,15 @@ class Locks:
 
     # -- transactions --------------------------------------------------------------------------------
 
-    def xact(self, session: Any, xact: Xact, on: Xact, table: Table | None = None) -> Steps[None]:
+    def xact(
+        self, session: Any, xact: Xact, on: Xact, table: HeapTable | None = None
+    ) -> Steps[None]:
         """Wait until another transaction is over, or its subtransaction taken back."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"at {self._node}", False)
             self._kernel.watch(f"given up at {self._node}", False)
         while on.state < 2 and on.top.state < 2:
-            wait = Wait(session, xact, SHARE)
+            wait = LockQueueWait(session, xact, SHARE)
             wait.on, wait.table = on, table
             whose = _whose(on)
             if whose.waiters is None:
@@ -263,7 +265,7 @@ class Locks:
 
     # -- tables --------------------------------------------------------------------------------------
 
-    def try_table(self, top: Top, table: Table, mode: int) -> bool:
+    def try_table(self, top: TopXact, table: HeapTable, mode: int) -> bool:
         """Take a table's lock if nobody has one that conflicts, and nobody waits for one."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"tables at {self._node}", mode >= TABLE_SHARE)
@@ -282,11 +284,11 @@ class Locks:
         table.locks[top] = top.tables[table.name] = held | mode
         return True
 
-    def table(self, session: Any, top: Top, table: Table, mode: int) -> Steps[None]:
+    def table(self, session: Any, top: TopXact, table: HeapTable, mode: int) -> Steps[None]:
         """Take a table's lock, waiting for it."""
         if self.try_table(top, table, mode):
             return
-        wait = Wait(session, top, mode)
+        wait = LockQueueWait(session, top, mode)
         wait.table = table
         table.waiting.append(wait)
         try:
@@ -297,7 +299,7 @@ class Locks:
                 self.wake_table(table)
             raise
 
-    def release_table(self, top: Top, table: Table) -> None:
+    def release_table(self, top: TopXact, table: HeapTable) -> None:
         """Its transaction has ended."""
         if self._kernel.watch is not None:
             strong = top.tables.get(table.name, 0) >= TABLE_SHARE
@@ -307,7 +309,7 @@ class Locks:
         if table.waiting:
             self.wake_table(table)
 
-    def wake_table(self, table: Table) -> None:
+    def wake_table(self, table: HeapTable) -> None:
         """Hand the lock to those whose turn it is."""
         waiting, table.waiting = table.waiting, deque()
         while waiting:
@@ -321,7 +323,7 @@ class Locks:
 
     # -- waiting -------------------------------------------------------------------------------------
 
-    def _sleep(self, wait: Wait) -> Steps[str]:
+    def _sleep(self, wait: LockQueueWait) -> Steps[str]:
         session = wait.session
         self._changed()
         if self._kernel.watch is not None:
@@ -340,7 +342,7 @@ class Locks:
             if not event.triggered:
                 wait.event = None
         if session.dead is not None and how in ("granted", "over"):
-            raise LostError("the node went down")
+            raise RequestLostError("the node went down")
         if how not in ("granted", "over"):
             error = _ERRORS[how]()
             table = wait.row.table if wait.row is not None else wait.table
@@ -348,7 +350,7 @@ class Locks:
             raise error
         return how
 
-    def _begin(self, wait: Wait) -> None:
+    def _begin(self, wait: LockQueueWait) -> None:
         self._stop(wait)
         wait.since = self._kernel.now
         wait.aim = wait.target()
@@ -376,13 +378,13 @@ class Locks:
         assert wait.deadlock.callbacks is not None
         wait.deadlock.callbacks.append(lambda _: self._check(wait))
 
-    def _stop(self, wait: Wait) -> None:
+    def _stop(self, wait: LockQueueWait) -> None:
         for event in (wait.timeout, wait.deadlock):
             if event is not None and not event.processed:
                 self._kernel.cancel(event)
         wait.timeout = wait.deadlock = None
 
-    def _check(self, wait: Wait) -> None:
+    def _check(self, wait: LockQueueWait) -> None:
         """As PostgreSQL: once for each wait, and whoever finds the cycle is its victim."""
         if wait.xact.top.state == RUNNING and in_cycle(wait):
             wait.end("deadlock")

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from twopc.sim.model.node import prepared
-from twopc.sim.model.node.transactions import Top
-from twopc.sim.model.words import Committed, LockWait, MarkerRow
-from twopc.waits import Session as WaitRow
+from twopc.sim.model.node.transactions import TopXact
+from twopc.sim.model.words import CommittedTransaction, LockWait, MarkerRow
+from twopc.waits import OpenTransaction as WaitRow
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode
@@ -61,7 +61,7 @@ def markers(node: ModelNode) -> list[MarkerRow]:
     return found
 
 
-def log(node: ModelNode, after_lsn: int) -> Sequence[Committed]:
+def log(node: ModelNode, after_lsn: int) -> Sequence[CommittedTransaction]:
     """What was committed after a position, durable only."""
     records = node.wal.records
     start = bisect_right(records, after_lsn, key=lambda record: record.end_lsn)
@@ -108,7 +108,7 @@ def wait_rows(node: ModelNode) -> list[WaitRow]:
             continue
         wait = session.wait
         lock = relation = ""
-        blockers: list[Top] = []
+        blockers: list[TopXact] = []
         since = 0.0
         if wait is not None and wait.event is not None and not wait.event.triggered:
             lock, relation = wait.lock()
@@ -150,7 +150,7 @@ def digest(node: ModelNode) -> int:
     """
     names: dict[int, int] = {}
 
-    def name(top: Top) -> int:
+    def name(top: TopXact) -> int:
         return names.setdefault(id(top), len(names))
 
     parts: list[Any] = [node.up, len(node.wal.young())]

@@ -1,6 +1,6 @@
 """The node: one server with one database; puts heap, locks, log and sessions together.
 
-Implements `twopc.sim.model.ports.Node`. What a crash leaves is in `crash`, what a statement means in `twopc.sim.model.sql`.
+Implements `twopc.sim.model.ports.NodePort`. What a crash leaves is in `crash`, what a statement means in `twopc.sim.model.sql`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from twopc.protocol.variants import Settings
 from twopc.sim.model.clocks import Clock, right
 from twopc.sim.model.node import crash, looking, prepared
 from twopc.sim.model.node.advisory import Advisory
-from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.locks import Locks
-from twopc.sim.model.node.prepared import Branch
+from twopc.sim.model.node.prepared import PreparedTransaction
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.node.snapshots import Snapshot
+from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.ssi import Ssi
-from twopc.sim.model.node.transactions import ABORTED, COMMITTED, Top, Xact
+from twopc.sim.model.node.transactions import ABORTED, COMMITTED, TopXact, Xact
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.node.wal import Wal, WalRecord
 from twopc.sim.model.ports import Kernel, Trigger
-from twopc.sim.model.sql.plans import Plans
+from twopc.sim.model.sql.plans import StatementPlans
 from twopc.sim.model.words import (
-    Committed,
+    CommittedTransaction,
     LockWait,
-    LostError,
     MarkerRow,
+    ModelTiming,
+    RequestLostError,
     SqlError,
     Steps,
-    Timing,
     Values,
 )  # fmt: skip
-from twopc.waits import Session as WaitRow
+from twopc.waits import OpenTransaction as WaitRow
 
 #: Where each branch that has ended leaves a row.
 MARKERS = "msrepl.branch_marker"
@@ -56,7 +56,7 @@ class ModelNode:
     """A server."""
 
     def __init__(
-        self, name: str, kernel: Kernel, *, timing: Timing, clock: Callable[[], float],
+        self, name: str, kernel: Kernel, *, timing: ModelTiming, clock: Callable[[], float],
         lock_timeout_s: float, prepared_max: int, participant: type[Participant], settings: Settings,
         sessions_max: int = 10_000,
     ) -> None:  # fmt: skip
@@ -84,14 +84,14 @@ class ModelNode:
         self.started = clock()
         self.commit_no = 1
         """Number of the last commit that others see."""
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, HeapTable] = {}
         self.functions: dict[str, Callable[..., Steps[Any]]] = {}
         self.procedures: dict[str, Any] = {}
         """Functions written in SQL and PL/pgSQL, by name."""
         self.keeps_snapshots = False
         """Somebody will ask what a transaction has seen."""
-        self.branches: dict[str, prepared.Branch] = {}
-        self.open: dict[Top, None] = {}
+        self.branches: dict[str, prepared.PreparedTransaction] = {}
+        self.open: dict[TopXact, None] = {}
         self.sessions: dict[int, NodeSession] = {}
         self.advisory = Advisory()
         self.ssi = Ssi()
@@ -104,7 +104,7 @@ class ModelNode:
         self.locks.assign = self.assign
         self.locks.lasts = self.lasts
         self.wal = Wal(name, kernel, timing.flush, self._settled)
-        self.plans = Plans(self)
+        self.plans = StatementPlans(self)
         for text in OWN_TABLES:
             self.define(text)
 
@@ -151,7 +151,7 @@ class ModelNode:
         self.functions[name] = function
         self.plans.forget()
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> HeapTable:
         """42P01"""
         found = self.tables.get(name) or self.tables.get(name.removeprefix("public."))
         if found is None:
@@ -163,7 +163,7 @@ class ModelNode:
     def connect(self, role: str, application_name: str) -> NodeSession:
         """LostError if it is down; 53300 if full."""
         if not self.up:
-            raise LostError(f"{self.name} is down")
+            raise RequestLostError(f"{self.name} is down")
         if len(self.sessions) >= self._sessions_max:
             raise SqlError("53300", "sorry, too many clients already")
         session = NodeSession(self, self._pid(), role, application_name)
@@ -210,7 +210,7 @@ class ModelNode:
         """No transaction has this number or a higher one."""
         return self._next_xid
 
-    def running(self, xid: int) -> Top | None:
+    def running(self, xid: int) -> TopXact | None:
         """Who has a number and is not over."""
         for top in self.open:
             if top.xid == xid:
@@ -239,7 +239,7 @@ class ModelNode:
         if self.kernel.watch is not None:
             self.kernel.watch(f"{what} at {self.name}", changed)
 
-    def record(self, kind: str, top: Top) -> WalRecord:
+    def record(self, kind: str, top: TopXact) -> WalRecord:
         """A commit or rollback in the log."""
         self.tell_committed()
         record = top.record = self.wal.append(kind, top, len(top.changes))
@@ -248,7 +248,7 @@ class ModelNode:
             record.time_s = self.clock()
         return record
 
-    def finish(self, top: Top, record: WalRecord | None) -> None:
+    def finish(self, top: TopXact, record: WalRecord | None) -> None:
         """It is committed: others see it, and what waits for it goes on."""
         if record is not None and self.kernel.watch is not None:
             self.tell_committed()
@@ -269,7 +269,7 @@ class ModelNode:
             # looking at who is open must not cost every commit
             self._prune_at = len(self._retired) + max(PRUNE_AT, len(self.open))
 
-    def give_up(self, top: Top) -> None:
+    def give_up(self, top: TopXact) -> None:
         """It is rolled back."""
         self.locks.take_back(top)
         top.state = ABORTED
@@ -278,7 +278,7 @@ class ModelNode:
         top.deferred.clear()
         self._over(top)
 
-    def _over(self, top: Top) -> None:
+    def _over(self, top: TopXact) -> None:
         self.open.pop(top, None)
         if top.ssi is not None:
             self.ssi.end(top)
@@ -324,17 +324,17 @@ class ModelNode:
             self.looked()
         return looking.markers(self)
 
-    def prepared(self) -> dict[str, prepared.Branch]:
+    def prepared(self) -> dict[str, prepared.PreparedTransaction]:
         """By gid, oldest first: each with `owner`, `prepared_at`, `xid`."""
         self.tell("branches", changed=True)  # see `prepared.Branch.changed`
         return {gid: branch for gid, branch in self.branches.items() if branch.valid}
 
-    def prepared_by(self, owner: str) -> list[Branch]:
+    def prepared_by(self, owner: str) -> list[PreparedTransaction]:
         """Those of a role, oldest first."""
         self.tell(f"branches of {owner}", changed=True)
         return [one for one in self.branches.values() if one.valid and one.owner == owner]
 
-    def branch(self, gid: str) -> Branch | None:
+    def branch(self, gid: str) -> PreparedTransaction | None:
         """One of them, if it is prepared."""
         self.tell(f"branch {gid}", changed=False)
         found = self.branches.get(gid)
@@ -344,7 +344,7 @@ class ModelNode:
         """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""
         return (yield from prepared.fence(self, gid, tuple(sites)))
 
-    def log(self, after_lsn: int) -> Sequence[Committed]:
+    def log(self, after_lsn: int) -> Sequence[CommittedTransaction]:
         """What was committed after a position, in commit order, durable only."""
         return looking.log(self, after_lsn)
 
@@ -360,9 +360,9 @@ class ModelNode:
         """``xmin:xmax:running`` as pg_current_snapshot() gives it now."""
         return looking.snapshot_text(self, self._next_xid)
 
-    def see(self) -> Snapshot:
+    def see(self) -> CommitSnapshot:
         """What is committed now, for a copy."""
-        return Snapshot(self.commit_no, None, 0)
+        return CommitSnapshot(self.commit_no, None, 0)
 
     # -- ports.Node: going down and up ---------------------------------------------------------------
 
@@ -384,21 +384,21 @@ class ModelNode:
 
     # -- rows without SQL ----------------------------------------------------------------------------
 
-    def complete(self, tx: Any, table: Table, values: Values) -> Values:
+    def complete(self, tx: Any, table: HeapTable, values: Values) -> Values:
         """A row with the defaults of the columns that were left out at its end."""
         left = table.columns[len(values) :]
         if left:
             values = (*values, *[self.default(tx, table, column) for column in left])
         return self.generated(table, values) if table.computed else values
 
-    def default(self, tx: Any, table: Table, column: Any) -> Any:
+    def default(self, tx: Any, table: HeapTable, column: Any) -> Any:
         """What a column holds where nothing is said."""
         if column.identity:
             value, column.next = column.next, column.next + 1
             return value
         return column.default(tx) if column.default is not None else None
 
-    def generated(self, table: Table, values: Values) -> Values:
+    def generated(self, table: HeapTable, values: Values) -> Values:
         """A row with its generated columns computed."""
         if table.computed:
             row = list(values)

@@ -15,8 +15,8 @@ from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol import states
 from twopc.protocol.effects import Message, Outcome, RecordKind
-from twopc.sim.model.node.transactions import ABORTED, COMMITTED, PREPARED, Top
-from twopc.sim.model.words import LostError, SqlError, Steps
+from twopc.sim.model.node.transactions import ABORTED, COMMITTED, PREPARED, TopXact
+from twopc.sim.model.words import RequestLostError, SqlError, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode
@@ -30,12 +30,12 @@ _logged = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
 GID_MAX = 200
 
 
-class Branch:
+class PreparedTransaction:
     """A prepared transaction, or one about to be."""
 
     __slots__ = ("busy", "gid", "machine", "node", "said", "top", "valid")
 
-    def __init__(self, node: ModelNode, gid: str, top: Top) -> None:
+    def __init__(self, node: ModelNode, gid: str, top: TopXact) -> None:
         self.node = node
         self.gid = gid
         self.top = top
@@ -120,7 +120,7 @@ class Branch:
         """Committed once the log's writer has come to it; prepared as before if the node goes down first."""
         node = self.node
         node.wal.soon()
-        with suppress(LostError):
+        with suppress(RequestLostError):
             yield from node.wal.reached(record.end_lsn)
             node.branches.pop(self.gid, None)
             self.changed()
@@ -161,7 +161,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     tx.assign()
     now = node.clock()
     top.gid, top.owner, top.prepared_at = gid, session.role, now
-    branch = Branch(node, gid, top)
+    branch = PreparedTransaction(node, gid, top)
     node.branches[gid] = branch  # nobody who looks for branches sees it yet
     _told(node, gid, changed=True)
     session.committing = True
@@ -183,7 +183,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     return "PREPARE TRANSACTION"
 
 
-def _allowed(node: ModelNode, top: Top, gid: str) -> None:
+def _allowed(node: ModelNode, top: TopXact, gid: str) -> None:
     _told(node, gid, changed=False)
     if "WITH HOLD" in top.held:
         raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
@@ -288,16 +288,27 @@ def _take_gid(session: NodeSession, gid: str, sites: tuple[str, ...]) -> Steps[b
     return bool(done.rowcount)
 
 
-def recover(node: ModelNode, branch: Branch, *, committed: Outcome | None = None) -> None:
+def recover(
+    node: ModelNode, branch: PreparedTransaction, *, committed: Outcome | None = None
+) -> None:
     """After a crash: a machine that knows what the log says."""
     branch.machine = node.participant(node.settings)
     branch.machine.resume(committed, node.clock())
     branch.busy = False
 
 
-def state_of(branch: Branch) -> Any:
+def state_of(branch: PreparedTransaction) -> Any:
     """Where its machine is, for digests."""
     return branch.machine.state if branch.valid else states.ParticipantState.PREPARING
 
 
-__all__ = ["ABORTED", "COMMITTED", "Branch", "fence", "finish", "prepare", "recover", "state_of"]
+__all__ = [
+    "ABORTED",
+    "COMMITTED",
+    "PreparedTransaction",
+    "fence",
+    "finish",
+    "prepare",
+    "recover",
+    "state_of",
+]

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from twopc.sim.model.node import constraints
-from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import KEY_SHARE, NO_KEY_UPDATE, UPDATE
-from twopc.sim.model.node.snapshots import Snapshot
-from twopc.sim.model.node.triggers import Event, before_row
+from twopc.sim.model.node.snapshots import CommitSnapshot
+from twopc.sim.model.node.triggers import RowEvent, before_row
 from twopc.sim.model.words import SqlError, Steps, Values
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _DELETED = "could not serialize access due to concurrent delete"
 
 
 def take(
-    tx: OpenTx, row: Row, version: Version, mode: int, snap: Snapshot, wait: str = "block"
+    tx: OpenTx, row: HeapRow, version: Version, mode: int, snap: CommitSnapshot, wait: str = "block"
 ) -> Steps[Version | None]:
     """Lock a row of which the statement saw `version`.
 
@@ -72,7 +72,7 @@ def take(
     return newest
 
 
-def _settled(row: Row, tx: OpenTx) -> Version:
+def _settled(row: HeapRow, tx: OpenTx) -> Version:
     """The newest version that is committed, or its own."""
     for version in reversed(row.versions):
         if version.xmin.top is tx.top or version.xmin.top.commit_no:
@@ -80,7 +80,7 @@ def _settled(row: Row, tx: OpenTx) -> Version:
     return row.versions[0]
 
 
-def _refuse_newer(row: Row, version: Version, tx: OpenTx) -> None:
+def _refuse_newer(row: HeapRow, version: Version, tx: OpenTx) -> None:
     """What it saw is not the newest that is committed: no need to wait."""
     ended = version.xmax
     if ended is not None and ended.top is not tx.top and ended.top.commit_no:
@@ -88,12 +88,12 @@ def _refuse_newer(row: Row, version: Version, tx: OpenTx) -> None:
         raise SqlError("40001", _DELETED if deleted or not row.versions else _UPDATED)
 
 
-def _refuse_newer_key(row: Row, version: Version, tx: OpenTx) -> None:
+def _refuse_newer_key(row: HeapRow, version: Version, tx: OpenTx) -> None:
     if version.keys_updated:
         _refuse_newer(row, version, tx)
 
 
-def modified_by_itself(tx: OpenTx, row: Row, version: Version, snap: Snapshot) -> bool:
+def modified_by_itself(tx: OpenTx, row: HeapRow, version: Version, snap: CommitSnapshot) -> bool:
     """The statement has been at this row already. 27000 if a trigger of its was."""
     newest = row.versions[-1] if row.versions else version
     made, ended = newest.cmin, newest.cmax
@@ -117,9 +117,9 @@ def _tampered(how: str) -> SqlError:
 
 
 def update(
-    tx: OpenTx, table: Table, row: Row, version: Version, snap: Snapshot,
+    tx: OpenTx, table: HeapTable, row: HeapRow, version: Version, snap: CommitSnapshot,
     compute: Callable[[Values], Values], matches: Callable[[Values], bool],
-    events: list[Event], *, names_keys: bool = False,
+    events: list[RowEvent], *, names_keys: bool = False,
 ) -> Steps[tuple[Values, Values] | None]:  # fmt: skip
     """Replace a row; old and new, or None if it is gone or no longer matches.
 
@@ -170,13 +170,13 @@ def update(
     top.changes.append((table, "upd", old, new))
     top.rows.append(row)
     if not table.plain:
-        events.append(Event(table, "upd", old, new, row))
+        events.append(RowEvent(table, "upd", old, new, row))
     return old, new
 
 
 def delete(
-    tx: OpenTx, table: Table, row: Row, version: Version, snap: Snapshot,
-    matches: Callable[[Values], bool], events: list[Event],
+    tx: OpenTx, table: HeapTable, row: HeapRow, version: Version, snap: CommitSnapshot,
+    matches: Callable[[Values], bool], events: list[RowEvent],
 ) -> Steps[Values | None]:  # fmt: skip
     """Delete a row; what it was, or None if it is gone or no longer matches."""
     if modified_by_itself(tx, row, version, snap):
@@ -202,12 +202,12 @@ def delete(
     top.changes.append((table, "del", old, None))
     top.rows.append(row)
     if not table.plain:
-        events.append(Event(table, "del", old, None, row))
+        events.append(RowEvent(table, "del", old, None, row))
     return old
 
 
 def insert(
-    tx: OpenTx, table: Table, new: Values, snap: Snapshot, events: list[Event],
+    tx: OpenTx, table: HeapTable, new: Values, snap: CommitSnapshot, events: list[RowEvent],
     arbiter: Callable[[Values], Steps[bool]] | None = None,
 ) -> Steps[Values | None]:  # fmt: skip
     """Add a row; what was stored, None if a trigger or the arbiter (ON CONFLICT) took it away."""
@@ -228,7 +228,7 @@ def insert(
     row = table.insert(new, tx.sub, snap.cid)
     tx.top.changes.append((table, "ins", None, new))
     if not table.plain:
-        events.append(Event(table, "ins", None, new, row))
+        events.append(RowEvent(table, "ins", None, new, row))
     return new
 
 
@@ -239,7 +239,7 @@ def _differ(old: Values, new: Values, places: frozenset[int]) -> bool:
     return False
 
 
-def visible(tx: OpenTx, table: Table, snap: Snapshot) -> list[tuple[Row, Version]]:
+def visible(tx: OpenTx, table: HeapTable, snap: CommitSnapshot) -> list[tuple[HeapRow, Version]]:
     """All rows that a statement sees, in the order of the heap."""
     found = []
     in_order, last = True, 0
@@ -254,8 +254,8 @@ def visible(tx: OpenTx, table: Table, snap: Snapshot) -> list[tuple[Row, Version
     return found
 
 
-def _tid(pair: tuple[Row, Version]) -> int:
+def _tid(pair: tuple[HeapRow, Version]) -> int:
     return pair[1].tid
 
 
-Found = list[tuple[Row, Version]]
+Found = list[tuple[HeapRow, Version]]

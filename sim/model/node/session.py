@@ -1,6 +1,6 @@
 """A connection to a node: transaction blocks, what an error does to them, cancel and terminate.
 
-Implements `twopc.sim.model.ports.Session`. It must not know SQL beyond the verbs that steer transactions.
+Implements `twopc.sim.model.ports.NodeSessionPort`. It must not know SQL beyond the verbs that steer transactions.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import simpy
 
 from twopc.sim.model.node import prepared
 from twopc.sim.model.node.locks import terminated
-from twopc.sim.model.node.transactions import ABORTED, Top
+from twopc.sim.model.node.transactions import ABORTED, TopXact
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.node.waiting import Wait
+from twopc.sim.model.node.waiting import LockQueueWait
 from twopc.sim.model.sql.control import Control
 from twopc.sim.model.words import (
     Cause,
     Label,
-    LostError,
+    RequestLostError,
     SqlError,
     StatementResult,
     Steps,
@@ -71,9 +71,9 @@ class NodeSession:
         self.called = f"session {application_name} {node.kernel.stretch}"
         """For whoever explores: equal in equivalent runs, where numbers are not."""
         self.tx: OpenTx | None = None
-        self.wait: Wait | None = None
+        self.wait: LockQueueWait | None = None
         self.failed_tx = False
-        self.dead: LostError | SqlError | None = None
+        self.dead: RequestLostError | SqlError | None = None
         self.committing = False
         """Past the point where a cancel counts."""
         self.busy = False
@@ -124,7 +124,10 @@ class NodeSession:
             text: or a plan: what a statement does, called with the open transaction and parameters.
         """
         if self.dead is not None:
-            why, self.dead = self.dead, LostError(f"the connection to {self.node.name} is closed")
+            why, self.dead = (
+                self.dead,
+                RequestLostError(f"the connection to {self.node.name} is closed"),
+            )
             raise why
         assert not self.busy, "one statement at a time"
         node = self.node
@@ -155,7 +158,7 @@ class NodeSession:
             self._after_error()
             self._end_if_told(terminated())
             raise error
-        except LostError:
+        except RequestLostError:
             raise
         except BaseException:
             self._abandon()
@@ -172,7 +175,7 @@ class NodeSession:
                     self._start_timer("idle_in_transaction_session_timeout", self._idle_too_long)
 
             if self.told_to_end:
-                self._end_if_told(LostError("terminated"))
+                self._end_if_told(RequestLostError("terminated"))
 
     # -- time ----------------------------------------------------------------------------------------
 
@@ -244,18 +247,18 @@ class NodeSession:
                 if self.on_link:
                     self.link.interrupt()
             else:
-                self._end(LostError("closed"))
+                self._end(RequestLostError("closed"))
 
     def _abandon(self) -> None:
         """Whoever waited for the answer has gone: as if the connection had."""
         if self.dead is None and not self.committing:
-            self._end(LostError("abandoned"))
+            self._end(RequestLostError("abandoned"))
 
-    def _end_if_told(self, why: LostError | SqlError) -> None:
+    def _end_if_told(self, why: RequestLostError | SqlError) -> None:
         if self.told_to_end and self.dead is None:
             self._end(why)
 
-    def _end(self, why: LostError | SqlError) -> None:
+    def _end(self, why: RequestLostError | SqlError) -> None:
         self.dead = why
         if self.tx is not None:
             self.abort()
@@ -285,7 +288,7 @@ class NodeSession:
         """A transaction begins."""
         if not level:
             level = self.settings.get("default_transaction_isolation", "read committed")
-        top = Top(self, level, self.node.clock())
+        top = TopXact(self, level, self.node.clock())
         top.began_block = block
         top.horizon = self.node.commit_no
         self.tx = OpenTx(self, top)

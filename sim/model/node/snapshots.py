@@ -5,16 +5,16 @@ Pure; must not know locks.
 
 from __future__ import annotations
 
-from twopc.sim.model.node.heap import Row, Version
-from twopc.sim.model.node.transactions import Top, Xact
+from twopc.sim.model.node.heap import HeapRow, Version
+from twopc.sim.model.node.transactions import TopXact, Xact
 
 
-class Snapshot:
+class CommitSnapshot:
     """The commits up to a number, and its own transaction's commands before one."""
 
     __slots__ = ("cid", "no", "top")
 
-    def __init__(self, no: int, top: Top | None, cid: int) -> None:
+    def __init__(self, no: int, top: TopXact | None, cid: int) -> None:
         self.no = no
         self.top = top
         self.cid = cid
@@ -24,7 +24,7 @@ class Snapshot:
         top = xact.top
         return top is self.top or 0 < top.commit_no <= self.no
 
-    def version(self, row: Row) -> Version | None:
+    def version(self, row: HeapRow) -> Version | None:
         """The version of a row that it sees; None if it sees none."""
         own, no, cid = self.top, self.no, self.cid
         for version in reversed(row.versions):

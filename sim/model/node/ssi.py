@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twopc.sim.model.node.transactions import ABORTED, COMMITTED, Top
+from twopc.sim.model.node.transactions import ABORTED, COMMITTED, TopXact
 from twopc.sim.model.words import SqlError, Values
 
 #: Read of a whole table.
@@ -18,20 +18,20 @@ ALL: Values = ("all",)
 GAP: Values = ("gap",)
 
 
-class Serial:
+class SerializableXact:
     """What is known of one serializable transaction."""
 
     __slots__ = ("commit", "doomed", "ins", "no", "outs", "reads", "ready", "top", "writes")
 
-    def __init__(self, top: Top, no: int) -> None:
+    def __init__(self, top: TopXact, no: int) -> None:
         self.top = top
         self.no = no
         """Commits up to this one are seen."""
         self.reads: dict[str, set[Values]] = {}
         self.writes: dict[str, set[Values]] = {}
-        self.ins: list[Serial] = []
+        self.ins: list[SerializableXact] = []
         """Those that read what this one wrote, and did not see it."""
-        self.outs: list[Serial] = []
+        self.outs: list[SerializableXact] = []
         self.ready = 0
         """Order in which it was found that it may commit; 0: not yet."""
         self.commit = 0
@@ -42,14 +42,14 @@ class Ssi:
     """The serializable transactions of a node that matter still."""
 
     def __init__(self) -> None:
-        self._all: dict[Top, Serial] = {}
+        self._all: dict[TopXact, SerializableXact] = {}
         self._order = 0
 
-    def begin(self, top: Top, no: int) -> None:
+    def begin(self, top: TopXact, no: int) -> None:
         """It has its snapshot."""
-        top.ssi = self._all[top] = Serial(top, no)
+        top.ssi = self._all[top] = SerializableXact(top, no)
 
-    def read(self, mine: Serial, table: str, keys: Iterable[Values]) -> None:
+    def read(self, mine: SerializableXact, table: str, keys: Iterable[Values]) -> None:
         """It reads rows by key, or `ALL`. 40001"""
         known = mine.reads.setdefault(table, set())
         for key in keys:
@@ -63,11 +63,11 @@ class Ssi:
                 if written and (key == ALL or key in written):
                     self._conflict(mine, other, mine)
 
-    def check_read(self, mine: Serial) -> None:
+    def check_read(self, mine: SerializableXact) -> None:
         """A row was looked at. 40001"""
         self._check_doomed(mine, "conflict out checking")
 
-    def wrote(self, mine: Serial, table: str, keys: Iterable[Values]) -> list[Values]:
+    def wrote(self, mine: SerializableXact, table: str, keys: Iterable[Values]) -> list[Values]:
         """It changes the rows of these keys, or makes them; those that are new. 40001"""
         self._check_doomed(mine, "conflict in checking")
         known = mine.writes.setdefault(table, set())
@@ -79,7 +79,7 @@ class Ssi:
                 self._conflict(other, mine, mine)
         return new
 
-    def check_commit(self, mine: Serial) -> None:
+    def check_commit(self, mine: SerializableXact) -> None:
         """Whether it may commit, or prepare. 40001"""
         self._check_doomed(mine, "commit attempt")
         for reader in mine.ins:
@@ -94,7 +94,7 @@ class Ssi:
         self._order += 1
         mine.ready = self._order
 
-    def end(self, top: Top) -> None:
+    def end(self, top: TopXact) -> None:
         """It has committed or rolled back; what no running transaction overlaps is forgotten."""
         mine = top.ssi
         if top.state == COMMITTED:
@@ -108,7 +108,7 @@ class Ssi:
             if one.commit and (oldest is None or one.top.commit_no <= oldest):
                 self._all.pop(one.top, None)
 
-    def _drop(self, mine: Serial) -> None:
+    def _drop(self, mine: SerializableXact) -> None:
         self._all.pop(mine.top, None)
         for other in self._all.values():
             if mine in other.ins:
@@ -116,7 +116,7 @@ class Ssi:
             if mine in other.outs:
                 other.outs.remove(mine)
 
-    def _concurrent(self, mine: Serial) -> list[Serial]:
+    def _concurrent(self, mine: SerializableXact) -> list[SerializableXact]:
         return [
             other
             for other in self._all.values()
@@ -127,11 +127,13 @@ class Ssi:
         ]
 
     @staticmethod
-    def _check_doomed(mine: Serial, during: str) -> None:
+    def _check_doomed(mine: SerializableXact, during: str) -> None:
         if mine.doomed:
             raise _failure(f"identification as a pivot, during {during}")
 
-    def _conflict(self, reader: Serial, writer: Serial, mine: Serial) -> None:
+    def _conflict(
+        self, reader: SerializableXact, writer: SerializableXact, mine: SerializableXact
+    ) -> None:
         if writer in reader.outs or reader.doomed or writer.doomed:
             return
         if self._fails(reader, writer):
@@ -144,7 +146,7 @@ class Ssi:
         writer.ins.append(reader)
 
     @staticmethod
-    def _fails(reader: Serial, writer: Serial) -> bool:
+    def _fails(reader: SerializableXact, writer: SerializableXact) -> bool:
         for far in writer.outs:
             if far.ready and (
                 (not reader.commit or far.ready <= reader.commit)
@@ -167,4 +169,4 @@ def _failure(reason: str) -> SqlError:
     )
 
 
-__all__ = ["ALL", "GAP", "Serial", "Ssi"]
+__all__ = ["ALL", "GAP", "SerializableXact", "Ssi"]

@@ -32,7 +32,7 @@ class Xact:
         """0 until it writes or locks."""
         self.parent = parent
         if parent is not None:
-            self.top: Top = parent.top
+            self.top: TopXact = parent.top
         self.name = name
         """Of the savepoint."""
         self.state = RUNNING
@@ -50,7 +50,7 @@ class Xact:
         self.settings: dict[str, str] | None = None
 
 
-class Top(Xact):
+class TopXact(Xact):
     """A whole transaction."""
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Top(Xact):
     )  # fmt: skip
 
     @property
-    def top(self) -> Top:  # type: ignore[override] # a subtransaction has it in a slot
+    def top(self) -> TopXact:  # type: ignore[override] # a subtransaction has it in a slot
         """Itself; not kept in it, so that it goes away when nobody needs it any more, and not only with the
         collector of garbage."""
         return self

@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from twopc.sim.model.node import constraints
-from twopc.sim.model.node.constraints import ForeignKey
-from twopc.sim.model.node.heap import Row, Table
+from twopc.sim.model.node.constraints import ModelForeignKey
+from twopc.sim.model.node.heap import HeapRow, HeapTable
 from twopc.sim.model.words import RowChange, SqlError, Steps, Values
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.tx import OpenTx
 
 
-class Event:
+class RowEvent:
     """A row was changed; something comes of it."""
 
     __slots__ = ("new", "old", "operation", "row", "table")
 
     def __init__(
-        self, table: Table, operation: str, old: Values | None, new: Values | None, row: Row
+        self, table: HeapTable, operation: str, old: Values | None, new: Values | None, row: HeapRow
     ) -> None:
         self.table = table
         self.operation = operation
@@ -41,7 +41,7 @@ class Event:
         )
 
 
-def firing(tx: OpenTx, table: Table, when: str, operation: str) -> list[Any]:
+def firing(tx: OpenTx, table: HeapTable, when: str, operation: str) -> list[Any]:
     """Triggers of a kind that fire now, by name."""
     found = table.triggers_of.get((when, operation))
     if found is None:
@@ -51,7 +51,7 @@ def firing(tx: OpenTx, table: Table, when: str, operation: str) -> list[Any]:
 
 
 def before_row(
-    tx: OpenTx, table: Table, operation: str, old: Values | None, new: Values | None
+    tx: OpenTx, table: HeapTable, operation: str, old: Values | None, new: Values | None
 ) -> Steps[Values | None]:
     """What is to be stored (for a delete, the old row); None to leave the row alone."""
     for trigger in firing(tx, table, "before row", operation):
@@ -66,14 +66,14 @@ def before_row(
     return old if operation == "del" else new
 
 
-def before_statement(tx: OpenTx, table: Table, operation: str) -> Steps[None]:
+def before_statement(tx: OpenTx, table: HeapTable, operation: str) -> Steps[None]:
     """Triggers before the first row."""
     for trigger in firing(tx, table, "before statement", operation):
         yield from trigger.fire(tx, table.name, ())
 
 
 def after_statement(
-    tx: OpenTx, table: Table, operation: str, events: list[Event], *, updates: bool = False
+    tx: OpenTx, table: HeapTable, operation: str, events: list[RowEvent], *, updates: bool = False
 ) -> Steps[None]:
     """What the rows of a statement cause, and its statement triggers. `events` grows while it runs.
 
@@ -84,14 +84,14 @@ def after_statement(
     if table.fires_by_statement:
         own = {"upd": [], "ins": []} if updates else {operation: []}
         for event in events:
-            if type(event) is Event and event.table is table:
+            if type(event) is RowEvent and event.table is table:
                 own[event.operation].append(event.change())
         for each, changes in own.items():
             if changes:
                 for trigger in firing(tx, table, "after rows", each):
                     yield from trigger.fire(tx, table.name, changes)
     for event in events:
-        if type(event) is Event:
+        if type(event) is RowEvent:
             yield from _after_row(tx, event)
         else:  # a unique key is looked at again
             yield from event.fire(tx)  # type: ignore[attr-defined]
@@ -101,7 +101,7 @@ def after_statement(
     events.clear()
 
 
-def _after_row(tx: OpenTx, event: Event) -> Steps[None]:
+def _after_row(tx: OpenTx, event: RowEvent) -> Steps[None]:
     table, operation = event.table, event.operation
     if not tx.replica:
         for key in table.references:
@@ -120,7 +120,7 @@ def _after_row(tx: OpenTx, event: Event) -> Steps[None]:
             if operation == "upd" and key.index.key(event.new or ()) == old:
                 continue
             action = key.on_delete if operation == "del" else key.on_update
-            gone = ParentGone(key, old, event.new, action)
+            gone = ParentCheck(key, old, event.new, action)
             late = key.deferrable and key.deferred != tx.made_otherwise(key.name)
             if action == "no action" and late:
                 tx.top.deferred.append(gone)
@@ -138,7 +138,7 @@ class _Deferred:
 
     __slots__ = ("event", "trigger")
 
-    def __init__(self, trigger: Any, event: Event) -> None:
+    def __init__(self, trigger: Any, event: RowEvent) -> None:
         self.trigger = trigger
         self.event = event
 
@@ -152,7 +152,7 @@ class ChildCheck:
 
     __slots__ = ("key", "row", "values")
 
-    def __init__(self, key: ForeignKey, values: Values, row: Row) -> None:
+    def __init__(self, key: ModelForeignKey, values: Values, row: HeapRow) -> None:
         self.key = key
         self.values = values
         self.row = row
@@ -162,12 +162,12 @@ class ChildCheck:
         yield from constraints.check_child(tx, self.key, self.values, self.row)
 
 
-class ParentGone:
+class ParentCheck:
     """A key that others may point to is gone."""
 
     __slots__ = ("action", "key", "new", "old")
 
-    def __init__(self, key: ForeignKey, old: Values, new: Values | None, action: str) -> None:
+    def __init__(self, key: ModelForeignKey, old: Values, new: Values | None, action: str) -> None:
         self.key = key
         self.old = old
         self.new = new
@@ -185,7 +185,7 @@ class ParentGone:
         if acts:
             yield from before_statement(tx, key.child, operation)
         snap = constraints.fresh(tx)
-        events: list[Event] = []
+        events: list[RowEvent] = []
         strict = tx.top.snapshot
         for row, version in constraints.children(tx, key, self.old, snap):
             if not acts:

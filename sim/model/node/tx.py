@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twopc.sim.model.node import rows
-from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
-from twopc.sim.model.node.snapshots import Snapshot
+from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.ssi import ALL, GAP
-from twopc.sim.model.node.transactions import ABORTED, Top, Xact
-from twopc.sim.model.node.triggers import Event, after_statement, before_statement
+from twopc.sim.model.node.transactions import ABORTED, TopXact, Xact
+from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
 from twopc.sim.model.words import Level, SqlError, StatementResult, Steps, Values
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class OpenTx:
         "top",
     )
 
-    def __init__(self, session: NodeSession, top: Top) -> None:
+    def __init__(self, session: NodeSession, top: TopXact) -> None:
         self.session = session
         self.node: ModelNode = session.node
         self.locks = session.node.locks
@@ -121,7 +121,7 @@ class OpenTx:
 
     # -- snapshots -----------------------------------------------------------------------------------
 
-    def statement(self) -> Snapshot:
+    def statement(self) -> CommitSnapshot:
         """A new command, and what it sees."""
         top = self.top
         if self.node.kernel.watch is not None:
@@ -131,18 +131,18 @@ class OpenTx:
         top.cid += 1
         first = top.snapshot
         if first is not None:
-            return Snapshot(first.no, top, top.cid)
+            return CommitSnapshot(first.no, top, top.cid)
         number = top.horizon = self.node.commit_no
         if top.level == "read committed":
-            return Snapshot(number, top, top.cid)
-        top.snapshot = Snapshot(number, top, 0)
+            return CommitSnapshot(number, top, top.cid)
+        top.snapshot = CommitSnapshot(number, top, 0)
         if self.node.keeps_snapshots:
             top.seen = self.node.snapshot_text()
         if top.level == "serializable":
             self.node.ssi.begin(top, number)
-        return Snapshot(number, top, top.cid)
+        return CommitSnapshot(number, top, top.cid)
 
-    def read(self, table: Table, keys: Sequence[Values] | None, *, found: bool) -> None:
+    def read(self, table: HeapTable, keys: Sequence[Values] | None, *, found: bool) -> None:
         """For SERIALIZABLE: what was looked at.
 
         Args:
@@ -162,7 +162,7 @@ class OpenTx:
             self.node.ssi.check_read(mine)
         self.node.ssi.read(mine, table.name, looked)
 
-    def wrote(self, table: Table, values: Iterable[Values], *, placed: bool) -> None:
+    def wrote(self, table: HeapTable, values: Iterable[Values], *, placed: bool) -> None:
         """For SERIALIZABLE: rows that are changed.
 
         Args:
@@ -184,7 +184,7 @@ class OpenTx:
         result = yield from plan(self, params or {})
         return result
 
-    def lock_table(self, table: Table, mode: int) -> Steps[None]:
+    def lock_table(self, table: HeapTable, mode: int) -> Steps[None]:
         """Until the end of the transaction."""
         if mode >= ROW_EXCLUSIVE:
             self.node.touched()
@@ -194,7 +194,9 @@ class OpenTx:
 
     # -- rows without SQL ----------------------------------------------------------------------------
 
-    def find(self, table: Table, key: Values, snap: Snapshot) -> tuple[Row, Version] | None:
+    def find(
+        self, table: HeapTable, key: Values, snap: CommitSnapshot
+    ) -> tuple[HeapRow, Version] | None:
         """A row by its primary key, and the version that a snapshot sees."""
         index = table.primary
         assert index is not None, f"{table.name} has no primary key"
@@ -231,7 +233,7 @@ class OpenTx:
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_EXCLUSIVE)
         snap = self.statement()
-        events: list[Event] = []
+        events: list[RowEvent] = []
         if there.triggers:
             yield from before_statement(self, there, "ins")
         stored = yield from rows.insert(
@@ -270,7 +272,7 @@ class OpenTx:
         def computed(values: Values) -> Values:
             return self.node.generated(there, compute(values))
 
-        events: list[Event] = []
+        events: list[RowEvent] = []
         yield from before_statement(self, there, "upd")
         found = self.find(there, key, snap)
         changed = None
@@ -293,7 +295,7 @@ class OpenTx:
         def matches(values: Values) -> bool:
             return index.key(values) == key and when(values)
 
-        events: list[Event] = []
+        events: list[RowEvent] = []
         yield from before_statement(self, there, "del")
         found = self.find(there, key, snap)
         gone = None
@@ -309,7 +311,7 @@ class OpenTx:
         snap = self.statement()
         index = there.primary
         assert index is not None
-        events: list[Event] = []
+        events: list[RowEvent] = []
         count = 0
         yield from before_statement(self, there, "del")
         for key in keys:

@@ -8,12 +8,12 @@ from typing import Any
 
 import simpy
 
-from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import CONFLICTS, ROW_NAMES, SHARE, TABLE_CONFLICTS, TABLE_NAMES
-from twopc.sim.model.node.transactions import Top, Xact
+from twopc.sim.model.node.transactions import TopXact, Xact
 
 
-class Wait:
+class LockQueueWait:
     """Somebody waits."""
 
     __slots__ = ("aim", "deadlock", "event", "member", "mode",
@@ -24,8 +24,8 @@ class Wait:
         self.session = session
         self.xact = xact
         self.mode = mode
-        self.row: Row | None = None
-        self.table: Table | None = None
+        self.row: HeapRow | None = None
+        self.table: HeapTable | None = None
         self.on: Xact | None = None
         self.event: simpy.Event | None = None
         self.seen: Version | None = None
@@ -34,7 +34,7 @@ class Wait:
         """It has the row's lock in a weaker mode, and so does not queue."""
         self.number = 0
         """In the order of beginning."""
-        self.aim: Top | None = None
+        self.aim: TopXact | None = None
         """Whom it has begun to wait for."""
         self.since = 0.0
         self.timeout_s = 0.0
@@ -79,7 +79,7 @@ class Wait:
         else:
             yield from found
 
-    def _ahead(self) -> Iterator[Wait]:
+    def _ahead(self) -> Iterator[LockQueueWait]:
         """Those before it in the queue whom it has to let pass."""
         if self.on is not None:
             return
@@ -103,17 +103,17 @@ class Wait:
         """Somebody is before it."""
         return next(self._ahead(), None) is not None
 
-    def nearest(self) -> list[Top]:
+    def nearest(self) -> list[TopXact]:
         """Enough of those it waits for to find a ring: who queues waits for nothing but the same lock."""
         first = next(self._ahead(), None)
         found = [xact.top for xact in self.conflicts()]
         return found if first is None else [first.xact.top, *found]
 
-    def target(self) -> Top | None:
+    def target(self) -> TopXact | None:
         """Whom it waits for first: with another one, it is another wait."""
         return next(iter(self.nearest()), None)
 
-    def blockers(self) -> list[Top]:
+    def blockers(self) -> list[TopXact]:
         """The transactions it waits for, as pg_blocking_pids tells them."""
         ahead = [wait.xact.top for wait in self._ahead()]
         if ahead and self.row is not None:
@@ -133,7 +133,7 @@ class Wait:
         return "ShareLock on transactionid", ""
 
 
-class Queue(deque[Wait]):
+class Queue(deque[LockQueueWait]):
     """Those who wait for a row, first come first."""
 
     mixed = 0

@@ -12,7 +12,15 @@ from typing import Any
 import simpy
 
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import Cause, Committed, Delay, Label, LostError, RowChange, Steps
+from twopc.sim.model.words import (
+    Cause,
+    CommittedTransaction,
+    Delay,
+    Label,
+    RequestLostError,
+    RowChange,
+    Steps,
+)
 
 #: After how long a record that nobody forces is written (wal_writer_delay).
 LAZY_S = 0.2
@@ -50,14 +58,14 @@ class WalRecord:
         """By the node's clock."""
         self.gid = ""
         self.xid = 0
-        self._committed: Committed | None = None
+        self._committed: CommittedTransaction | None = None
 
     @property
-    def committed(self) -> Committed | None:
+    def committed(self) -> CommittedTransaction | None:
         """What a log reader sees; made when one looks."""
         found = self._committed
         if found is None and self.changes is not None:
-            found = self._committed = Committed(
+            found = self._committed = CommittedTransaction(
                 lsn=self.lsn, end_lsn=self.end_lsn, xid=self.xid,
                 time_us=round((self.time_s - EPOCH_S) * 1e6), gid=self.gid,
                 changes=tuple(
@@ -138,7 +146,7 @@ class Wal:
             assert self._running is not None
             yield self._running
             if self._cuts != cuts:
-                raise LostError(f"{self._node} went down")
+                raise RequestLostError(f"{self._node} went down")
 
     def reached(self, lsn: int) -> Steps[None]:
         """As `force`, but the disk is left to others. LostError"""
@@ -149,7 +157,7 @@ class Wal:
             self._waiting.append(waiting)
             yield waiting
             if self._cuts != cuts:
-                raise LostError(f"{self._node} went down")
+                raise RequestLostError(f"{self._node} went down")
 
     def soon(self) -> None:
         """Nobody waits for it: it is written when the writer looks."""
@@ -218,7 +226,7 @@ class Wal:
             del self.records[-len(lost) :]
         self._end = self._reached = found[-1].end_lsn if found else self._reached
         if running is not None:
-            running.fail(LostError(f"{self._node} went down"))
+            running.fail(RequestLostError(f"{self._node} went down"))
             running.defused = True
         self._look_again()
         return found, lost

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twopc.drivers.lean import Report
+from twopc.drivers.lean import ServerReport
 from twopc.sim.model.explore.words import Budget, PlantedBug
 from twopc.sim.model.wiring import Plant, Wiring
 from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers, texts
 from twopc.subscriber.distribution_agent.delivery import Delivery
-from twopc.subscriber.distribution_agent.loads import Load, Part, part_of
+from twopc.subscriber.distribution_agent.loads import BatchLoad, StreamPart, part_of
 from twopc.subscriber.distribution_agent.mending import Mending
 from twopc.subscriber.distribution_agent.planner import Batch
 from twopc.subscriber.distribution_agent.ports import Pending, TargetPort, perform
@@ -28,49 +28,51 @@ def made_of(**parts: Any) -> Plant:
     return plant
 
 
-def _applies(parts: Sequence[Part]) -> list[s.Step]:
+def _applies(parts: Sequence[StreamPart]) -> list[s.Step]:
     return [s.Apply(part) for part in parts]
 
 
 class PositionFirst(Delivery):
     """The position in a commit of its own, before its batch."""
 
-    def send(self, load: Load, position: int) -> Pending:
+    def send(self, load: BatchLoad, position: int) -> Pending:
         """See `Delivery`."""
         line = self.target.lines[0]
-        line.send(s.Begin(), s.Move(position, load.batch.upto), s.Commit())
-        return line.send(s.Begin(), *_applies(load.parts), s.Commit())
+        line.send(s.BeginBatch(), s.Move(position, load.batch.upto), s.CommitBatch())
+        return line.send(s.BeginBatch(), *_applies(load.parts), s.CommitBatch())
 
 
 class PositionLast(Delivery):
     """The position once the data are there."""
 
-    def send(self, load: Load, position: int) -> Pending:
+    def send(self, load: BatchLoad, position: int) -> Pending:
         """See `Delivery`."""
         line = self.target.lines[0]
-        line.send(s.Begin(), *_applies(load.parts), s.Commit())
-        return line.send(s.Begin(), s.Move(position, load.batch.upto), s.Commit())
+        line.send(s.BeginBatch(), *_applies(load.parts), s.CommitBatch())
+        return line.send(s.BeginBatch(), s.Move(position, load.batch.upto), s.CommitBatch())
 
 
 class InHalves(Delivery):
     """As many commands in one commit as a batch has room for, wherever a transaction ends."""
 
-    def send(self, load: Load, position: int) -> Pending:
+    def send(self, load: BatchLoad, position: int) -> Pending:
         """See `Delivery`."""
         line = self.target.lines[0]
         for part in load.parts:
             commands = [*zip(numbers(part.codes, "i"), texts(part.calls), strict=True)]
             middle = len(commands) // 2
             if middle:
-                line.send(s.Begin(), s.Apply(part_of(commands[:middle])), s.Commit())
+                line.send(s.BeginBatch(), s.Apply(part_of(commands[:middle])), s.CommitBatch())
             rest = part_of(commands[middle:])
-        return line.send(s.Begin(), s.Move(position, load.batch.upto), s.Apply(rest), s.Commit())
+        return line.send(
+            s.BeginBatch(), s.Move(position, load.batch.upto), s.Apply(rest), s.CommitBatch()
+        )
 
 
 class BringsOwn(Delivery):
     """The Subscriber's own changes come back."""
 
-    def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[Load, None]:
+    def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[BatchLoad, None]:
         """See `Delivery`."""
         return self.source.loads(batches, own=None, echoed=(), streams=streams)
 
@@ -86,7 +88,7 @@ class SkipsBarriers(Mending):
 class OnlyMoves(Mending):
     """The position moves to the Subscriber's own transaction, and what comes before it is left out."""
 
-    async def apply_net(self, upto: int) -> Report | None:
+    async def apply_net(self, upto: int) -> ServerReport | None:
         """See `Mending`."""
         self.delivery.seen = upto
         await self.delivery.flush()
@@ -101,7 +103,9 @@ class SkipsCommand(Mending):
         line = self.target.lines[0]
         async for each in self.source.commands(batch.upto - 1, batch.upto):
             part = part_of([(each.article_id * 100 + each.type, each.command.encode())])
-            if (await line.send(s.Begin(), s.Apply(part), s.Commit())).failure is not None:
+            if (
+                await line.send(s.BeginBatch(), s.Apply(part), s.CommitBatch())
+            ).failure is not None:
                 await line.send(s.Rollback())
         await super().skip(batch)
 
@@ -122,7 +126,7 @@ class FinishesFirstLast(Streams):
         """See `Streams`."""
         for stream in sorted(self.begun - {0}):
             await self.target.lines[stream].send(
-                s.Finish(self.target.gid(upto, stream), commit=True)
+                s.FinishPrepared(self.target.gid(upto, stream), commit=True)
             )
         self.begun = {0}
         await super().finish(upto)
@@ -131,7 +135,7 @@ class FinishesFirstLast(Streams):
 class PositionElsewhere(Streams):
     """The position moves in the last stream's part, and not in the one that is finished first."""
 
-    def steps(self, load: Load) -> dict[int, list[s.Step]]:
+    def steps(self, load: BatchLoad) -> dict[int, list[s.Step]]:
         """See `Streams`."""
         steps = super().steps(load)
         move = steps[0].pop(1)
@@ -142,7 +146,7 @@ class PositionElsewhere(Streams):
 async def rolls_back_all(target: TargetPort) -> None:
     """Who finds a stream's part prepared rolls it back, wherever the position is."""
     for gid in await target.prepared():
-        await perform(target.lines[0], s.Finish(gid, commit=False))
+        await perform(target.lines[0], s.FinishPrepared(gid, commit=False))
 
 
 _NONE = Budget(faults=0, deviations=0)

@@ -8,19 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from twopc.drivers import votes
-from twopc.drivers.engine import Engine
+from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.postgres import Driver
-from twopc.drivers.sessions import Session
+from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.transaction import Transaction
-from twopc.drivers.virtual import Awaited
+from twopc.drivers.virtual import AwaitableSteps
 from twopc.errors import InDoubtError
 from twopc.protocol import Coordinator
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Message, Outcome, RecordKind
-from twopc.protocol.finishing import Branch
+from twopc.protocol.finishing import BranchProgress
 from twopc.protocol.states import CoordinatorState
-from twopc.sim.model.application import ModelSession
+from twopc.sim.model.application import ModelLinkedSession
 from twopc.sim.model.explore.words import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
 
@@ -58,7 +58,7 @@ class IgnoresTag(Driver):
         return found
 
 
-class NeverLooks(ModelSession):
+class NeverLooks(ModelLinkedSession):
     """A transaction that has begun is open: a statement that has ended it goes unnoticed."""
 
     __slots__ = ()
@@ -193,7 +193,7 @@ async def _forget_and_commit(driver: Driver, name: str) -> e.Event:
     log: Any = driver._hub.log
     log.forget(driver.ids.epoch, driver._sequence)
     forgotten = log.forget_now()
-    await (forgotten if isinstance(forgotten, Awaitable) else Awaited(forgotten))
+    await (forgotten if isinstance(forgotten, Awaitable) else AwaitableSteps(forgotten))
     return await Driver._commit(driver, name)
 
 
@@ -218,11 +218,11 @@ async def _commit_or_stop(driver: Driver, name: str) -> e.Event:
 StopsAtFailedCommit.tells = {**Driver.tells, Message.COMMIT: _commit_or_stop}
 
 
-class AnswersInDoubt(Engine):
+class AnswersInDoubt(CoordinatorEngine):
     """The driver has come to its end without an error, so it is committed."""
 
     async def _drive(
-        self, transaction: Transaction, sessions: Sequence[Session], driver: Driver
+        self, transaction: Transaction, sessions: Sequence[LinkedSession], driver: Driver
     ) -> None:
         with suppress(InDoubtError):
             await super()._drive(transaction, sessions, driver)
@@ -252,7 +252,7 @@ class Outvotes(Coordinator):
 
     def _abort(self, reason: str, now: float) -> _Effects:
         prepared = self._prepared()
-        if Branch.NO in self._branches.values() and prepared:
+        if BranchProgress.NO in self._branches.values() and prepared:
             return self._force(RecordKind.COMMIT, prepared, CoordinatorState.DECIDING)
         return super()._abort(reason, now)
 
@@ -262,7 +262,7 @@ class SaysNothingOfDamage(Coordinator):
 
     def _contradicted(self, event: e.BranchCommitted | e.BranchAborted, now: float) -> _Effects:
         name = event.participant
-        if self._branches.get(name) in (Branch.TOLD, Branch.YES):
+        if self._branches.get(name) in (BranchProgress.TOLD, BranchProgress.YES):
             return self._settle(name, now)
         return ()
 

@@ -10,25 +10,25 @@ from twopc.drivers.ports import Key, KnownEpoch
 from twopc.names import EpochIds
 from twopc.protocol.effects import Record
 from twopc.sim.model.explore.words import Budget, PlantedBug
-from twopc.sim.model.ledger import Ledger, LedgerSession
+from twopc.sim.model.ledger import DecisionLedger, LedgerSession
 from twopc.sim.model.log_client import ModelLog
 from twopc.sim.model.node.wal import LAZY_S
-from twopc.sim.model.words import Cause, Label, LostError, Steps
+from twopc.sim.model.words import Cause, Label, RequestLostError, Steps
 
 
-def kept_by(session: type[LedgerSession], ledger: type[Ledger] = Ledger) -> Any:
+def kept_by(session: type[LedgerSession], ledger: type[DecisionLedger] = DecisionLedger) -> Any:
     """A plant that puts another log in: what its sessions do."""
 
-    def connect(self: Ledger) -> LedgerSession:
+    def connect(self: DecisionLedger) -> LedgerSession:
         if self._host() is None:
-            raise LostError("the decision log is down")
+            raise RequestLostError("the decision log is down")
         return session(self)
 
     made = type("Ledger", (ledger,), {"connect": connect})
     return lambda wiring: replace(wiring, ledger=made)
 
 
-class LazyLedger(Ledger):
+class LazyLedger(DecisionLedger):
     """Decisions are in memory until a disk that nobody waits for has them."""
 
     def __init__(self, *given: Any) -> None:

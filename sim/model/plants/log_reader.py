@@ -8,45 +8,45 @@ from dataclasses import replace
 from typing import Any
 
 from twopc.proc_execution import Writers
-from twopc.publisher.log_reader import Engine
-from twopc.publisher.log_reader.planner import Planner
-from twopc.publisher.pgoutput import Begin
+from twopc.publisher.log_reader import LogReaderEngine
+from twopc.publisher.log_reader.planner import LogPlanner
+from twopc.publisher.pgoutput import BeginMessage
 from twopc.sim.model.explore.words import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
 
 
-def read_by(engine: type[Engine]) -> Callable[[Wiring], Wiring]:
+def read_by(engine: type[LogReaderEngine]) -> Callable[[Wiring], Wiring]:
     """A plant that puts another log reader in."""
     return lambda wiring: replace(wiring, log_reader=engine)
 
 
-def planned_by(planner: type[Planner]) -> type[Engine]:
+def planned_by(planner: type[LogPlanner]) -> type[LogReaderEngine]:
     """A log reader with another planner."""
-    return type("Engine", (Engine,), {"planner": planner})
+    return type("Engine", (LogReaderEngine,), {"planner": planner})
 
 
 # -- whose a transaction is, and what is stored of it -----------------------------------------------
 
 
-class IgnoresMarks(Planner):
+class IgnoresMarks(LogPlanner):
     """Everything was changed at the Publisher."""
 
     def _mark(self, row: Mapping[str, bytes | None]) -> None:
         """It is passed over."""
 
 
-class KeepsOriginator(Planner):
+class KeepsOriginator(LogPlanner):
     """The next transaction has the originator of the one before, until a mark says otherwise."""
 
     _originator = 0
 
-    def _begin(self, message: Begin) -> None:
+    def _begin(self, message: BeginMessage) -> None:
         before = self._originator
         super()._begin(message)
         self._originator = before
 
 
-class ForgetsMark(Planner):
+class ForgetsMark(LogPlanner):
     """Reading begins at the slot, so everything that comes is new."""
 
     def __init__(self, **given: Any) -> None:
@@ -58,7 +58,7 @@ class _SeenBySight(Writers):
         return True
 
 
-class SendsUnseen(Planner):
+class SendsUnseen(LogPlanner):
     """A serializable transaction has seen whatever stands before it in the log."""
 
     def __init__(self, **given: Any) -> None:
@@ -69,7 +69,7 @@ class SendsUnseen(Planner):
 # -- when what happens -------------------------------------------------------------------------------
 
 
-class MovesFirst(Engine):
+class MovesFirst(LogReaderEngine):
     """The slot moves past what has arrived, and then that is stored."""
 
     async def _take(self, block: list[bytes]) -> None:
@@ -78,7 +78,7 @@ class MovesFirst(Engine):
         await super()._take(block)
 
 
-class GoesOn(Engine):
+class GoesOn(LogReaderEngine):
     """After an error new sessions are opened, and what was planned is taken for stored."""
 
     async def _learn(self) -> None:

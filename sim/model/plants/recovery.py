@@ -9,10 +9,10 @@ from typing import Any
 import psycopg
 
 from twopc.drivers.ports import Key, ParticipantPort
-from twopc.drivers.recovery import Recovery, Settled
+from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.names import PREFIX, BranchId
 from twopc.protocol.effects import Outcome
-from twopc.protocol.recovery import Action, Found, Verdict
+from twopc.protocol.recovery import Action, BranchFacts, BranchVerdict
 from twopc.protocol.variants import Variant
 from twopc.sim.model.explore.words import Budget, PlantedBug
 from twopc.sim.model.sites import ModelSite
@@ -34,7 +34,7 @@ class Sweeps(Recovery):
     async def run(
         self, *, own: Iterable[int] = (), unsettled: set[Key] | None = None,
         active: Callable[[], set[Key]] = set,
-    ) -> list[Settled]:  # fmt: skip
+    ) -> list[SettledBranch]:  # fmt: skip
         """First the broom."""
         found = await super().run(own=own, unsettled=unsettled, active=active)
         for site in self._participants.values():
@@ -54,7 +54,7 @@ class LooksOnce(Recovery):
     async def run(
         self, *, own: Iterable[int] = (), unsettled: set[Key] | None = None,
         active: Callable[[], set[Key]] = set,
-    ) -> list[Settled]:  # fmt: skip
+    ) -> list[SettledBranch]:  # fmt: skip
         """One look, whoever may be at work."""
         every = await self._decisions.epochs(self._coordinator)
         known = await self._decisions.decisions([one.epoch for one in every], [])
@@ -87,15 +87,15 @@ class ListsWholeServer(Recovery):
 class PresumesCommit(Recovery):
     """A branch that is prepared has voted yes, and so it is committed."""
 
-    def _judge(self, facts: Found, variant: Variant) -> Verdict:
-        return Verdict(action=Action.COMMIT, reason="it has voted yes")
+    def _judge(self, facts: BranchFacts, variant: Variant) -> BranchVerdict:
+        return BranchVerdict(action=Action.COMMIT, reason="it has voted yes")
 
 
 class PresumesForAgent(Recovery):
     """The log says nothing, so nothing was decided: also where the last agent decides."""
 
-    def _judge(self, facts: Found, variant: Variant) -> Verdict:
-        return Verdict(action=Action.ABORT, reason="no decision was logged")
+    def _judge(self, facts: BranchFacts, variant: Variant) -> BranchVerdict:
+        return BranchVerdict(action=Action.ABORT, reason="no decision was logged")
 
     async def _settle_undecided(self, seen: Any, gid: str, node: str, branch: BranchId) -> None:
         await self._finish(seen, gid, node, Outcome.ABORTED, "no decision was logged")

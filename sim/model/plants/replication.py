@@ -11,7 +11,7 @@ from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.replication.behaviour import Condition
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.model.words import Values
-from twopc.subscriber.distribution_agent.loads import Command
+from twopc.subscriber.distribution_agent.loads import DecodedCommand
 
 
 def without(protection: str) -> Any:
@@ -28,7 +28,7 @@ def ruled_by(**parts: Callable[..., Any]) -> Any:
     return plant
 
 
-def of_coordinators(command: Command, own: int | None, echoed: Sequence[int]) -> bool:
+def of_coordinators(command: DecodedCommand, own: int | None, echoed: Sequence[int]) -> bool:
     """Whoever committed it is a coordinator's session, as ours are."""
     return bool(command.originator)
 

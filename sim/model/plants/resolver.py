@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from twopc.drivers.recovery import Settled
+from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.resolver import Resolver
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.explore.words import Budget, PlantedBug
@@ -28,7 +28,7 @@ class BelievesWhatIsSeen(Resolver):
 class TakesSlowForDead(Resolver):
     """What was prepared at the last sweep, and is not committed by now, will never be."""
 
-    async def settle(self) -> list[Settled]:
+    async def settle(self) -> list[SettledBranch]:
         """Roll it back, whatever its session does."""
         await self.finish_decided()
         publisher = self._recovery._participants[self._publisher.name]

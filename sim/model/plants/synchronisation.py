@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from twopc.sim.model.explore.words import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
-from twopc.subscriber.distribution_agent import Delivered
+from twopc.subscriber.distribution_agent import AgentProgress
 from twopc.subscriber.distribution_agent.synchronisation import Synchronisation
 
 
@@ -22,7 +22,7 @@ class ReadsLast(Synchronisation):
     async def read(self) -> None:
         """Not yet."""
 
-    async def drive(self, subscriber: str) -> Delivered | None:
+    async def drive(self, subscriber: str) -> AgentProgress | None:
         """See `Synchronisation`."""
         done = await super().drive(subscriber)
         await super().read()

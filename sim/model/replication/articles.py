@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twopc.names import VERSION_COLUMN, version_trigger
-from twopc.sim.model.node.constraints import ForeignKey
-from twopc.sim.model.node.heap import Column, Index, Table
+from twopc.sim.model.node.constraints import ModelForeignKey
+from twopc.sim.model.node.heap import HeapColumn, HeapTable, Index
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import versions
@@ -33,11 +33,11 @@ def link_role(subscriber: str) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Article:
+class ModelArticle:
     """A published table, or part of one. Rows are the Publisher's table's unless something else is said."""
 
     name: str
-    table: Table
+    table: HeapTable
     """At the Publisher."""
     columns: tuple[str, ...]
     """Published, in the table's order, the row version among them: the columns of the copies."""
@@ -57,9 +57,9 @@ class Article:
     """Place within `columns`."""
     made: tuple[int, ...] = ()
     """Places within `columns` of those whose missing values the Publisher makes."""
-    references: list[ForeignKey] = field(default_factory=list)
+    references: list[ModelForeignKey] = field(default_factory=list)
     """To published tables."""
-    referenced: list[ForeignKey] = field(default_factory=list)
+    referenced: list[ModelForeignKey] = field(default_factory=list)
     """Of published tables, to this one."""
 
     # What a row on its way looks like: the values, in the order of `values`.
@@ -71,7 +71,7 @@ class Article:
     """Those that an UPDATE may set."""
     compared: tuple[tuple[int, int], ...] = ()
     """Those that are not of the key."""
-    sources: tuple[tuple[Column, int | None], ...] = ()
+    sources: tuple[tuple[HeapColumn, int | None], ...] = ()
     """Every column of the Publisher's table, and where its value is in a row on its way."""
     version_there: int = 0
     """Place of the version in the Publisher's table."""
@@ -172,7 +172,7 @@ class Article:
 
 def publish(
     node: ModelNode, spec: TableSpec, births: versions.Births, behaviour: Behaviour
-) -> Article:
+) -> ModelArticle:
     """Make an article of a table that is there with its rows; it gets a row version."""
     table = node.table(spec.name)
     if VERSION_COLUMN not in table.at:
@@ -181,7 +181,9 @@ def publish(
     columns = tuple(
         column.name for column in table.columns if not spec.published or column.name in wanted
     )
-    article = Article(name=spec.name, table=table, columns=columns, filter_text=spec.filter or "")
+    article = ModelArticle(
+        name=spec.name, table=table, columns=columns, filter_text=spec.filter or ""
+    )
     if spec.filter:
         article.filter = condition(spec.filter, table, node.plans)
     of_writers = [one for one in table.triggers if {"ins", "upd"} & one.operations]
@@ -195,8 +197,8 @@ def publish(
     return article
 
 
-def _add_version(table: Table, births: versions.Births) -> None:
-    column = Column(VERSION_COLUMN, types.named("uuid"))
+def _add_version(table: HeapTable, births: versions.Births) -> None:
+    column = HeapColumn(VERSION_COLUMN, types.named("uuid"))
     column.not_null, column.default = True, births
     table.at[VERSION_COLUMN] = len(table.columns)
     table.columns.append(column)
@@ -207,7 +209,7 @@ def _add_version(table: Table, births: versions.Births) -> None:
     table.settle()
 
 
-def tie(articles: Mapping[str, Article]) -> None:
+def tie(articles: Mapping[str, ModelArticle]) -> None:
     """Find the foreign keys between published tables; from now on they can be deferred."""
     for article in articles.values():
         for key in article.table.references:
@@ -218,7 +220,9 @@ def tie(articles: Mapping[str, Article]) -> None:
                 key.deferrable = True
 
 
-def make_copies(articles: Mapping[str, Article], node: ModelNode, births: versions.Births) -> None:
+def make_copies(
+    articles: Mapping[str, ModelArticle], node: ModelNode, births: versions.Births
+) -> None:
     """Make a Subscriber's copies, without rows."""
     for article in articles.values():
         _copy(article, node, births)
@@ -246,7 +250,7 @@ def insert(node: ModelNode, name: str, row: Mapping[str, Any]) -> None:
     node.outside(work, f"insert into {name}")
 
 
-def fill(article: Article, node: ModelNode, role: str) -> None:
+def fill(article: ModelArticle, node: ModelNode, role: str) -> None:
     """Put the Publisher's rows into an empty copy, outside of time: no trigger fires, nothing is checked."""
     table = node.table(article.name)
 
@@ -261,9 +265,9 @@ def fill(article: Article, node: ModelNode, role: str) -> None:
     node.outside(work, f"copy {article.name}")
 
 
-def _copy(article: Article, node: ModelNode, births: versions.Births) -> None:
+def _copy(article: ModelArticle, node: ModelNode, births: versions.Births) -> None:
     there = article.table
-    table = Table(there.name, len(node.tables))
+    table = HeapTable(there.name, len(node.tables))
     width = len(there.columns)
 
     def expanded(row: Values) -> Values:
@@ -274,7 +278,7 @@ def _copy(article: Article, node: ModelNode, births: versions.Births) -> None:
 
     for name in article.columns:
         column = there.columns[there.at[name]]
-        own = Column(name, column.type)
+        own = HeapColumn(name, column.type)
         own.not_null = column.not_null
         if name == VERSION_COLUMN:
             own.default = births
@@ -298,7 +302,7 @@ def _expanding(of: Callable[[Values], Any], expanded: Callable[[Values], Values]
     return lambda row: of(expanded(row))
 
 
-def _copy_index(article: Article, table: Table, index: Index) -> None:
+def _copy_index(article: ModelArticle, table: HeapTable, index: Index) -> None:
     own = Index(
         index.name, [article.places.index(place) for place in index.places], primary=index.primary,
         deferrable=index.deferrable, deferred=index.deferred, distinct=index.distinct,
@@ -308,14 +312,16 @@ def _copy_index(article: Article, table: Table, index: Index) -> None:
         table.primary = own
 
 
-def _copy_key(article: Article, target: Article, key: ForeignKey, node: ModelNode) -> None:
+def _copy_key(
+    article: ModelArticle, target: ModelArticle, key: ModelForeignKey, node: ModelNode
+) -> None:
     child, parent = node.table(article.name), node.table(target.name)
     if not all(place in article.places for place in key.places):
         return
     index = next((one for one in parent.indexes if one.name == key.index.name), None)
     if index is None:
         return
-    own = ForeignKey(
+    own = ModelForeignKey(
         key.name, child, tuple(article.places.index(place) for place in key.places), parent, index
     )
     own.on_delete, own.on_update = key.on_delete, key.on_update
@@ -326,8 +332,8 @@ def _copy_key(article: Article, target: Article, key: ForeignKey, node: ModelNod
 
 
 __all__ = [
-    "Article",
     "Condition",
+    "ModelArticle",
     "fill",
     "insert",
     "link_role",

@@ -11,7 +11,7 @@ Operation = Literal["ins", "upd", "del"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class SyncCall:
     """``call msrepl.sp_mssync_<operation>_<table>(…)``"""
 
     operation: Operation
@@ -34,13 +34,13 @@ class DeferKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generate:
+class GenerateCall:
     """``select msrepl.sp_mssync_gen_<table>(…)``"""
 
     article: str
     size: int
 
 
-Procedure = Call | DeferKeys | Generate
+Procedure = SyncCall | DeferKeys | GenerateCall
 Order = str | Procedure
 """A statement of a message: text, or one of the above."""

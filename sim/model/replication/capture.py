@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import held, statements
-from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
-from twopc.sim.model.replication.calls import Call, Operation
+from twopc.sim.model.replication.calls import Operation, SyncCall
 from twopc.sim.model.replication.held import HeldRow
 from twopc.sim.model.replication.link import Link
 from twopc.sim.model.replication.shipping import Shipping
@@ -25,11 +25,11 @@ Answer = Steps[Sequence[RowChange] | None]
 _BLOCK_MAX = 64
 
 
-class Subscribed:
+class CaptureTriggers:
     """What the triggers of one Subscriber share."""
 
     def __init__(
-        self, articles: Mapping[str, Article], shipping: Shipping, behaviour: Behaviour,
+        self, articles: Mapping[str, ModelArticle], shipping: Shipping, behaviour: Behaviour,
         link: Callable[[OpenTx], Link], reach: Callable[[str, OpenTx], Steps[None]],
     ) -> None:  # fmt: skip
         self.articles = articles
@@ -50,10 +50,12 @@ class Subscribed:
         if not taking and tx.setting("msrepl.shipping") == "lazy":
             return
         for order, result in (yield from self.shipping.flush(tx)):
-            if isinstance(order, Call) and result.rows:
+            if isinstance(order, SyncCall) and result.rows:
                 yield from self.write_back(tx, self.articles[order.article], result.rows)
 
-    def write_back(self, tx: OpenTx, article: Article, stored: Iterable[Values]) -> Steps[None]:
+    def write_back(
+        self, tx: OpenTx, article: ModelArticle, stored: Iterable[Values]
+    ) -> Steps[None]:
         """``trg_mssync_back_<table>``: take over what the Publisher stored otherwise, in the replica role."""
         taken = self.behaviour.write_back(list(stored))
         if not taken:
@@ -90,7 +92,7 @@ class Capture:
     """
 
     def __init__(
-        self, name: str, operation: Operation, article: Article, shared: Subscribed, *, by_row: bool,
+        self, name: str, operation: Operation, article: ModelArticle, shared: CaptureTriggers, *, by_row: bool,
         may_hold: bool, acts: bool,
     ) -> None:  # fmt: skip
         self.name = name
@@ -177,7 +179,7 @@ class Close:
     when = "after statement"
     fires = "origin"
 
-    def __init__(self, name: str, operation: Operation, shared: Subscribed) -> None:
+    def __init__(self, name: str, operation: Operation, shared: CaptureTriggers) -> None:
         self.name = name
         self.operations = frozenset({operation})
         self._operation = operation
@@ -197,7 +199,9 @@ class Stamp:
     operations = frozenset({"upd"})
     fires = "origin"
 
-    def __init__(self, name: str, article: Article, table: Table, behaviour: Behaviour) -> None:
+    def __init__(
+        self, name: str, article: ModelArticle, table: HeapTable, behaviour: Behaviour
+    ) -> None:
         self.name = name
         self._article = article
         self._behaviour = behaviour
@@ -233,7 +237,7 @@ class Renew:
     operations = frozenset({"ins"})
     fires = "origin"
 
-    def __init__(self, name: str, article: Article, births: Callable[[OpenTx], Any]) -> None:
+    def __init__(self, name: str, article: ModelArticle, births: Callable[[OpenTx], Any]) -> None:
         self.name = name
         self._place = article.version
         self._births = births
@@ -255,7 +259,7 @@ class Fill:
     fires = "origin"
 
     def __init__(
-        self, name: str, article: Article, shared: Subscribed,
+        self, name: str, article: ModelArticle, shared: CaptureTriggers,
         fetch: Callable[[OpenTx, str, int], Steps[list[Values]]],
     ) -> None:  # fmt: skip
         self.name = name
@@ -307,8 +311,10 @@ class RefuseTruncate:
 
 
 def _call(
-    article: Article, operation: Operation, pairs: Sequence[tuple[Values | None, Values | None]]
-) -> Call:
+    article: ModelArticle,
+    operation: Operation,
+    pairs: Sequence[tuple[Values | None, Values | None]],
+) -> SyncCall:
     old: list[Values] = []
     new: list[Values] = []
     for before, after in pairs:
@@ -318,11 +324,20 @@ def _call(
             old.append(article.on_its_way(before))
         if operation != "del" and after is not None:
             new.append(article.on_its_way(after))
-    return Call(operation=operation, article=article.name, old=tuple(old), new=tuple(new))
+    return SyncCall(operation=operation, article=article.name, old=tuple(old), new=tuple(new))
 
 
 def _any(row: Values) -> bool:
     return True
 
 
-__all__ = ["Capture", "Close", "Fill", "Open", "RefuseTruncate", "Renew", "Stamp", "Subscribed"]
+__all__ = [
+    "Capture",
+    "CaptureTriggers",
+    "Close",
+    "Fill",
+    "Open",
+    "RefuseTruncate",
+    "Renew",
+    "Stamp",
+]

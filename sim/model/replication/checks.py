@@ -12,9 +12,9 @@ from twopc.sim.model.node import constraints
 from twopc.sim.model.node.modes import ROW_EXCLUSIVE
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import facts, statements, versions
-from twopc.sim.model.replication.articles import ACTS, Article
+from twopc.sim.model.replication.articles import ACTS, ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
-from twopc.sim.model.replication.calls import Call
+from twopc.sim.model.replication.calls import SyncCall
 from twopc.sim.model.replication.facts import Raw
 from twopc.sim.model.words import SqlError, Steps, Values
 
@@ -22,7 +22,7 @@ from twopc.sim.model.words import SqlError, Steps, Values
 class Checks:
     """Of all articles."""
 
-    def __init__(self, articles: Mapping[str, Article], behaviour: Behaviour) -> None:
+    def __init__(self, articles: Mapping[str, ModelArticle], behaviour: Behaviour) -> None:
         self._articles = articles
         self._behaviour = behaviour
 
@@ -55,18 +55,20 @@ class Checks:
 
     # -- rows of the Publisher -----------------------------------------------------------------------
 
-    def _held(self, tx: OpenTx, article: Article, key: Values) -> Values | None:
+    def _held(self, tx: OpenTx, article: ModelArticle, key: Values) -> Values | None:
         """The row with a key, whether or not it is in the Subscriber's partition."""
         found = tx.find(article.table, key, tx.statement())
         return found[1].values if found is not None else None
 
-    def _shown(self, tx: OpenTx, article: Article, row: Values | None) -> tuple[Any, Raw | None]:
+    def _shown(
+        self, tx: OpenTx, article: ModelArticle, row: Values | None
+    ) -> tuple[Any, Raw | None]:
         """Version and image of a row, if the Subscriber may see it."""
         if row is None or not article.has(row, tx.session_user):
             return None, None
         return row[article.version_there], article.image_json(row)
 
-    def only_key(self, article: Article, call: Call) -> Raw | None:
+    def only_key(self, article: ModelArticle, call: SyncCall) -> Raw | None:
         """The key that was sent, if it was one: as the Subscriber knows it."""
         rows = call.old or call.new
         if len(rows) != 1:
@@ -75,7 +77,7 @@ class Checks:
             return article.key_json(article.key_of_values(rows[0]))
         return article.key_json(article.old_key(call.operation, rows[0]))
 
-    def same(self, article: Article, old: Values) -> Callable[[Values], bool]:
+    def same(self, article: ModelArticle, old: Values) -> Callable[[Values], bool]:
         """Whether a row still has every published value that was sent; the key is compared apart."""
         check, places = self._behaviour.delete_check, article.compared
         sent = [old[here] for _, here in places]
@@ -83,7 +85,9 @@ class Checks:
 
     # -- refusals ------------------------------------------------------------------------------------
 
-    def mismatched_update(self, tx: OpenTx, article: Article, call: Call, done: int) -> SqlError:
+    def mismatched_update(
+        self, tx: OpenTx, article: ModelArticle, call: SyncCall, done: int
+    ) -> SqlError:
         """Rows that were not updated: what became of the first of them."""
         sent, version = len(call.old), article.version_there
         key = sent_version = held_version = image = None
@@ -105,7 +109,9 @@ class Checks:
             sent=sent_version, held=held_version, image=image,
         )  # fmt: skip
 
-    def mismatched_delete(self, tx: OpenTx, article: Article, call: Call, done: int) -> SqlError:
+    def mismatched_delete(
+        self, tx: OpenTx, article: ModelArticle, call: SyncCall, done: int
+    ) -> SqlError:
         """Rows that were not deleted: a row still there is stale; without one, and with several rows sent, which
         was missing cannot be told."""
         sent = len(call.old)
@@ -130,7 +136,7 @@ class Checks:
         )  # fmt: skip
 
     def _suppressed(
-        self, article: Article, call: Call, done: int, verb: str, key: Raw | None, version: Any,
+        self, article: ModelArticle, call: SyncCall, done: int, verb: str, key: Raw | None, version: Any,
         image: Raw | None,
     ) -> SqlError:  # fmt: skip
         sent = len(call.old)
@@ -140,7 +146,7 @@ class Checks:
             sent=version, held=version, image=image,
         )  # fmt: skip
 
-    def clash(self, tx: OpenTx, article: Article, call: Call, error: SqlError) -> SqlError:
+    def clash(self, tx: OpenTx, article: ModelArticle, call: SyncCall, error: SqlError) -> SqlError:
         """A unique key is taken: by which row, and whether it is taken in several ways."""
         found = self._clashes(tx, article, call)
         best = max(found.values(), key=lambda one: len(one[0]), default=None)
@@ -163,7 +169,7 @@ class Checks:
         )  # fmt: skip
 
     def _clashes(
-        self, tx: OpenTx, article: Article, call: Call
+        self, tx: OpenTx, article: ModelArticle, call: SyncCall
     ) -> dict[Values, tuple[list[str], Raw, Any, Any, Raw | None]]:
         """By key of the row that was sent: constraints, the key, both versions, the first row in the way."""
         snap = tx.statement()
@@ -198,7 +204,7 @@ class Checks:
 
     # -- what must not happen ------------------------------------------------------------------------
 
-    def partition(self, tx: OpenTx, article: Article, rows: Iterable[Values]) -> None:
+    def partition(self, tx: OpenTx, article: ModelArticle, rows: Iterable[Values]) -> None:
         """Refuse rows that are now outside the article's row filter: the original's 21034."""
         if article.filter is None and not article.parts:
             return
@@ -215,7 +221,7 @@ class Checks:
                     f"{', '.join(shown)}",
                 )  # fmt: skip
 
-    def children(self, tx: OpenTx, article: Article, call: Call) -> Steps[None]:
+    def children(self, tx: OpenTx, article: ModelArticle, call: SyncCall) -> Steps[None]:
         """Refuse what a referential action would change here and the Subscriber did not send.
 
         The Subscriber sends children first, so what still refers to a row is unknown to it.
@@ -226,7 +232,7 @@ class Checks:
                 yield from self._children_of(tx, article, call, key)
 
     def _children_of(
-        self, tx: OpenTx, article: Article, call: Call, key: constraints.ForeignKey
+        self, tx: OpenTx, article: ModelArticle, call: SyncCall, key: constraints.ModelForeignKey
     ) -> Steps[None]:
         keys = [article.old_key(call.operation, old) for old in call.old]
         sent = set(keys)
@@ -257,7 +263,7 @@ class Checks:
                 )  # fmt: skip
 
     def _moves(
-        self, article: Article, key: constraints.ForeignKey, row: Values, new: Values
+        self, article: ModelArticle, key: constraints.ModelForeignKey, row: Values, new: Values
     ) -> bool:
         """An update changes what others refer to."""
         return any(row[place] != new[article.sent_at[place]] for place in key.index.places)

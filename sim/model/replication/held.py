@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
-from twopc.sim.model.replication.calls import Call, DeferKeys, Operation
+from twopc.sim.model.replication.calls import DeferKeys, Operation, SyncCall
 from twopc.sim.model.replication.link import Link
 from twopc.sim.model.words import Values
 
@@ -119,8 +119,8 @@ def net_effect(rows: Sequence[HeldRow]) -> list[_Net]:
 
 
 def calls(
-    rows: Sequence[HeldRow], articles: Mapping[str, Article], behaviour: Behaviour
-) -> list[Call]:
+    rows: Sequence[HeldRow], articles: Mapping[str, ModelArticle], behaviour: Behaviour
+) -> list[SyncCall]:
     """``msrepl.send_held``: what is sent, in the order that foreign keys need."""
     nets = net_effect(rows)
     above = _above({net.article for net in nets}, articles)
@@ -145,14 +145,14 @@ def calls(
     return [_call(articles[group[0]], group[1], groups[group]) for group in chosen]
 
 
-def in_message(made: Sequence[Call]) -> list[Call | DeferKeys]:
+def in_message(made: Sequence[SyncCall]) -> list[SyncCall | DeferKeys]:
     """Several calls, around which the Publisher's foreign keys wait."""
     if len(made) < 2:
         return [*made]
     return [DeferKeys(defer=True), *made, DeferKeys(defer=False)]
 
 
-def _call(article: Article, operation: Operation, nets: Sequence[_Net]) -> Call:
+def _call(article: ModelArticle, operation: Operation, nets: Sequence[_Net]) -> SyncCall:
     old: tuple[Values | None, ...] = ()
     new: tuple[Values | None, ...] = ()
     if operation == "upd":
@@ -161,13 +161,13 @@ def _call(article: Article, operation: Operation, nets: Sequence[_Net]) -> Call:
         old = tuple(net.first.old for net in nets)
     if operation != "del":
         new = tuple(net.last.new for net in nets)
-    return Call(
+    return SyncCall(
         operation=operation, article=article.name, old=tuple(one for one in old if one is not None),
         new=tuple(one for one in new if one is not None),
     )  # fmt: skip
 
 
-def _above(changed: set[str], articles: Mapping[str, Article]) -> dict[str, set[str]]:
+def _above(changed: set[str], articles: Mapping[str, ModelArticle]) -> dict[str, set[str]]:
     """Of the tables that were changed: those among them that each refers to, in any number of steps."""
     direct = {
         name: {key.parent.name for key in articles[name].references} & changed

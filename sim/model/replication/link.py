@@ -19,9 +19,9 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.replication import facts
 from twopc.sim.model.replication.articles import link_role
-from twopc.sim.model.replication.calls import Call, Order, Procedure
+from twopc.sim.model.replication.calls import DeferKeys, GenerateCall, Order, Procedure, SyncCall
 from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
+from twopc.sim.model.words import RequestLostError, SqlError, StatementResult, Steps
 from twopc.waits import link_name
 
 Plan = Callable[..., Steps[StatementResult]]
@@ -84,7 +84,7 @@ class Link:
         """Send a message: the results of its statements. SqlError, LostError; 57014 if the caller is cancelled."""
         wire = self._wire
         if wire is None:
-            raise LostError("the link is not open")
+            raise RequestLostError("the link is not open")
         session = wire.served
         assert isinstance(session, NodeSession)
         orders = [one if isinstance(one, str) else self._planned(one) for one in message]
@@ -105,7 +105,7 @@ class Link:
         self.close()
         dead = self._session.dead
         if dead is not None:  # its process has gone, and opens nothing
-            raise LostError(str(dead))
+            raise RequestLostError(str(dead))
         name = link_name(self._subscriber, self._session.pid)
         try:
             self._wire = yield from self._waiting(
@@ -114,7 +114,7 @@ class Link:
                     lambda: self._publisher.connect(link_role(self._subscriber), name),
                 )
             )  # fmt: skip
-        except (LostError, SqlError) as error:
+        except (RequestLostError, SqlError) as error:
             if is_cancelled(error):
                 raise
             raise facts.refused(
@@ -129,7 +129,7 @@ class Link:
             return
         try:
             yield from self.send(["rollback"])
-        except (LostError, SqlError) as error:
+        except (RequestLostError, SqlError) as error:
             if is_cancelled(error):
                 raise
             self.close()
@@ -147,9 +147,9 @@ class Link:
             if session.dead is None:
                 session.node.touched()
         if session.dead is not None:
-            raise LostError(str(session.dead))
+            raise RequestLostError(str(session.dead))
         if self._interrupted:
-            if isinstance(error, LostError):
+            if isinstance(error, RequestLostError):
                 self.close()
             error = cancelled()
         if error is None:
@@ -169,7 +169,7 @@ class Link:
     # -- failures ------------------------------------------------------------------------------------
 
     def again(
-        self, error: SqlError | LostError, message: Sequence[Order], *, first: bool
+        self, error: SqlError | RequestLostError, message: Sequence[Order], *, first: bool
     ) -> Steps[list[StatementResult]]:
         """``msrepl.ship_again``: the first message of a transaction is repeated over a new connection; any other
         failure is raised in better words."""
@@ -178,16 +178,18 @@ class Link:
         yield from self.open()
         try:
             return (yield from self.send(message))
-        except (SqlError, LostError) as other:
+        except (SqlError, RequestLostError) as other:
             raise (yield from self.explained(other, message)) from other
 
-    def lost(self, error: SqlError | LostError) -> bool:
+    def lost(self, error: SqlError | RequestLostError) -> bool:
         """``msrepl.link_is_lost``: the link is gone, and the transaction at its other end."""
-        return isinstance(error, LostError) or _ENDED.match(error.sqlstate) is not None
+        return isinstance(error, RequestLostError) or _ENDED.match(error.sqlstate) is not None
 
-    def explained(self, error: SqlError | LostError, message: Sequence[Order]) -> Steps[SqlError]:
+    def explained(
+        self, error: SqlError | RequestLostError, message: Sequence[Order]
+    ) -> Steps[SqlError]:
         """``msrepl.explain_failure``: the error to raise."""
-        if isinstance(error, LostError):
+        if isinstance(error, RequestLostError):
             return _broken(str(error))
         if self.lost(error) and not error.detail.startswith("{"):
             return _broken(error.message)
@@ -217,7 +219,7 @@ class Link:
             return _remote(error)
         try:
             yield from self.send([first])
-        except (SqlError, LostError):
+        except (SqlError, RequestLostError):
             return _remote(error)
         holders = sorted(
             f"prepared branch {top.gid}"
@@ -247,7 +249,7 @@ class Link:
         """
         try:
             return (yield from self.send(message))[-1].tag
-        except (SqlError, LostError) as error:
+        except (SqlError, RequestLostError) as error:
             if is_cancelled(error):
                 raise
             if not self.lost(error):
@@ -255,7 +257,7 @@ class Link:
             return (yield from self._prepared_again(gid, message, error, whole=whole))
 
     def _prepared_again(
-        self, gid: str, message: Sequence[Order], error: SqlError | LostError, *, whole: bool
+        self, gid: str, message: Sequence[Order], error: SqlError | RequestLostError, *, whole: bool
     ) -> Steps[str]:
         """``msrepl.prepare_again``: what became of a PREPARE whose answer is missing."""
         was_open = self._wire is not None
@@ -267,7 +269,7 @@ class Link:
                     return "PREPARE TRANSACTION"
             if whole:
                 return (yield from self.send(message))[-1].tag
-        except (SqlError, LostError) as other:
+        except (SqlError, RequestLostError) as other:
             if is_cancelled(other):
                 raise
             if was_open and isinstance(other, SqlError) and other.sqlstate == "55P03":
@@ -309,9 +311,14 @@ def is_cancelled(error: Exception) -> bool:
 
 
 def _shown(order: Order) -> str:
-    if isinstance(order, Call):
-        return f"sp_mssync_{order.operation}_{order.article}"
-    return order if isinstance(order, str) else type(order).__name__
+    match order:
+        case SyncCall():
+            return f"sp_mssync_{order.operation}_{order.article}"
+        case GenerateCall():
+            return "Generate"
+        case DeferKeys():
+            return "DeferKeys"
+    return order
 
 
 def _broken(why: str) -> SqlError:

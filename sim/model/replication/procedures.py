@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
 
-from twopc.sim.model.node.constraints import ForeignKey
+from twopc.sim.model.node.constraints import ModelForeignKey
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import facts, statements
-from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
-from twopc.sim.model.replication.calls import Call, DeferKeys, Generate, Procedure
+from twopc.sim.model.replication.calls import DeferKeys, GenerateCall, Procedure, SyncCall
 from twopc.sim.model.replication.checks import Checks
-from twopc.sim.model.replication.stored import Stored
+from twopc.sim.model.replication.stored import StoredProcedures
 from twopc.sim.model.words import SqlError, StatementResult, Steps, Values
 
 #: unique_violation and exclusion_violation.
@@ -28,7 +28,7 @@ _FOREIGN_KEY = "23503"
 Plan = Callable[..., Steps[StatementResult]]
 
 
-class Procedures:
+class ModelProcedures:
     """Those of all articles.
 
     Args:
@@ -37,14 +37,14 @@ class Procedures:
     """
 
     def __init__(
-        self, articles: Mapping[str, Article], behaviour: Behaviour,
+        self, articles: Mapping[str, ModelArticle], behaviour: Behaviour,
         reach: Callable[[str, OpenTx], Steps[None]],
     ) -> None:  # fmt: skip
         self._articles = articles
         self._behaviour = behaviour
         self._reach = reach
         self._checks = Checks(articles, behaviour)
-        self._stored = Stored()
+        self._stored = StoredProcedures()
         self._of = {"ins": self.insert, "upd": self.update, "del": self.delete}
 
     def plan(self, order: Procedure) -> Plan:
@@ -54,7 +54,7 @@ class Procedures:
             rows: tuple[Values, ...] = ()
             if isinstance(order, DeferKeys):
                 yield from self.defer_keys(tx, defer=order.defer)
-            elif isinstance(order, Generate):
+            elif isinstance(order, GenerateCall):
                 rows = self.generated(tx, order)
             else:
                 rows = yield from self.apply(tx, order)
@@ -62,7 +62,7 @@ class Procedures:
 
         return run
 
-    def apply(self, tx: OpenTx, call: Call) -> Steps[tuple[Values, ...]]:
+    def apply(self, tx: OpenTx, call: SyncCall) -> Steps[tuple[Values, ...]]:
         """Carry out a call: the rows that were stored otherwise than they were sent."""
         article = self._articles[call.article]
         if call.branch and self._behaviour.publisher_marker():
@@ -91,7 +91,7 @@ class Procedures:
 
     # -- the three operations ------------------------------------------------------------------------
 
-    def insert(self, tx: OpenTx, article: Article, call: Call) -> Steps[None]:
+    def insert(self, tx: OpenTx, article: ModelArticle, call: SyncCall) -> Steps[None]:
         """``sp_mssync_ins_<table>``"""
         sent, waited = len(call.new), False
         while True:
@@ -110,7 +110,7 @@ class Procedures:
                 f"{article.name}",
             )  # fmt: skip
 
-    def update(self, tx: OpenTx, article: Article, call: Call) -> Steps[None]:
+    def update(self, tx: OpenTx, article: ModelArticle, call: SyncCall) -> Steps[None]:
         """``sp_mssync_upd_<table>``"""
         changes = [
             self._change(tx, article, old, new) for old, new in zip(call.old, call.new, strict=True)
@@ -126,7 +126,7 @@ class Procedures:
         if not self._behaviour.all_counted(done, len(changes)):
             raise self._checks.mismatched_update(tx, article, call, done)
 
-    def delete(self, tx: OpenTx, article: Article, call: Call) -> Steps[None]:
+    def delete(self, tx: OpenTx, article: ModelArticle, call: SyncCall) -> Steps[None]:
         """``sp_mssync_del_<table>``"""
         wanted = [(article.key_of_values(old), self._checks.same(article, old)) for old in call.old]
         done = yield from self._until_counted(
@@ -136,7 +136,7 @@ class Procedures:
             raise self._checks.mismatched_delete(tx, article, call, done)
 
     def _until_counted(
-        self, tx: OpenTx, article: Article, call: Call, act: Callable[[], Steps[int]]
+        self, tx: OpenTx, article: ModelArticle, call: SyncCall, act: Callable[[], Steps[int]]
     ) -> Steps[int]:
         """Do it, behind locks once more, and behind branches of before once more; how many rows in all.
 
@@ -161,7 +161,7 @@ class Procedures:
                 waited = yield from self._failed(tx, article, call, error, waited=waited)
 
     def _failed(
-        self, tx: OpenTx, article: Article, call: Call, error: SqlError, *, waited: bool
+        self, tx: OpenTx, article: ModelArticle, call: SyncCall, error: SqlError, *, waited: bool
     ) -> Steps[bool]:
         """A constraint is violated: perhaps only until a branch of before has ended."""
         if (
@@ -181,7 +181,9 @@ class Procedures:
         yield from self._checks.await_branches(tx, article.tied)
         return True
 
-    def _change(self, tx: OpenTx, article: Article, old: Values, new: Values) -> statements.Change:
+    def _change(
+        self, tx: OpenTx, article: ModelArticle, old: Values, new: Values
+    ) -> statements.Change:
         version: Any
         place, version = article.version_there, old[-1]
         check, table, settable = self._behaviour.version_check, article.table, article.settable
@@ -218,7 +220,7 @@ class Procedures:
                 yield from check.fire(tx)
         tx.top.deferred[:] = [one for one in tx.top.deferred if one not in checks]
 
-    def _keys(self) -> list[ForeignKey]:
+    def _keys(self) -> list[ModelForeignKey]:
         return [
             key
             for article in self._articles.values()
@@ -226,7 +228,7 @@ class Procedures:
             if key.deferrable and not key.deferred
         ]
 
-    def generated(self, tx: OpenTx, order: Generate) -> tuple[Values, ...]:
+    def generated(self, tx: OpenTx, order: GenerateCall) -> tuple[Values, ...]:
         """``sp_mssync_gen_<table>``: a block of values that only the Publisher can make."""
         article = self._articles[order.article]
         made = [article.table.columns[place] for place in article.made_there]
@@ -255,7 +257,7 @@ def _uuid(value: Any) -> UUID:
     return cast("UUID", value)
 
 
-def _whole(tx: OpenTx, article: Article, new: Values) -> Values:
+def _whole(tx: OpenTx, article: ModelArticle, new: Values) -> Values:
     """A row of the table from the values that were sent."""
     table = article.table
     row = [

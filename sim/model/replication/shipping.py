@@ -17,9 +17,16 @@ from twopc.sim.model.node.modes import ROW_EXCLUSIVE
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import facts
 from twopc.sim.model.replication.behaviour import Behaviour
-from twopc.sim.model.replication.calls import Call, DeferKeys, Generate, Order
+from twopc.sim.model.replication.calls import DeferKeys, GenerateCall, Order, SyncCall
 from twopc.sim.model.replication.link import Link, is_cancelled
-from twopc.sim.model.words import LostError, RowChange, SqlError, StatementResult, Steps, Values
+from twopc.sim.model.words import (
+    RequestLostError,
+    RowChange,
+    SqlError,
+    StatementResult,
+    Steps,
+    Values,
+)
 
 #: A row of the markers.
 Row = tuple[Any, ...]
@@ -35,7 +42,7 @@ _QUEUED_MAX = 100
 
 
 class AnyClientsPort(Protocol):
-    """`twopc.sim.model.any_client.AnyClients`, for the triggers."""
+    """`twopc.sim.model.any_client.ModelAnyClients`, for the triggers."""
 
     def begin(self, tx: OpenTx) -> str:
         """Name a transaction."""
@@ -67,7 +74,7 @@ class Shipping:
 
     # -- calls ---------------------------------------------------------------------------------------
 
-    def ship(self, tx: OpenTx, call: Call, *, at_once: bool) -> Steps[Sequence[Values]]:
+    def ship(self, tx: OpenTx, call: SyncCall, *, at_once: bool) -> Steps[Sequence[Values]]:
         """Send a call, or queue it where shipping is lazy: the rows that come back.
 
         Args:
@@ -121,18 +128,18 @@ class Shipping:
         results = yield from self._sent(tx, message, first=sent == 1)
         return list(zip(message, results, strict=True))[len(start) : -1]
 
-    def queue(self, tx: OpenTx, calls: Sequence[Call | DeferKeys]) -> Steps[None]:
+    def queue(self, tx: OpenTx, calls: Sequence[SyncCall | DeferKeys]) -> Steps[None]:
         """Have several calls wait, in this order, the first of a transaction among them or not."""
         key = tx.setting(_SETTING)
-        article = next(one.article for one in calls if isinstance(one, Call))
+        article = next(one.article for one in calls if isinstance(one, SyncCall))
         if key:
             if (yield from self._count(tx, key, 0, calls)) is None:
                 raise self.uncoordinated(tx, article)
             return
         gid = self.gid(tx, article)
-        at = next(place for place, one in enumerate(calls) if isinstance(one, Call))
+        at = next(place for place, one in enumerate(calls) if isinstance(one, SyncCall))
         first = calls[at]
-        assert isinstance(first, Call)
+        assert isinstance(first, SyncCall)
         sites = self._participants(tx)
         named = dataclasses.replace(first, branch=branch_gid(gid, sites[0]), sites=sites)
         yield from self._begin(tx, gid, 0, (*calls[:at], named, *calls[at + 1 :]))
@@ -142,7 +149,7 @@ class Shipping:
         row = self._own(tx)
         sent = 0 if row is None else int(row[_CALLS])
         start = self._behaviour.savepoint_mirror(sent + 1) if sent else ("rollback",)
-        message: list[Order] = [*start, Generate(article=article, size=size)]
+        message: list[Order] = [*start, GenerateCall(article=article, size=size)]
         results = yield from self._sent(tx, message, first=not sent)
         return list(results[-1].rows or ())
 
@@ -200,7 +207,7 @@ class Shipping:
             yield from link.open()
         try:
             return (yield from link.send(message))
-        except (SqlError, LostError) as error:
+        except (SqlError, RequestLostError) as error:
             if is_cancelled(error):
                 raise
             # over a link that was just opened it has been sent once already in vain

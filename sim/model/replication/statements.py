@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from twopc.sim.model.node import rows
-from twopc.sim.model.node.heap import Index, Table
+from twopc.sim.model.node.heap import HeapTable, Index
 from twopc.sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
-from twopc.sim.model.node.snapshots import Snapshot
-from twopc.sim.model.node.triggers import Event, after_statement, before_statement
+from twopc.sim.model.node.snapshots import CommitSnapshot
+from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.words import Steps, Values
 
@@ -21,7 +21,7 @@ Change = tuple[Values, Callable[[Values], bool], Callable[[Values], Values]]
 
 
 def update(
-    tx: OpenTx, table: Table, changes: Sequence[Change], *, names_keys: bool = False
+    tx: OpenTx, table: HeapTable, changes: Sequence[Change], *, names_keys: bool = False
 ) -> Steps[int]:
     """Update rows by key; how many.
 
@@ -30,7 +30,7 @@ def update(
     """
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
     snap = tx.statement()
-    events: list[Event] = []
+    events: list[RowEvent] = []
     yield from before_statement(tx, table, "upd")
     done = 0
     for key, when, compute in changes:
@@ -48,12 +48,12 @@ def update(
 
 
 def delete(
-    tx: OpenTx, table: Table, wanted: Sequence[tuple[Values, Callable[[Values], bool]]]
+    tx: OpenTx, table: HeapTable, wanted: Sequence[tuple[Values, Callable[[Values], bool]]]
 ) -> Steps[int]:
     """Delete rows by key; how many."""
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
     snap = tx.statement()
-    events: list[Event] = []
+    events: list[RowEvent] = []
     yield from before_statement(tx, table, "del")
     done = 0
     for key, when in wanted:
@@ -67,11 +67,11 @@ def delete(
     return done
 
 
-def insert(tx: OpenTx, table: Table, new: Iterable[Values]) -> Steps[int]:
+def insert(tx: OpenTx, table: HeapTable, new: Iterable[Values]) -> Steps[int]:
     """Add rows; how many were stored."""
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
     snap = tx.statement()
-    events: list[Event] = []
+    events: list[RowEvent] = []
     yield from before_statement(tx, table, "ins")
     done = 0
     for values in new:
@@ -81,7 +81,7 @@ def insert(tx: OpenTx, table: Table, new: Iterable[Values]) -> Steps[int]:
     return done
 
 
-def lock(tx: OpenTx, table: Table, keys: Iterable[Values]) -> Steps[None]:
+def lock(tx: OpenTx, table: HeapTable, keys: Iterable[Values]) -> Steps[None]:
     """``select … for update`` by key."""
     yield from tx.lock_table(table, ROW_SHARE)
     snap = tx.statement()
@@ -92,14 +92,18 @@ def lock(tx: OpenTx, table: Table, keys: Iterable[Values]) -> Steps[None]:
             yield from rows.take(tx, *found, UPDATE, snap)
 
 
-def matching(table: Table, key: Values, when: Callable[[Values], bool]) -> Callable[[Values], bool]:
+def matching(
+    table: HeapTable, key: Values, when: Callable[[Values], bool]
+) -> Callable[[Values], bool]:
     """A row has the key, and is meant."""
     index = table.primary
     assert index is not None
     return lambda values: index.key(values) == key and when(values)
 
 
-def seen(tx: OpenTx, table: Table, index: Index, key: Values, snap: Snapshot) -> list[Values]:
+def seen(
+    tx: OpenTx, table: HeapTable, index: Index, key: Values, snap: CommitSnapshot
+) -> list[Values]:
     """Rows with a unique key that a snapshot sees."""
     found = []
     for row in index.entries.get(key, ()):

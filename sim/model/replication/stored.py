@@ -11,22 +11,22 @@ from typing import Any
 
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import facts
-from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.facts import Raw
 from twopc.sim.model.words import RowChange, Steps, Values
 
 _SYNCING, _TOUCHED = "msrepl.syncing", "msrepl.touched"
 
 
-class Stored:
+class StoredProcedures:
     """For the procedures of all articles."""
 
-    def watch(self, tx: OpenTx, article: Article) -> None:
+    def watch(self, tx: OpenTx, article: ModelArticle) -> None:
         """Let the witness know whose rows a trigger of this table may change again."""
         if article.writes_back:
             tx.set(_SYNCING, article.name, local=True)
 
-    def rows(self, tx: OpenTx, article: Article, sent: Sequence[Values]) -> tuple[Values, ...]:
+    def rows(self, tx: OpenTx, article: ModelArticle, sent: Sequence[Values]) -> tuple[Values, ...]:
         """The published columns of rows that were stored otherwise than they were sent."""
         if not article.writes_back:
             return ()
@@ -50,7 +50,7 @@ class Stored:
         tx.set(_SYNCING, "", local=True)
         return tuple(stored)
 
-    def _check_touched(self, tx: OpenTx, article: Article, sent: Sequence[Values]) -> None:
+    def _check_touched(self, tx: OpenTx, article: ModelArticle, sent: Sequence[Values]) -> None:
         """``msrepl.check_touched``"""
         touched = json.loads(tx.setting(_TOUCHED) or "[]")
         if not touched:
@@ -70,7 +70,7 @@ class Witness:
     operations = frozenset({"ins", "upd", "del"})
     fires = "origin"
 
-    def __init__(self, name: str, article: Article) -> None:
+    def __init__(self, name: str, article: ModelArticle) -> None:
         self.name = name
         self._article = article
 

@@ -17,24 +17,24 @@ from twopc.names import (
     witness_trigger,
 )
 from twopc.sim.model.network import Network
-from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.replication.articles import ACTS, Article
+from twopc.sim.model.replication.articles import ACTS, ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import Operation
 from twopc.sim.model.replication.capture import (
     Capture,
+    CaptureTriggers,
     Close,
     Fill,
     Open,
     RefuseTruncate,
     Renew,
     Stamp,
-    Subscribed,
 )
 from twopc.sim.model.replication.link import Link
-from twopc.sim.model.replication.procedures import Procedures
+from twopc.sim.model.replication.procedures import ModelProcedures
 from twopc.sim.model.replication.shipping import MARKER, AnyClientsPort, Guard, Shipping
 from twopc.sim.model.replication.stored import Witness
 from twopc.sim.model.replication.versions import Births
@@ -46,12 +46,12 @@ OPERATIONS: tuple[Operation, ...] = ("ins", "upd", "del")
 Reach = Callable[[str, OpenTx], Steps[None]]
 
 
-class Subscription:
+class ModelSubscription:
     """Of one Subscriber."""
 
     def __init__(
-        self, node: ModelNode, publisher: ModelNode, network: Network, articles: Mapping[str, Article],
-        procedures: Procedures, behaviour: Behaviour, births: Births, reach: Reach,
+        self, node: ModelNode, publisher: ModelNode, network: Network, articles: Mapping[str, ModelArticle],
+        procedures: ModelProcedures, behaviour: Behaviour, births: Births, reach: Reach,
     ) -> None:  # fmt: skip
         self.node = node
         self._publisher = publisher
@@ -61,8 +61,8 @@ class Subscription:
         self._behaviour = behaviour
         self._births = births
         self._shipping = Shipping(publisher.name, node.name, behaviour, self.link)
-        self._shared = Subscribed(articles, self._shipping, behaviour, self.link, reach)
-        self._made: list[tuple[Table, Any]] = []
+        self._shared = CaptureTriggers(articles, self._shipping, behaviour, self.link, reach)
+        self._made: list[tuple[HeapTable, Any]] = []
 
     def let_any_client(self, clients: AnyClientsPort) -> None:
         """A transaction that no coordinator has named is any client's from now on."""
@@ -105,7 +105,7 @@ class Subscription:
         for article in self._articles.values():
             self._capture(article, self.node.table(article.name))
 
-    def may_hold(self, article: Article) -> bool:
+    def may_hold(self, article: ModelArticle) -> bool:
         """Several changes of one statement may have to wait for each other."""
         table = self.node.table(article.name)
         own = (*table.references, *table.referenced)
@@ -116,7 +116,7 @@ class Subscription:
             or any(index.deferrable for index in table.indexes)
         )
 
-    def _capture(self, article: Article, table: Table) -> None:
+    def _capture(self, article: ModelArticle, table: HeapTable) -> None:
         may_hold = self.may_hold(article)
         for operation in OPERATIONS:
             by_row = _by_row(table, operation)
@@ -134,12 +134,14 @@ class Subscription:
                         table, Close(_name(article, f"end_{operation}"), operation, self._shared)
                     )
 
-    def _add(self, table: Table, trigger: Any) -> None:
+    def _add(self, table: HeapTable, trigger: Any) -> None:
         self.node.add_trigger(table.name, trigger)
         self._made.append((table, trigger))
 
 
-def watch_publisher(node: ModelNode, articles: Mapping[str, Article], behaviour: Behaviour) -> None:
+def watch_publisher(
+    node: ModelNode, articles: Mapping[str, ModelArticle], behaviour: Behaviour
+) -> None:
     """What the published tables have besides: nobody truncates them, and a witness where triggers may change them."""
     for article in articles.values():
         node.add_trigger(article.name, RefuseTruncate(truncate_trigger("public", article.name)))
@@ -158,7 +160,7 @@ def watch_publisher(node: ModelNode, articles: Mapping[str, Article], behaviour:
             )
 
 
-def _users(table: Table) -> list[Any]:
+def _users(table: HeapTable) -> list[Any]:
     """Triggers of the user's that fire for an application's statements."""
     return [
         one
@@ -167,12 +169,12 @@ def _users(table: Table) -> list[Any]:
     ]
 
 
-def _by_row(table: Table, operation: Operation) -> bool:
+def _by_row(table: HeapTable, operation: Operation) -> bool:
     """The user has an AFTER ROW trigger, and those fire before AFTER STATEMENT."""
     return any(one.when == "after row" and operation in one.operations for one in _users(table))
 
 
-def _may_act(article: Article, operation: Operation, *, before_end: bool) -> bool:
+def _may_act(article: ModelArticle, operation: Operation, *, before_end: bool) -> bool:
     """Rows must be held although no other statement is open: actions of the statement are still to come, or have
     changed rows of the same table once more."""
     return operation != "ins" and any(
@@ -182,7 +184,7 @@ def _may_act(article: Article, operation: Operation, *, before_end: bool) -> boo
     )
 
 
-def _name(article: Article, what: str) -> str:
+def _name(article: ModelArticle, what: str) -> str:
     name = sync_trigger_function(what, "public", article.name)
     return last_trigger(name) if what in ("new", "ver") else first_trigger(name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from twopc.sim.model.sql.types import Type
+from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.words import SqlError
 
 Rows = tuple[Any, ...]
@@ -25,11 +25,11 @@ class Context:
         self.tx = tx
         self.params = params
         self.variables = variables
-        """Of a PL/pgSQL function: by name; records as `Record`."""
+        """Of a PL/pgSQL function: by name; records as `NamedRow`."""
         self.snap: Any = None
 
 
-class Record:
+class NamedRow:
     """A row with names: NEW, OLD, a loop's row."""
 
     __slots__ = ("at", "values")
@@ -39,13 +39,13 @@ class Record:
         self.values = values
 
 
-class Source:
+class FromSource:
     """Something in FROM: names and types of its columns, and where its rows come from."""
 
     __slots__ = ("alias", "at", "kind", "name", "names", "produce", "slot", "table", "types")
 
     def __init__(
-        self, alias: str, names: Sequence[str], types: Sequence[Type | None], table: Any = None
+        self, alias: str, names: Sequence[str], types: Sequence[SqlType | None], table: Any = None
     ) -> None:
         self.alias = alias
         self.names = list(names)
@@ -63,7 +63,7 @@ class Scope:
     def __init__(self, plans: Any, parent: Scope | None = None) -> None:
         self.plans = plans
         self.parent = parent
-        self.sources: list[Source] = []
+        self.sources: list[FromSource] = []
         self.variables: frozenset[str] = parent.variables if parent else plans.variables
         """Of the PL/pgSQL function around."""
         self.first = parent.slots if parent else 0
@@ -77,7 +77,7 @@ class Scope:
         """How many rows a closure gets."""
         return self.first + len(self.sources) + self.extra
 
-    def add(self, source: Source) -> Source:
+    def add(self, source: FromSource) -> FromSource:
         """One more."""
         if any(other.alias == source.alias for other in self.sources):
             raise SqlError("42712", f'table name "{source.alias}" specified more than once')
@@ -85,7 +85,7 @@ class Scope:
         self.sources.append(source)
         return source
 
-    def source(self, alias: str) -> Source | None:
+    def source(self, alias: str) -> FromSource | None:
         """By its name, outer ones too."""
         scope: Scope | None = self
         while scope is not None:
@@ -95,7 +95,7 @@ class Scope:
             scope = scope.parent
         return None
 
-    def find(self, name: str, qualifier: str) -> tuple[Source, int] | None:
+    def find(self, name: str, qualifier: str) -> tuple[FromSource, int] | None:
         """A column. 42702, 42703, 42P01"""
         if qualifier:
             source = self.source(qualifier)

@@ -11,9 +11,9 @@ from typing import Any
 
 from twopc.lexer import tokens, unquoted
 from twopc.sim.model.sql import parse, types
-from twopc.sim.model.sql.bind import Context, Record
+from twopc.sim.model.sql.bind import Context, NamedRow
 from twopc.sim.model.sql.steps import (
-    Block,
+    StatementBlock,
     Step,
     codes_of,
     complaint,
@@ -26,7 +26,7 @@ from twopc.sim.model.sql.steps import (
 from twopc.sim.model.words import SqlError, Steps, UnsupportedError
 
 
-def sql_body(text: str, variables: frozenset[str], plans: Any) -> Block:
+def sql_body(text: str, variables: frozenset[str], plans: Any) -> StatementBlock:
     """LANGUAGE SQL: the last statement's first value is the function's."""
     found = [plans.compile_with(one, variables) for one in parse.statements(text)]
 
@@ -37,12 +37,12 @@ def sql_body(text: str, variables: frozenset[str], plans: Any) -> Block:
             value = result.rows[0][0] if result.rows else None
         return ("return", value)
 
-    return Block([run])
+    return StatementBlock([run])
 
 
-def plpgsql_body(text: str, variables: frozenset[str], plans: Any) -> Block:
+def plpgsql_body(text: str, variables: frozenset[str], plans: Any) -> StatementBlock:
     """LANGUAGE PLPGSQL."""
-    return _Parser(text, variables, plans).whole()
+    return _BodyParser(text, variables, plans).whole()
 
 
 def check(text: str) -> None:
@@ -55,12 +55,12 @@ def check(text: str) -> None:
         raise UnsupportedError(text, "a body that does not begin with BEGIN or DECLARE")
 
 
-class _Parser:
+class _BodyParser:
     def __init__(self, text: str, variables: frozenset[str], plans: Any) -> None:
         self.text = text
         self.plans = plans
         self.variables = variables
-        self.types: dict[str, types.Type] = {}
+        self.types: dict[str, types.SqlType] = {}
         self.tokens = [
             (token.word or token.text, token.start)
             for token in tokens(text)
@@ -101,8 +101,8 @@ class _Parser:
 
     # -- blocks --------------------------------------------------------------------------------------
 
-    def whole(self) -> Block:
-        return Block([self.block()])
+    def whole(self) -> StatementBlock:
+        return StatementBlock([self.block()])
 
     def block(self) -> Step:
         setting: list[Step] = []
@@ -124,9 +124,9 @@ class _Parser:
         self.expect("end")
         if self.word() == ";":
             self.next()
-        inner = Block([*setting, *steps])
+        inner = StatementBlock([*setting, *steps])
         return (
-            guarded(inner, [(codes, Block(one)) for codes, one in handlers])
+            guarded(inner, [(codes, StatementBlock(one)) for codes, one in handlers])
             if handlers
             else inner.run
         )
@@ -230,15 +230,17 @@ class _Parser:
         return run
 
     def choice(self) -> Step:
-        branches: list[tuple[Callable[[Context], Any] | None, Block]] = []
+        branches: list[tuple[Callable[[Context], Any] | None, StatementBlock]] = []
         word = self.next()
         while word in ("if", "elsif", "elseif"):
             condition = self.expression(self.until("then"))
             self.expect("then")
-            branches.append((condition, Block(self.steps("elsif", "elseif", "else", "end"))))
+            branches.append(
+                (condition, StatementBlock(self.steps("elsif", "elseif", "else", "end")))
+            )
             word = self.next()
         if word == "else":
-            branches.append((None, Block(self.steps("end"))))
+            branches.append((None, StatementBlock(self.steps("end"))))
             self.next()
         self.expect("if", ";")
 
@@ -251,9 +253,9 @@ class _Parser:
 
         return run
 
-    def _looped(self, rounds: Callable[[Any, Context, Block], Steps[Any]]) -> Step:
+    def _looped(self, rounds: Callable[[Any, Context, StatementBlock], Steps[Any]]) -> Step:
         self.expect("loop")
-        block = Block(self.steps("end"))
+        block = StatementBlock(self.steps("end"))
         self.expect("end", "loop", ";")
         return lambda tx, c: rounds(tx, c, block)
 
@@ -275,7 +277,7 @@ class _Parser:
             last = self.expression(self.until("loop"))
             self.variables |= {name}
 
-            def count(tx: Any, c: Context, block: Block) -> Steps[Any]:
+            def count(tx: Any, c: Context, block: StatementBlock) -> Steps[Any]:
                 c.snap = tx.statement()
                 for number in range(first(c), last(c) + 1):
                     c.variables[name] = number
@@ -290,11 +292,11 @@ class _Parser:
         plan = self.plans.compile_with(self.until("loop"), self.variables)
         self.variables |= {name}
 
-        def each(tx: Any, c: Context, block: Block) -> Steps[Any]:
+        def each(tx: Any, c: Context, block: StatementBlock) -> Steps[Any]:
             result = yield from plan(tx, c.params, c.variables)
             at = {column: place for place, column in reversed(list(enumerate(result.names)))}
             for row in result.rows or ():
-                c.variables[name] = Record(at, list(row))
+                c.variables[name] = NamedRow(at, list(row))
                 signal = yield from block.run(tx, c)
                 if signal == "exit":
                     break
@@ -369,7 +371,7 @@ class _Parser:
                     at = {
                         column: place for place, column in reversed(list(enumerate(result.names)))
                     }
-                    c.variables[targets[0]] = Record(at, list(first))
+                    c.variables[targets[0]] = NamedRow(at, list(first))
                     return None
                 for name, value in zip(targets, first, strict=False):
                     c.variables[name] = kinds[name].store(value) if name in kinds else value

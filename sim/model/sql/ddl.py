@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twopc.sim.model.node.constraints import ForeignKey, bare, duplicate
-from twopc.sim.model.node.heap import Column, Index, Table
+from twopc.sim.model.node.constraints import ModelForeignKey, bare, duplicate
+from twopc.sim.model.node.heap import HeapColumn, HeapTable, Index
 from twopc.sim.model.sql import types
-from twopc.sim.model.sql.bind import Context, Scope, Source
+from twopc.sim.model.sql.bind import Context, FromSource, Scope
 from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.parse import expression, kind, rendered
 from twopc.sim.model.words import SqlError, UnsupportedError, Values
 
 
-def create_table(node: Any, plans: Any, *, temporary: bool) -> Table | None:
+def create_table(node: Any, plans: Any, *, temporary: bool) -> HeapTable | None:
     """CREATE TABLE. 42P07; None if it is there and IF NOT EXISTS was said."""
     schema = node.this
     if kind(schema) != "Schema":
@@ -28,7 +28,7 @@ def create_table(node: Any, plans: Any, *, temporary: bool) -> Table | None:
         if node.args.get("exists"):
             return None
         raise SqlError("42P07", f'relation "{name}" already exists')
-    table = Table(name, len(server.tables))
+    table = HeapTable(name, len(server.tables))
     table.temporary = temporary
     later: list[tuple[Any, str | None, str]] = []
     for part in schema.expressions:
@@ -50,12 +50,12 @@ def table_name(node: Any) -> str:
     return f"{schema}.{node.name}" if schema and schema != "public" else str(node.name)
 
 
-def _column(table: Table, node: Any, plans: Any) -> list[tuple[Any, str, str]]:
+def _column(table: HeapTable, node: Any, plans: Any) -> list[tuple[Any, str, str]]:
     if node.args.get("kind") is None:
         raise UnsupportedError(rendered(node), "a column without type")
     name = node.name
     written = rendered(node.args["kind"])
-    column = Column(name, types.named(written))
+    column = HeapColumn(name, types.named(written))
     table.at[name] = len(table.columns)
     table.columns.append(column)
     if written.lower() in ("serial", "bigserial"):
@@ -81,25 +81,25 @@ def _column(table: Table, node: Any, plans: Any) -> list[tuple[Any, str, str]]:
     return later
 
 
-def _default(node: Any, column: Column, plans: Any) -> Any:
+def _default(node: Any, column: HeapColumn, plans: Any) -> Any:
     fn = compiled(node, Scope(plans))
     store = column.type.store
     return lambda tx: store(fn((), Context(tx, {})))
 
 
-def condition(text: str, table: Table, plans: Any) -> Callable[[Values], bool]:
+def condition(text: str, table: HeapTable, plans: Any) -> Callable[[Values], bool]:
     """Whether a row of a table fulfils a condition, as in a row filter."""
     fn = compiled(expression(text), _row_scope(table, plans))
     return lambda values: fn((values,), Context(None, {})) is True
 
 
-def _row_scope(table: Table, plans: Any) -> Scope:
+def _row_scope(table: HeapTable, plans: Any) -> Scope:
     scope = Scope(plans)
-    scope.add(Source(bare(table), list(table.at), [column.type for column in table.columns]))
+    scope.add(FromSource(bare(table), list(table.at), [column.type for column in table.columns]))
     return scope
 
 
-def _generated(table: Table, column: Column, node: Any, plans: Any) -> None:
+def _generated(table: HeapTable, column: HeapColumn, node: Any, plans: Any) -> None:
     made: list[Any] = []
 
     def compute(values: Any) -> Any:
@@ -110,7 +110,7 @@ def _generated(table: Table, column: Column, node: Any, plans: Any) -> None:
     column.generated = compute
 
 
-def _constraint(table: Table, node: Any, column: str | None, named: str, plans: Any) -> None:
+def _constraint(table: HeapTable, node: Any, column: str | None, named: str, plans: Any) -> None:
     what = kind(node)
     if what == "Constraint":
         for one in node.expressions:
@@ -162,14 +162,14 @@ def _name(node: Any) -> str:
     return str(node.this.name if kind(node) in ("Ordered", "Column") else node.name)
 
 
-def _place(table: Table, name: str | None) -> int:
+def _place(table: HeapTable, name: str | None) -> int:
     place = table.at.get(name or "")
     if place is None:
         raise SqlError("42703", f'column "{name}" named in key does not exist')
     return place
 
 
-def _primary(table: Table, name: str, names: list[Any]) -> None:
+def _primary(table: HeapTable, name: str, names: list[Any]) -> None:
     index = Index(name, [_place(table, one) for one in names], primary=True)
     for place in index.places:
         table.columns[place].not_null = True
@@ -180,7 +180,7 @@ def _primary(table: Table, name: str, names: list[Any]) -> None:
             index.add(row, version.values)
 
 
-def add_index(table: Table, index: Index) -> None:
+def add_index(table: HeapTable, index: Index) -> None:
     """A unique key more; rows that are there count. 23505"""
     seen = set()
     for values in table.committed():
@@ -199,7 +199,7 @@ def add_index(table: Table, index: Index) -> None:
     table.settle()
 
 
-def _timing(thing: Index | ForeignKey, options: list[str]) -> None:
+def _timing(thing: Index | ModelForeignKey, options: list[str]) -> None:
     said = " ".join(options).upper()
     if "INITIALLY DEFERRED" in said:
         thing.deferrable = thing.deferred = True
@@ -208,7 +208,7 @@ def _timing(thing: Index | ForeignKey, options: list[str]) -> None:
 
 
 def add_foreign_key(
-    table: Table, names: list[Any], reference: Any, options: list[str], named: str, plans: Any
+    table: HeapTable, names: list[Any], reference: Any, options: list[str], named: str, plans: Any
 ) -> None:
     """A foreign key of `table`. 42P01, 42830"""
     there = reference.this
@@ -227,7 +227,7 @@ def add_foreign_key(
     of_place = dict(zip(places, (_place(table, one) for one in names), strict=True))
     own = tuple(of_place[place] for place in index.places)
     name = named or f"{bare(table)}_{'_'.join(map(str, names))}_fkey"
-    key = ForeignKey(name, table, own, parent, index)
+    key = ModelForeignKey(name, table, own, parent, index)
     _timing(key, options)
     said = " ".join(options).upper()
     for action in ("CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"):
@@ -286,7 +286,7 @@ def alter_table(node: Any, plans: Any) -> None:
     table.settle()
 
 
-def _add_column(table: Table, node: Any, plans: Any) -> None:
+def _add_column(table: HeapTable, node: Any, plans: Any) -> None:
     if node.name in table.at:
         raise SqlError("42701", f'column "{node.name}" of relation "{bare(table)}" already exists')
     later = _column(table, node, plans)

@@ -12,10 +12,10 @@ from typing import Any
 
 from twopc.sim.model.sql import operators as op
 from twopc.sim.model.sql import types
-from twopc.sim.model.sql.bind import Context, Fn, Record, Rows, Scope
+from twopc.sim.model.sql.bind import Context, Fn, NamedRow, Rows, Scope
 from twopc.sim.model.sql.functions import AGGREGATES, LENIENT, RENAMED, STRICT
 from twopc.sim.model.sql.parse import kind, rendered
-from twopc.sim.model.sql.types import Type
+from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.sql.widths import width
 from twopc.sim.model.words import SqlError, UnsupportedError
 
@@ -82,7 +82,7 @@ def _variable(name: str, qualifier: str) -> Fn:
 
     def field(r: Rows, c: Context) -> Any:
         record = c.variables[qualifier]
-        if not isinstance(record, Record):
+        if not isinstance(record, NamedRow):
             raise SqlError("55000", f'record "{qualifier}" is not assigned yet')
         if record.values is None:  # NEW of a DELETE, OLD of an INSERT
             return None
@@ -114,7 +114,7 @@ def _cast(node: Any, scope: Scope) -> Fn:
     return lambda r, c: cast(fn(r, c), type_)
 
 
-def cast(value: Any, type_: Type) -> Any:
+def cast(value: Any, type_: SqlType) -> Any:
     """An explicit cast. 22P02, 22003, 42846"""
     if value is None:
         return None
@@ -221,7 +221,7 @@ def _any(node: Any, scope: Scope) -> Fn:
         if a is None or many is None:
             return None
         if isinstance(many, str):
-            many = Type("array", element=Type("text")).input(many)
+            many = SqlType("array", element=SqlType("text")).input(many)
         found: Any = want_all
         for b in many:
             same = None if b is None else op.equal(a, b)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twopc.sim.model.node import constraints, rows
-from twopc.sim.model.node.heap import Index, Row, Table
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Index
 from twopc.sim.model.node.modes import NO_KEY_UPDATE, ROW_EXCLUSIVE, UPDATE
-from twopc.sim.model.node.triggers import Event, after_statement, before_statement
-from twopc.sim.model.sql.bind import Context, Fn, Rows, Scope, Source
+from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
+from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled, truth
 from twopc.sim.model.sql.parse import kind, rendered
 from twopc.sim.model.sql.select import Plan, Query
@@ -23,11 +23,11 @@ from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedE
 class _Conflict:
     """ON CONFLICT."""
 
-    def __init__(self, node: Any, source: Source, plans: Any) -> None:
-        self.table: Table = source.table
+    def __init__(self, node: Any, source: FromSource, plans: Any) -> None:
+        self.table: HeapTable = source.table
         self.scope = Scope(plans)
         self.scope.add(source)
-        excluded = Source("excluded", source.names, source.types)
+        excluded = FromSource("excluded", source.names, source.types)
         self.scope.add(excluded)
         keys = [
             one.this.name if kind(one) == "Ordered" else one.name
@@ -68,14 +68,14 @@ class _Conflict:
             )
         return indexes
 
-    def met(self, tx: Any, new: Values) -> Steps[Row | None]:
+    def met(self, tx: Any, new: Values) -> Steps[HeapRow | None]:
         """The row that is in the way; waits for who may be."""
         for index in self.arbiters:
             while True:
                 other = constraints.meets(tx, index, new, None)
                 if other is None:
                     break
-                if isinstance(other, Row):
+                if isinstance(other, HeapRow):
                     return other
                 tx.assign()
                 yield from tx.locks.xact(tx.session, tx.sub, other, self.table)
@@ -85,7 +85,7 @@ class _Conflict:
 def plan_insert(node: Any, plans: Any) -> Plan:
     """INSERT."""
     source = target(node.this, plans)
-    table: Table = source.table
+    table: HeapTable = source.table
     places = _columns(node, source)
     rows_of = _input(node, plans, places, table)
     scope = Scope(plans)
@@ -99,7 +99,7 @@ def plan_insert(node: Any, plans: Any) -> Plan:
             yield from tx.lock_table(table, ROW_EXCLUSIVE)
         c = Context(tx, params, variables)
         snap = c.snap = tx.statement()
-        events: list[Event] = []
+        events: list[RowEvent] = []
         made: list[Values] = []
         count = 0
         updates = conflict is not None and conflict.does_update
@@ -124,13 +124,13 @@ def plan_insert(node: Any, plans: Any) -> Plan:
 
 
 def _upsert(
-    tx: Any, table: Table, new: Values, c: Context, conflict: _Conflict, events: list[Event]
+    tx: Any, table: HeapTable, new: Values, c: Context, conflict: _Conflict, events: list[RowEvent]
 ) -> Steps[Values | None]:
     snap = c.snap
     while True:
-        blocked: list[tuple[Row, Values]] = []
+        blocked: list[tuple[HeapRow, Values]] = []
 
-        def arbiter(values: Values, blocked: list[tuple[Row, Values]] = blocked) -> Steps[bool]:
+        def arbiter(values: Values, blocked: list[tuple[HeapRow, Values]] = blocked) -> Steps[bool]:
             row = yield from conflict.met(tx, values)
             if row is None:
                 return True
@@ -153,8 +153,8 @@ def _upsert(
 
 
 def _update_instead(
-    tx: Any, table: Table, row: Row, proposed: Values, c: Context, conflict: _Conflict,
-    events: list[Event],
+    tx: Any, table: HeapTable, row: HeapRow, proposed: Values, c: Context, conflict: _Conflict,
+    events: list[RowEvent],
 ) -> Steps[tuple[bool, Values | None]]:  # fmt: skip
     snap = c.snap
     assert conflict.assignments is not None
@@ -183,7 +183,7 @@ def _update_instead(
     return True, changed[1] if changed is not None else None
 
 
-def _columns(node: Any, source: Source) -> list[int]:
+def _columns(node: Any, source: FromSource) -> list[int]:
     if kind(node.this) != "Schema":
         return list(range(len(source.names)))
     places = []
@@ -199,7 +199,7 @@ def _columns(node: Any, source: Source) -> list[int]:
 
 
 def _input(
-    node: Any, plans: Any, places: list[int], table: Table
+    node: Any, plans: Any, places: list[int], table: HeapTable
 ) -> Callable[[Context], list[Values]]:
     values = node.expression
     if values is None:
@@ -235,7 +235,9 @@ def _input(
     return selected
 
 
-def _row(plans: Any, table: Table, places: list[int], fns: list[Fn | None], c: Context) -> Values:
+def _row(
+    plans: Any, table: HeapTable, places: list[int], fns: list[Fn | None], c: Context
+) -> Values:
     node = plans.node
     given: dict[int, Any] = {}
     for place, fn in zip(places, fns, strict=False):

@@ -16,31 +16,33 @@ from twopc.sim.model.words import SqlError, UnsupportedError
 WHOLE = ""
 
 
-class Parameter(NamedTuple):
+class RoutineParameter(NamedTuple):
     """One of them."""
 
     name: str
-    type: types.Type
+    type: types.SqlType
     mode: str = "i"
     """i, o, b (inout), v (variadic)."""
     default: Callable[[Context], Any] | None = None
 
 
-class Out(NamedTuple):
+class OutParameters(NamedTuple):
     """What a procedure's output parameters came to."""
 
     names: tuple[str, ...]
     values: tuple[Any, ...]
 
 
-class Signature:
+class RoutineSignature:
     """The parameters of one routine.
 
     Args:
         is_procedure: CALL names its output parameters, too.
     """
 
-    def __init__(self, name: str, parameters: Sequence[Parameter], *, is_procedure: bool) -> None:
+    def __init__(
+        self, name: str, parameters: Sequence[RoutineParameter], *, is_procedure: bool
+    ) -> None:
         self._name = name
         self._is_procedure = is_procedure
         self.parameters = tuple(parameters)
@@ -85,11 +87,11 @@ class Signature:
             for each in self.outs
         )
         if self._is_procedure:
-            return Out(tuple(each.name for each in self.outs), values)
+            return OutParameters(tuple(each.name for each in self.outs), values)
         return values[0]
 
 
-def read(text: str, words: Sequence[str], plans: Any) -> Iterator[Parameter]:
+def read(text: str, words: Sequence[str], plans: Any) -> Iterator[RoutineParameter]:
     """Those of a definition, from the words between its brackets. UnsupportedError"""
     for number, part in enumerate(_split(words), 1):
         mode, rest = "i", part
@@ -102,10 +104,12 @@ def read(text: str, words: Sequence[str], plans: Any) -> Iterator[Parameter]:
             rest = rest[: stops[0]]
         name = f"${number}" if len(rest) == 1 else unquoted(rest[0])
         type_text = " ".join(rest[1:] or rest).replace(" [ ]", "[]").replace(" (", "(")
-        yield Parameter(name, types.named(type_text), mode, default)
+        yield RoutineParameter(name, types.named(type_text), mode, default)
 
 
-def checked(text: str, signature: Signature, *, language: str, is_procedure: bool) -> Signature:
+def checked(
+    text: str, signature: RoutineSignature, *, language: str, is_procedure: bool
+) -> RoutineSignature:
     """The same, if the model knows what its output parameters come to. UnsupportedError"""
     if signature.outs and language == "sql":
         raise UnsupportedError(text, "output parameters of a function in SQL")

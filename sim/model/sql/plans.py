@@ -16,15 +16,21 @@ from twopc.sim.model.sql.bind import Scope
 from twopc.sim.model.sql.control import Control, control
 from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.select import Plan
-from twopc.sim.model.sql.short import Short
-from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps, UnsupportedError
+from twopc.sim.model.sql.short import ShortPaths
+from twopc.sim.model.words import (
+    RequestLostError,
+    SqlError,
+    StatementResult,
+    Steps,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode
     from twopc.sim.model.node.session import NodeSession
 
 
-class Plans:
+class StatementPlans:
     """The statements of one node."""
 
     def __init__(self, node: ModelNode) -> None:
@@ -32,7 +38,7 @@ class Plans:
         self.variables: frozenset[str] = frozenset()
         """Of the PL/pgSQL function whose statements are being compiled."""
         self._known: dict[str, Plan | Control] = {}
-        self._short = Short(self.function, lambda verb, gid: Control(verb, gid))
+        self._short = ShortPaths(self.function, lambda verb, gid: Control(verb, gid))
 
     def get(self, text: str) -> Plan | Control:
         """What a text means. 42601 and what binding raises; UnsupportedError."""
@@ -219,7 +225,7 @@ def _at_once(steps: Steps[Any], text: str) -> Any:
         next(steps)
     except StopIteration as stop:
         return stop.value
-    except LostError:
+    except RequestLostError:
         raise
     steps.close()
     raise SqlError("55P03", f"it would have to wait: {text}")

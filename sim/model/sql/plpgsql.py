@@ -12,9 +12,9 @@ from typing import Any
 
 from twopc.lexer import unquoted
 from twopc.sim.model.sql import body
-from twopc.sim.model.sql.bind import Context, Record
-from twopc.sim.model.sql.parameters import Signature, checked, read
-from twopc.sim.model.sql.steps import Block
+from twopc.sim.model.sql.bind import Context, NamedRow
+from twopc.sim.model.sql.parameters import RoutineSignature, checked, read
+from twopc.sim.model.sql.steps import StatementBlock
 from twopc.sim.model.words import RowChange, SqlError, Steps, UnsupportedError
 
 _OPERATIONS = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE", "tru": "TRUNCATE"}
@@ -40,7 +40,7 @@ class Function:
     def __init__(
         self,
         name: str,
-        signature: Signature,
+        signature: RoutineSignature,
         language: str,
         text: str,
         plans: Any,
@@ -52,7 +52,7 @@ class Function:
         self._plans = plans
         self.void = False
         """It returns nothing, which is shown as an empty text."""
-        self._compiled: Block | None = None
+        self._compiled: StatementBlock | None = None
 
     def __call__(self, tx: Any, /, *given: Any, **named: Any) -> Steps[Any]:
         """Its value, called as a statement calls it. 42883"""
@@ -77,7 +77,7 @@ class Function:
         with suppress(SqlError) if self.language == "plpgsql" else nullcontext():
             self._block([*names, *(f"${place}" for place, _ in enumerate(names, 1))])
 
-    def _block(self, names: Iterable[str]) -> Block:
+    def _block(self, names: Iterable[str]) -> StatementBlock:
         known = frozenset(names) | {"found"}
         if self.language == "sql":
             return body.sql_body(self.text, known, self._plans)
@@ -124,8 +124,8 @@ class SqlTrigger:
         new = list(change.new) if change is not None and change.new is not None else None
         old = change.old if change is not None else None
         variables: dict[str, Any] = {
-            "new": Record(there.at, new),
-            "old": Record(there.at, old),
+            "new": NamedRow(there.at, new),
+            "old": NamedRow(there.at, old),
             "tg_name": self.name,
             "tg_op": _OPERATIONS[change.operation]
             if change is not None
@@ -149,7 +149,7 @@ class SqlTrigger:
             return None
         if value is None:
             return ()
-        if change.operation == "del" or not isinstance(value, Record) or value.values is None:
+        if change.operation == "del" or not isinstance(value, NamedRow) or value.values is None:
             return (change,)
         stored = tuple(
             column.type.store(one) for column, one in zip(there.columns, value.values, strict=True)
@@ -183,7 +183,7 @@ def define(text: str, words: tuple[str, ...], plans: Any) -> str:
         raise UnsupportedError(text, "a function that returns rows")
     is_procedure = words[place] == "procedure"
     parameters = tuple(read(text, words[opening + 1 : closing], plans))
-    signature = Signature(name, parameters, is_procedure=is_procedure)
+    signature = RoutineSignature(name, parameters, is_procedure=is_procedure)
     function = Function(
         name,
         checked(text, signature, language=language.lower(), is_procedure=is_procedure),

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from twopc.sim.model.node.heap import Index, Row, Table, Version
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Index, Version
 from twopc.sim.model.node.rows import visible
-from twopc.sim.model.sql.bind import Context, Rows, Scope, Source
+from twopc.sim.model.sql.bind import Context, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.parse import kind
 from twopc.sim.model.words import Values
 
-Handle = tuple[Row, Version] | None
+Handle = tuple[HeapRow, Version] | None
 
 
 class Scan:
     """The rows of a source."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FromSource) -> None:
         self.source = source
         self.nothing: Values = (None,) * len(source.names)
         """Beside a row that a LEFT JOIN finds nothing for."""
@@ -28,7 +28,7 @@ class Scan:
 
     def use(self, where: Any, place: int, scope: Scope) -> None:
         """Look for a unique key of a table in the conditions that are joined by AND."""
-        table: Table | None = self.source.table
+        table: HeapTable | None = self.source.table
         if table is None or where is None or not table.indexes:
             return
         found: dict[int, Any] = {}
@@ -87,9 +87,9 @@ class Scan:
             key.append(found)
         return tuple(key)
 
-    def handles(self, r: Rows, c: Context) -> list[tuple[Row, Version]]:
+    def handles(self, r: Rows, c: Context) -> list[tuple[HeapRow, Version]]:
         """Rows of a table with the version that is seen."""
-        table: Table = self.source.table
+        table: HeapTable = self.source.table
         tx, snap = c.tx, c.snap
         if self.key is None:
             if tx is not None and tx.top.ssi is not None:
@@ -124,7 +124,7 @@ class Scan:
                 yield values, None
 
 
-def scan(source: Source) -> Scan:
+def scan(source: FromSource) -> Scan:
     """A source's rows."""
     return Scan(source)
 

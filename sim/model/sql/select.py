@@ -20,7 +20,7 @@ from twopc.sim.model.node.modes import (
     UPDATE,
 )
 from twopc.sim.model.sql import operators as op
-from twopc.sim.model.sql.bind import Context, Fn, Rows, Scope, Source
+from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import arguments, compiled, name_of, truth
 from twopc.sim.model.sql.functions import AGGREGATES
 from twopc.sim.model.sql.parameters import given_by
@@ -342,24 +342,24 @@ def _name(item: Any) -> str:
         return "?column?"
 
 
-def source_of(node: Any, scope: Scope) -> Source:
+def source_of(node: Any, scope: Scope) -> FromSource:
     """What stands in FROM."""
     what = kind(node)
     alias = node.alias_or_name
     if what == "Table" and kind(node.this) == "Identifier":
         table = scope.plans.node.table(f"{node.db}.{node.name}" if node.db else node.name)
-        return Source(alias, list(table.at), [column.type for column in table.columns], table)
+        return FromSource(alias, list(table.at), [column.type for column in table.columns], table)
     renamed = [one.name for one in node.args["alias"].columns] if node.args.get("alias") else []
     inner = node.this
     if what == "Subquery":
         query = Query(inner, scope.plans, scope)
-        source = Source(alias, renamed or query.names, [None] * len(query.names))
+        source = FromSource(alias, renamed or query.names, [None] * len(query.names))
         source.produce = lambda r, c: query.rows(r[: query.scope.first], c)
         return source
     if what == "Values":
         lists = [[compiled(one, scope) for one in row.expressions] for row in node.expressions]
         names = renamed or [f"column{n + 1}" for n in range(len(lists[0]))]
-        source = Source(alias, names, [None] * len(names))
+        source = FromSource(alias, names, [None] * len(names))
         source.produce = lambda r, c: [tuple([one(r, c) for one in row]) for row in lists]
         return source
     series = inner if what == "Table" else node
@@ -367,7 +367,7 @@ def source_of(node: Any, scope: Scope) -> Source:
         start, end = compiled(series.args["start"], scope), compiled(series.args["end"], scope)
         step = compiled(series.args["step"], scope) if series.args.get("step") else (lambda r, c: 1)
         name = renamed[0] if renamed else (node.alias or "generate_series")
-        source = Source(node.alias or "generate_series", [name], [None])
+        source = FromSource(node.alias or "generate_series", [name], [None])
         source.produce = lambda r, c: [
             (n,) for n in range(start(r, c), end(r, c) + (1 if step(r, c) > 0 else -1), step(r, c))
         ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from twopc.sim.model.sql.bind import Context
-from twopc.sim.model.sql.parameters import Out
+from twopc.sim.model.sql.parameters import OutParameters
 from twopc.sim.model.words import StatementResult, Steps, UnsupportedError
 
 Maker = Callable[[str], Any]
@@ -24,7 +24,7 @@ _ARGUMENTS: Final = re.compile(r"([^'\\]*)'(, null)?(?:, '([^'\\]*)')?\)\Z")
 _SET_DONE: Final = StatementResult(tag="SET")
 
 
-class Short:
+class ShortPaths:
     """The short ways of one node.
 
     Args:
@@ -123,7 +123,7 @@ def called(name: str, value: Any) -> StatementResult:
     """What CALL returns: a row if the procedure has something to say."""
     if value is None:
         return StatementResult(tag="CALL")
-    if isinstance(value, Out):
+    if isinstance(value, OutParameters):
         return StatementResult(tag="CALL", names=value.names, rows=(value.values,), rowcount=1)
     return StatementResult(
         tag="CALL", names=(name.rpartition(".")[2],), rows=((value,),), rowcount=1
@@ -140,7 +140,7 @@ def calls(
         c.snap = tx.statement()
         by_name = {key: one((), c) for key, one in named.items()}
         found = yield from function(tx, *[one((), c) for one in given], **by_name)
-        if variables is not None and isinstance(found, Out):
+        if variables is not None and isinstance(found, OutParameters):
             raise UnsupportedError(f"call {name}", "output parameters of a CALL in a body")
         return called(name, found)
 

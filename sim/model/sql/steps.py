@@ -30,7 +30,7 @@ CONDITIONS = {
 }  # fmt: skip
 
 
-class Block:
+class StatementBlock:
     """Statements one after another."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -56,7 +56,7 @@ def gives(signal: Any) -> Step:
 
 
 def repeat(
-    tx: Any, c: Context, block: Block, condition: Callable[[Context], Any] | None
+    tx: Any, c: Context, block: StatementBlock, condition: Callable[[Context], Any] | None
 ) -> Steps[Any]:
     """LOOP and WHILE."""
     while True:
@@ -86,7 +86,7 @@ def codes_of(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def guarded(inner: Block, handlers: list[tuple[frozenset[str], Block]]) -> Step:
+def guarded(inner: StatementBlock, handlers: list[tuple[frozenset[str], StatementBlock]]) -> Step:
     """A block with handlers: a subtransaction."""
 
     def run(tx: Any, c: Context) -> Steps[Any]:

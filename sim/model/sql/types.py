@@ -38,7 +38,7 @@ NAMES = {
 _NUMBERS = ("smallint", "integer", "bigint", "numeric", "float")
 
 
-class Type:
+class SqlType:
     """A type with its modifiers."""
 
     __slots__ = ("element", "name", "precision", "scale", "store")
@@ -48,7 +48,7 @@ class Type:
         name: str,
         precision: int | None = None,
         scale: int | None = None,
-        element: Type | None = None,
+        element: SqlType | None = None,
     ) -> None:
         self.name = name
         self.precision = precision
@@ -56,7 +56,7 @@ class Type:
         self.element = element
         """Of an array."""
         self.store: Callable[[Any], Any] = (
-            _STORES[name].__get__(self, Type) if name in _STORES else self._same
+            _STORES[name].__get__(self, SqlType) if name in _STORES else self._same
         )
 
     def _same(self, value: Any) -> Any:
@@ -213,12 +213,12 @@ class Type:
 
 
 _STORES: dict[str, Any] = {
-    "smallint": Type._integer, "integer": Type._integer, "bigint": Type._integer,
-    "numeric": Type._numeric, "float": Type._float,
-    "text": Type._text, "varchar": Type._text, "char": Type._text,
-    "boolean": Type._boolean, "uuid": Type._read, "date": Type._read, "timestamptz": Type._read,
-    "timestamp": Type._read, "interval": Type._read, "bytea": Type._read,
-    "jsonb": Type._json, "json": Type._json, "array": Type._array,
+    "smallint": SqlType._integer, "integer": SqlType._integer, "bigint": SqlType._integer,
+    "numeric": SqlType._numeric, "float": SqlType._float,
+    "text": SqlType._text, "varchar": SqlType._text, "char": SqlType._text,
+    "boolean": SqlType._boolean, "uuid": SqlType._read, "date": SqlType._read, "timestamptz": SqlType._read,
+    "timestamp": SqlType._read, "interval": SqlType._read, "bytea": SqlType._read,
+    "jsonb": SqlType._json, "json": SqlType._json, "array": SqlType._array,
 }  # fmt: skip
 _KINDS: dict[str, Any] = {
     "uuid": UUID, "date": date, "timestamptz": datetime, "timestamp": datetime, "interval": timedelta,
@@ -226,14 +226,14 @@ _KINDS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _decimal(self: Type, text: str) -> Decimal:
+def _decimal(self: SqlType, text: str) -> Decimal:
     try:
         return Decimal(text.strip().replace("_", ""))
     except InvalidOperation:
         raise self.unreadable(text) from None
 
 
-def _bool(self: Type, text: str) -> bool:
+def _bool(self: SqlType, text: str) -> bool:
     word = text.strip().lower()
     if word in ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"):
         return True
@@ -242,13 +242,13 @@ def _bool(self: Type, text: str) -> bool:
     raise ValueError
 
 
-def _int(self: Type, text: str) -> int:
+def _int(self: SqlType, text: str) -> int:
     if not re.fullmatch(r"\s*[-+]?\d+\s*", text):
         raise ValueError
     return int(text)
 
 
-def _stamp(self: Type, text: str) -> datetime:
+def _stamp(self: SqlType, text: str) -> datetime:
     if text == "now":
         raise UnsupportedError(text, "'now' as a literal")
     value = datetime.fromisoformat(
@@ -257,7 +257,7 @@ def _stamp(self: Type, text: str) -> datetime:
     return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
 
 
-def _bytes(self: Type, text: str) -> bytes:
+def _bytes(self: SqlType, text: str) -> bytes:
     if text.startswith("\\x"):
         return bytes.fromhex(text[2:])
     if "\\" in text:
@@ -276,7 +276,7 @@ _UNITS = {
 }
 
 
-def _interval(self: Type, text: str) -> timedelta:
+def _interval(self: SqlType, text: str) -> timedelta:
     total = 0.0
     words = text.split()
     if len(words) % 2:
@@ -289,7 +289,7 @@ def _interval(self: Type, text: str) -> timedelta:
     return timedelta(seconds=total)
 
 
-def _elements(self: Type, text: str) -> list[Any]:
+def _elements(self: SqlType, text: str) -> list[Any]:
     inner = text.strip()
     if not (inner.startswith("{") and inner.endswith("}")):
         raise ValueError
@@ -302,7 +302,7 @@ def _elements(self: Type, text: str) -> list[Any]:
     )
 
 
-_INPUTS: dict[str, Callable[[Type, str], Any]] = {
+_INPUTS: dict[str, Callable[[SqlType, str], Any]] = {
     "smallint": _int, "integer": _int, "bigint": _int, "numeric": _decimal,
     "float": lambda self, text: float(text), "boolean": _bool, "uuid": lambda self, text: UUID(text),
     "date": lambda self, text: date.fromisoformat(text.strip()), "timestamptz": _stamp, "timestamp": _stamp,
@@ -310,18 +310,18 @@ _INPUTS: dict[str, Callable[[Type, str], Any]] = {
 }  # fmt: skip
 
 
-def named(name: str, precision: int | None = None, scale: int | None = None) -> Type:
+def named(name: str, precision: int | None = None, scale: int | None = None) -> SqlType:
     """A type by its name in SQL, ``int[]`` among them."""
     lower = " ".join(name.lower().split())
     if lower.endswith("[]"):
-        return Type("array", element=named(lower[:-2]))
+        return SqlType("array", element=named(lower[:-2]))
     match = re.fullmatch(r"(.+?)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", lower)
     if match is not None:
         return named(match[1], int(match[2]), int(match[3]) if match[3] else None)
     known = NAMES.get(lower)
     if known is None:
         raise UnsupportedError(name, f"the type {name}")
-    return Type(known, precision, scale)
+    return SqlType(known, precision, scale)
 
 
 def kind_of(value: Any) -> str:
@@ -385,15 +385,15 @@ def like(text: str, other: Any) -> Any:
     if isinstance(other, bool):
         return _BOOLEAN.input(text)
     if isinstance(other, int):
-        return Type("bigint").input(text)
+        return SqlType("bigint").input(text)
     for kinds, name in (
         (Decimal, "numeric"), (float, "float"), (UUID, "uuid"), (datetime, "timestamptz"), (date, "date"),
         (bytes, "bytea"), (timedelta, "interval"),
     ):  # fmt: skip
         if isinstance(other, kinds):
-            return Type(name).input(text)
+            return SqlType(name).input(text)
     return text
 
 
-_BOOLEAN = Type("boolean")
+_BOOLEAN = SqlType("boolean")
 NUMBERS = _NUMBERS

@@ -15,7 +15,7 @@ from twopc.sim.model.sql import parse, plpgsql
 from twopc.sim.model.sql.bind import Context, Scope
 from twopc.sim.model.sql.expressions import arguments
 from twopc.sim.model.sql.functions import STRICT
-from twopc.sim.model.sql.parameters import Signature, given_by
+from twopc.sim.model.sql.parameters import RoutineSignature, given_by
 from twopc.sim.model.sql.short import calls
 from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
 
@@ -242,7 +242,7 @@ def _do(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     if body is None:
         raise UnsupportedError(text, "DO without a body in dollars")
     function = plpgsql.Function(
-        "do", Signature("do", (), is_procedure=True), "plpgsql", unquoted(body), plans
+        "do", RoutineSignature("do", (), is_procedure=True), "plpgsql", unquoted(body), plans
     )
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:

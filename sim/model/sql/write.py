@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twopc.sim.model.node import constraints, rows
-from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import ROW_EXCLUSIVE
-from twopc.sim.model.node.triggers import Event, after_statement, before_statement
-from twopc.sim.model.sql.bind import Context, Fn, Rows, Scope, Source
+from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
+from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled, truth
 from twopc.sim.model.sql.parse import expression, kind, rendered
 from twopc.sim.model.sql.scan import scan
@@ -52,7 +52,7 @@ def result(verb: str, count: int, returning: Returning, made: list[Values]) -> S
     return StatementResult(tag=tag, rowcount=count, names=returning.names, rows=tuple(made))
 
 
-def target(node: Any, plans: Any) -> Source:
+def target(node: Any, plans: Any) -> FromSource:
     """The table that is changed."""
     while kind(node) == "Schema":
         node = node.this
@@ -64,8 +64,8 @@ def target(node: Any, plans: Any) -> Source:
 class Assignments:
     """SET: which columns, and from what."""
 
-    def __init__(self, nodes: list[Any], source: Source, scope: Scope, plans: Any) -> None:
-        self.table: Table = source.table
+    def __init__(self, nodes: list[Any], source: FromSource, scope: Scope, plans: Any) -> None:
+        self.table: HeapTable = source.table
         self._plans = plans
         self._set: list[tuple[int, Fn | None, Callable[[Any], Any]]] = []
         for node in nodes:
@@ -139,7 +139,7 @@ class _Targets:
         for place, one in enumerate(self.scans):
             one.use(where.this if where is not None else None, place, self.scope)
 
-    def found(self, c: Context) -> list[tuple[Row, Version, Rows]]:
+    def found(self, c: Context) -> list[tuple[HeapRow, Version, Rows]]:
         """As the statement sees them: row, version, and rows of all sources."""
         where = self.where
         single = len(self.scans) == 1
@@ -181,7 +181,7 @@ def plan_update(node: Any, plans: Any) -> Plan:
     start = node.args.get("from_")
     targets = _Targets(node, [start.this] if start is not None else [], plans)
     source, scope = targets.source, targets.scope
-    table: Table = source.table
+    table: HeapTable = source.table
     assignments = Assignments(node.expressions, source, scope, plans)
     returning = Returning(node.args.get("returning"), scope)
     names_keys = assignments.names_keys
@@ -191,7 +191,7 @@ def plan_update(node: Any, plans: Any) -> Plan:
             yield from tx.lock_table(table, ROW_EXCLUSIVE)
         c = Context(tx, params, variables)
         snap = c.snap = tx.statement()
-        events: list[Event] = []
+        events: list[RowEvent] = []
         made: list[Values] = []
         count = 0
         if table.triggers:
@@ -217,7 +217,7 @@ def plan_update(node: Any, plans: Any) -> Plan:
 def plan_delete(node: Any, plans: Any) -> Plan:
     """DELETE."""
     targets = _Targets(node, list(node.args.get("using") or ()), plans)
-    table: Table = targets.source.table
+    table: HeapTable = targets.source.table
     returning = Returning(node.args.get("returning"), targets.scope)
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
@@ -225,7 +225,7 @@ def plan_delete(node: Any, plans: Any) -> Plan:
             yield from tx.lock_table(table, ROW_EXCLUSIVE)
         c = Context(tx, params, variables)
         snap = c.snap = tx.statement()
-        events: list[Event] = []
+        events: list[RowEvent] = []
         made: list[Values] = []
         count = 0
         if table.triggers:

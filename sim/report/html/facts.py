@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twopc.sim.report.diagram import diagram, text
-from twopc.sim.report.fold import Fold, Step
-from twopc.sim.report.history import Record
+from twopc.sim.report.fold import Fold, PlayedStep
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
 from twopc.sim.report.kinds import KINDS_TABLE
 from twopc.sim.report.mermaid import mermaid
-from twopc.sim.report.played import Played
+from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.story import story
 from twopc.sim.report.timeline import AGENTS
 from twopc.sim.report.words import (
@@ -29,7 +29,7 @@ _COLUMNS = 110
 STEPS_MAX = 200
 
 
-def facts(order: Played) -> Markup:
+def facts(order: PlayedOrder) -> Markup:
     """Everything that is unfolded on demand."""
     return tag(
         "div",
@@ -61,7 +61,7 @@ def _folded(title: str, *content: Content) -> Markup:
     return tag("details", tag("summary", title), *content)
 
 
-def _refusals(records: Sequence[Record]) -> Content:
+def _refusals(records: Sequence[HistoryRecord]) -> Content:
     refused = [record for record in records if record.kind == "rejected"]
     if not refused:
         return None
@@ -74,7 +74,7 @@ def _postgres(kind: str) -> str:
     return " or ".join(KINDS_TABLE[kind].postgres) if kind in KINDS_TABLE else ""
 
 
-def _refusal(record: Record) -> Markup:
+def _refusal(record: HistoryRecord) -> Markup:
     facts_ = record.conflict or {}
     rows = [
         ("kind", facts_.get("kind")),
@@ -109,7 +109,7 @@ def _publisher_row(conflict: Mapping[str, Any]) -> str:
     return row_text(row) if isinstance(row, Mapping) else ""
 
 
-def _steps(order: Played) -> Markup:
+def _steps(order: PlayedOrder) -> Markup:
     """Each step with its times, and as a bar to scale."""
     heads = ("session", "step", "took", "waited", "for", "end", "when")
     nodes_of = order.fold.effects
@@ -131,24 +131,24 @@ def _steps(order: Played) -> Markup:
 class _Scale:
     """Where times lie between the first step's beginning and the last one's end, in percent."""
 
-    def __init__(self, at_us: Mapping[int, int], sent: Sequence[Step]) -> None:
+    def __init__(self, at_us: Mapping[int, int], sent: Sequence[PlayedStep]) -> None:
         self._at_us = at_us
         self._first = min((step.invoked.t_us for step in sent), default=0)
         last = max((at_us[step.until] for step in sent), default=1)
         self._whole = max(1, last - self._first)
 
-    def lasting(self, begin: Record, until: int) -> int:
+    def lasting(self, begin: HistoryRecord, until: int) -> int:
         """Microseconds from a record to another, which is named by its `seq`."""
         return self._at_us[until] - begin.t_us
 
-    def part(self, name: str, begin: Record, until: int) -> Markup:
+    def part(self, name: str, begin: HistoryRecord, until: int) -> Markup:
         """A piece of a bar."""
         left = 100 * (begin.t_us - self._first) / self._whole
         width = 100 * self.lasting(begin, until) / self._whole
         return tag("div", class_=name, style=f"left:{left:.1f}%;width:{width:.1f}%")
 
 
-def _step(step: Step, nodes_of: Mapping[str, Sequence[str]], scale: _Scale) -> Markup:
+def _step(step: PlayedStep, nodes_of: Mapping[str, Sequence[str]], scale: _Scale) -> Markup:
     invoked, ended = step.invoked, step.ended
     waited = sum(scale.lasting(record, until) for record, until in step.waits)
     holders = dict.fromkeys(holder(record.wait or {}) for record, _ in step.waits)
@@ -166,7 +166,7 @@ def _step(step: Step, nodes_of: Mapping[str, Sequence[str]], scale: _Scale) -> M
     return tag("tr", *cells)
 
 
-def _end(ended: Record | None, nodes_of: Mapping[str, Sequence[str]]) -> Iterator[Content]:
+def _end(ended: HistoryRecord | None, nodes_of: Mapping[str, Sequence[str]]) -> Iterator[Content]:
     if ended is None:
         yield tag("span", "no end", class_="bad")
     elif ended.kind == "explain":

@@ -10,11 +10,11 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Markup, join, signs, tag
-from twopc.sim.report.moments import Moment
-from twopc.sim.report.played import Played
-from twopc.sim.report.timeline import AGENTS, RECOVERY, Entry, timeline
+from twopc.sim.report.moments import TimelineRow
+from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.timeline import AGENTS, RECOVERY, LaneEntry, timeline
 from twopc.sim.report.words import style_of
 
 #: The first row of the grid that is a happening: above it stand the names.
@@ -22,7 +22,7 @@ _FIRST = 2
 _NAMED = re.compile(r"(\w+): (.*)", re.DOTALL)
 
 
-def lanes(order: Played, moments: Sequence[Moment], number: int) -> Markup:
+def lanes(order: PlayedOrder, moments: Sequence[TimelineRow], number: int) -> Markup:
     """The grid of one order; `number` tells it from others on the page."""
     names = dict(timeline(order.fold).lanes)
     columns = {name: at + 2 for at, name in enumerate(names)}
@@ -57,7 +57,7 @@ def lanes(order: Played, moments: Sequence[Moment], number: int) -> Markup:
     )
 
 
-def _row(at: int, moment: Moment, columns: dict[str, int]) -> Markup:
+def _row(at: int, moment: TimelineRow, columns: dict[str, int]) -> Markup:
     entry = moment.entry
     stamp = f"{entry.t_us / 1000:.1f}" if entry.t_us >= 0 else ""
     more = [tag("div", each.text, class_=f"more {each.style}".strip()) for each in moment.more]
@@ -78,7 +78,7 @@ def _row(at: int, moment: Moment, columns: dict[str, int]) -> Markup:
     )
 
 
-def _text(entry: Entry) -> Markup:
+def _text(entry: LaneEntry) -> Markup:
     """A step's name apart from its SQL."""
     found = _NAMED.fullmatch(entry.text) if entry.style in ("", "good") else None
     if found is None:
@@ -95,7 +95,9 @@ def _code(text: str) -> Markup:
     return join(tag("code", sql), " ", tag("span", said, class_="result"))
 
 
-def _boxes(order: Played, moments: Sequence[Moment], columns: dict[str, int]) -> Iterator[Markup]:
+def _boxes(
+    order: PlayedOrder, moments: Sequence[TimelineRow], columns: dict[str, int]
+) -> Iterator[Markup]:
     """Behind the text: how long each step went on, and where in it the session was blocked."""
     for at, moment in enumerate(moments):
         lane = moment.entry.session
@@ -114,7 +116,7 @@ def _boxes(order: Played, moments: Sequence[Moment], columns: dict[str, int]) ->
             yield _box(_style(step.ended), column, last, last)
 
 
-def _style(ended: Record) -> str:
+def _style(ended: HistoryRecord) -> str:
     return "note" if ended.kind == "explain" else style_of(ended)
 
 
@@ -123,6 +125,6 @@ def _box(name: str, column: int, first: int, last: int) -> Markup:
     return tag("div", class_=f"box {name}", style=area)
 
 
-def _place(moments: Sequence[Moment], seq: int) -> int:
+def _place(moments: Sequence[TimelineRow], seq: int) -> int:
     """The row to which a record belongs."""
     return min(bisect_left(moments, seq, key=lambda moment: moment.until), len(moments) - 1)

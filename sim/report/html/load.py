@@ -7,7 +7,7 @@ from typing import Any
 
 from twopc.sim.report.html.markup import Content, Markup, tag
 from twopc.sim.report.load import TIMED, in_short, share
-from twopc.sim.report.played import Played
+from twopc.sim.report.played import PlayedOrder
 
 #: Of a chart in its own units; it is drawn as wide as there is room.
 _WIDTH, _HEIGHT = 420, 150
@@ -17,7 +17,7 @@ _Series = Sequence[Mapping[str, float]]
 _Points = Sequence[tuple[float, float]]
 
 
-def load(order: Played, told: Mapping[str, Any]) -> Markup:
+def load(order: PlayedOrder, told: Mapping[str, Any]) -> Markup:
     """Everything about a load but its verdict."""
     return tag(
         "div",
@@ -172,7 +172,7 @@ def _thresholds(compared: Sequence[Mapping[str, Any]]) -> Content:
     return tag("ul", *items, class_="outcomes", aria_label="Thresholds")
 
 
-def _drawn(order: Played) -> Content:
+def _drawn(order: PlayedOrder) -> Content:
     """The parameters of the load."""
     found = next((record.data for record in order.records if record.kind == "drew"), None)
     if not found:

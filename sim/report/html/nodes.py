@@ -11,8 +11,8 @@ from typing import Any
 
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
-from twopc.sim.report.moments import NodeState, Standing, Table
-from twopc.sim.report.played import Played
+from twopc.sim.report.moments import NodeState, NodeTable, SessionState
+from twopc.sim.report.played import PlayedOrder
 
 #: Rows of a table that are shown.
 ROWS_MAX = 20
@@ -20,12 +20,12 @@ ROWS_MAX = 20
 _DIGITS = 6
 
 
-def cards(order: Played, states: Mapping[str, Sequence[NodeState]]) -> Markup:
+def cards(order: PlayedOrder, states: Mapping[str, Sequence[NodeState]]) -> Markup:
     """One card a node."""
     return tag("div", *(_card(order, node, states[node]) for node in order.nodes), class_="nodes")
 
 
-def _card(order: Played, node: str, states: Sequence[NodeState]) -> Markup:
+def _card(order: PlayedOrder, node: str, states: Sequence[NodeState]) -> Markup:
     role = "Publisher" if node == order.publisher else "Subscriber"
     parts: list[Content] = [
         tag("h4", node, tag("span", f" {role}", class_="role")),
@@ -60,7 +60,7 @@ def _periods(values: Sequence[Any], draw: Callable[[Any], Content]) -> Iterator[
         since = at
 
 
-def _sessions(sessions: Sequence[tuple[str, Standing]]) -> Content:
+def _sessions(sessions: Sequence[tuple[str, SessionState]]) -> Content:
     if not sessions:
         return None
     items = [
@@ -94,21 +94,21 @@ def _prepared(gids: Sequence[str] | None) -> Content:
     return tag("div", tag("b", "✗ still prepared"), tag("ul", *listed), class_="prepared bad")
 
 
-def _table_of(name: str) -> Callable[[NodeState], Table | None]:
-    def find(state: NodeState) -> Table | None:
+def _table_of(name: str) -> Callable[[NodeState], NodeTable | None]:
+    def find(state: NodeState) -> NodeTable | None:
         return next((table for table in state.tables if table.name == name), None)
 
     return find
 
 
-def _table(publisher: str) -> Callable[[Table | None], Content]:
-    def draw(table: Table | None) -> Content:
+def _table(publisher: str) -> Callable[[NodeTable | None], Content]:
+    def draw(table: NodeTable | None) -> Content:
         return None if table is None else _rows(table, publisher)
 
     return draw
 
 
-def _rows(table: Table, publisher: str) -> Markup:
+def _rows(table: NodeTable, publisher: str) -> Markup:
     columns = list(table.rows[0]) if table.rows else list((table.before or ({},))[0])
     heads = [tag("th", _title(column), scope="col") for column in columns]
     body = list(_lines(table, columns))
@@ -122,7 +122,7 @@ def _rows(table: Table, publisher: str) -> Markup:
     return join(tag("table", caption, head, tag("tbody", *body)), more)
 
 
-def _compared(table: Table, publisher: str) -> Content:
+def _compared(table: NodeTable, publisher: str) -> Content:
     if table.publisher is None:
         return None
     if table.publisher == table.rows:
@@ -130,7 +130,7 @@ def _compared(table: Table, publisher: str) -> Content:
     return tag("span", f"≠ differs from {publisher}", class_="differs")
 
 
-def _lines(table: Table, columns: Sequence[str]) -> Iterator[Markup]:
+def _lines(table: NodeTable, columns: Sequence[str]) -> Iterator[Markup]:
     before = _by_key(table, table.before or ())
     theirs = _by_key(table, table.publisher or ())
     now = _by_key(table, table.rows)
@@ -190,7 +190,7 @@ def _title(column: str) -> Content:
 
 
 def _by_key(
-    table: Table, rows: Sequence[Mapping[str, Any]]
+    table: NodeTable, rows: Sequence[Mapping[str, Any]]
 ) -> dict[tuple[str, ...], Mapping[str, Any]]:
     return {tuple(str(row.get(column)) for column in table.key): row for row in rows}
 

@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import Any
 
 from twopc.sim.report.causes import because_of
-from twopc.sim.report.groups import Group, groups, skipped_twins
-from twopc.sim.report.history import Record
+from twopc.sim.report.groups import ReportGroup, groups, skipped_twins
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.facts import facts
 from twopc.sim.report.html.lanes import lanes
 from twopc.sim.report.html.load import load
@@ -22,8 +22,8 @@ from twopc.sim.report.html.markup import Content, Markup, tag
 from twopc.sim.report.html.nodes import cards
 from twopc.sim.report.html.top import SIGNS, badge, header, marks
 from twopc.sim.report.load import of as load_of
-from twopc.sim.report.moments import Moment, moments, states
-from twopc.sim.report.played import Played
+from twopc.sim.report.moments import TimelineRow, moments, states
+from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import timeline
 from twopc.sim.report.verdict import Verdict, verdict, word
 
@@ -39,7 +39,7 @@ CHARACTERS_MAX = 400_000
 ROWS_MAX = 400
 
 
-def page(records: Sequence[Record]) -> str:
+def page(records: Sequence[HistoryRecord]) -> str:
     """The whole document."""
     told = verdict(records)
     every = groups(records)
@@ -79,7 +79,7 @@ def _policy(script: str) -> str:
 # -- orders ------------------------------------------------------------------------------------------
 
 
-def _drawn(every: Sequence[Group]) -> dict[str, Markup]:
+def _drawn(every: Sequence[ReportGroup]) -> dict[str, Markup]:
     """As many orders as a page can hold, by name: what went wrong first, then in the order of playing."""
     opened = _opened(every)
     orders = [(group, order) for group in every for order in group.drawn]
@@ -96,7 +96,7 @@ def _drawn(every: Sequence[Group]) -> dict[str, Markup]:
     return found
 
 
-def _groups(every: Sequence[Group], drawn: Mapping[str, Markup]) -> Iterator[Markup]:
+def _groups(every: Sequence[ReportGroup], drawn: Mapping[str, Markup]) -> Iterator[Markup]:
     """Each order; of a generated or repeated one the first of each behaviour, under what is said of all."""
     for place, group in enumerate(every, start=1):
         orders = [drawn[order.name] for order in group.drawn if order.name in drawn]
@@ -113,7 +113,7 @@ def _groups(every: Sequence[Group], drawn: Mapping[str, Markup]) -> Iterator[Mar
         yield tag("p", said, class_="left")
 
 
-def _of_all(group: Group, place: int) -> Iterator[Markup]:
+def _of_all(group: ReportGroup, place: int) -> Iterator[Markup]:
     """What is said of all orders of a name together."""
     name = word(group.kind)
     yield tag(
@@ -129,7 +129,7 @@ def _of_all(group: Group, place: int) -> Iterator[Markup]:
     yield from _counted(group)
 
 
-def _counted(group: Group) -> Iterator[Markup]:
+def _counted(group: ReportGroup) -> Iterator[Markup]:
     """How many orders there were, and how many are not drawn because another went the same way."""
     yield tag("p", group.text(), class_="counts")
     like = len(group.orders) - len(group.drawn)
@@ -139,19 +139,19 @@ def _counted(group: Group) -> Iterator[Markup]:
         yield tag("p", f"{like:,} more {went} {same}.", class_="left")
 
 
-def _skipped(records: Sequence[Record]) -> Iterator[Markup]:
+def _skipped(records: Sequence[HistoryRecord]) -> Iterator[Markup]:
     for text in skipped_twins(records):
         yield tag("p", f"– {text}", class_="left")
 
 
-def _opened(every: Sequence[Group]) -> set[str]:
+def _opened(every: Sequence[ReportGroup]) -> set[str]:
     """Which orders are unfolded: what went wrong, or the first ones."""
     orders = [order for group in every for order in group.drawn]
     failed = [order for order in orders if order.verdict["kind"]]
     return {order.name for order in (failed or orders)[:_OPEN_MAX]}
 
 
-def _order(group: Group, order: Played, number: int, *, opened: bool) -> Markup:
+def _order(group: ReportGroup, order: PlayedOrder, number: int, *, opened: bool) -> Markup:
     told = order.verdict
     several = len(group.drawn) > 1
     summary = tag(
@@ -182,7 +182,7 @@ def _order(group: Group, order: Played, number: int, *, opened: bool) -> Markup:
     )
 
 
-def _course(order: Played, number: int) -> tuple[Markup, ...]:
+def _course(order: PlayedOrder, number: int) -> tuple[Markup, ...]:
     """What happened, step by step, with the nodes beside it."""
     shown = moments(order, ROWS_MAX)
     left = len(moments(order)) - len(shown)
@@ -202,7 +202,7 @@ def _left(count: int) -> Content:
     return tag("p", f"{count} later rows are in history.jsonl and not drawn here.", class_="left")
 
 
-def _outcomes(order: Played) -> Content:
+def _outcomes(order: PlayedOrder) -> Content:
     """How each session's last transaction ended."""
     items = []
     for record in order.records:
@@ -219,7 +219,7 @@ def _outcomes(order: Played) -> Content:
     return tag("ul", *items, class_="outcomes", aria_label="Outcomes") if items else None
 
 
-def _failure(order: Played, failure: Any) -> Markup:
+def _failure(order: PlayedOrder, failure: Any) -> Markup:
     where = None
     if "line" in failure:
         file = failure.get("file") or order.header.get("file", "")
@@ -246,7 +246,7 @@ def _again(told: Verdict) -> Content:
     return tag("p", "Play it again: ", tag("code", told["repro"], class_="command"), class_="again")
 
 
-def _beside(order: Played, shown: Sequence[Moment], number: int) -> Markup:
+def _beside(order: PlayedOrder, shown: Sequence[TimelineRow], number: int) -> Markup:
     """The slider, and the nodes at the moment that it stands for."""
     slider = tag(
         "input",
@@ -278,7 +278,7 @@ def _beside(order: Played, shown: Sequence[Moment], number: int) -> Markup:
     )
 
 
-def _footer(records: Sequence[Record]) -> Markup:
+def _footer(records: Sequence[HistoryRecord]) -> Markup:
     versions: dict[str, None] = {}
     for record in records:
         found = (record.data or {}).get("server_versions") if record.kind == "info" else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from twopc.sim.report.groups import Group
+from twopc.sim.report.groups import ReportGroup
 from twopc.sim.report.html.markup import Content, Markup, join, tag
 from twopc.sim.report.verdict import Verdict, word
 
@@ -18,7 +18,7 @@ _STYLES = {"pass": "good", "fail": "bad", "unknown": "wait"}
 
 
 def header(
-    told: Verdict, every: Sequence[Group], said: Mapping[str, Any], drawn: Container[str]
+    told: Verdict, every: Sequence[ReportGroup], said: Mapping[str, Any], drawn: Container[str]
 ) -> Markup:
     """Everything before the first order.
 
@@ -57,7 +57,7 @@ def marks(twin: Mapping[str, Any], cell: Mapping[str, str]) -> Iterator[Markup]:
         yield tag("span", f"{name} = {value}", class_="badge cell")
 
 
-def _counted(every: Sequence[Group]) -> str:
+def _counted(every: Sequence[ReportGroup]) -> str:
     """How many of several orders, if not all have passed."""
     failed = [group for group in every if group.kind]
     return f": {len(failed)} of {len(every)} orders" if failed and len(every) > 1 else ""
@@ -82,7 +82,7 @@ def _plural(count: int, noun: str) -> str:
     return noun if count == 1 else f"{noun}s"
 
 
-def _contents(every: Sequence[Group], drawn: Container[str]) -> Markup:
+def _contents(every: Sequence[ReportGroup], drawn: Container[str]) -> Markup:
     """A line an order; one that stands for many leads to what is said of all."""
     items, number = [], 1
     for place, group in enumerate(every, start=1):

@@ -8,26 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twopc.sim.report.behaviour import fingerprint
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.judging import calls, counts, twins
 from twopc.sim.scenario.judging.compare import holder, in_short, told
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
 from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import WELL, Runs
 from twopc.sim.scenario.judging.steps import hangs, steps, syncs, twin_steps, waits
-from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, Failure, OrderVerdict
+from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, FailedCheck, OrderVerdict
 from twopc.sim.scenario.words import Case
 
-__all__ = ["FAILURE_KINDS", "Failure", "OrderVerdict", "judge"]
+__all__ = ["FAILURE_KINDS", "FailedCheck", "OrderVerdict", "judge"]
 
 
-def judge(case: Case, records: Sequence[Record]) -> OrderVerdict:
+def judge(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     """Compare one case's records with everything that is expected of it.
 
     A generated order that could not be played as written is no failure: nothing is judged of it.
     """
-    expected, runs = Expected(case), Runs(records)
+    expected, runs = CaseExpectations(case), Runs(records)
     is_infeasible = runs.any_of("infeasible")
     failures = [] if is_infeasible else list(_failures(case, expected, runs))
     notes = list(_notes(runs))
@@ -49,7 +49,7 @@ def judge(case: Case, records: Sequence[Record]) -> OrderVerdict:
     )
 
 
-def _failures(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def _failures(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     yield from hangs(case, expected, runs)
     if case.twin is None:
         yield from steps(case, expected, runs)

@@ -7,23 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.checkers.records import by_key, content, of_kind, states
-from twopc.sim.report.history import Record
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
-from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.judging.verdicts import FailedCheck
 
 #: Of many commands some are told.
 _MORE = re.compile(r"(\d+) more")
 
 
-def commands(expected: Expected, runs: Runs) -> Iterator[Failure]:
+def commands(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """What each Subscriber's agent applied, calls and rows apart."""
     for node, (path, wanted) in expected.commands().items():
         applied = dict(zip(("calls", "rows"), applied_at(runs.records, node), strict=True))
         for what, got in applied.items():
             number = getattr(wanted, what)
             if number is not None and number != got:
-                yield Failure(
+                yield FailedCheck(
                     path=(*path, what),
                     message=f"commands: the agent of {node} applied {got} {what}, not {number}",
                     check="commands",
@@ -32,7 +32,7 @@ def commands(expected: Expected, runs: Runs) -> Iterator[Failure]:
                 )
 
 
-def applied_at(records: Sequence[Record], node: str) -> tuple[int, int]:
+def applied_at(records: Sequence[HistoryRecord], node: str) -> tuple[int, int]:
     """Calls and rows that an agent has applied; definitions are neither."""
     calls = rows = 0
     for record in of_kind(records, "deliver"):
@@ -49,7 +49,7 @@ def _count(told: Sequence[str]) -> int:
     return sum(int(found[1]) if (found := _MORE.fullmatch(each)) else 1 for each in told)
 
 
-def diverged(expected: Expected, runs: Runs) -> Iterator[Failure]:
+def diverged(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Exactly those tables differ from the Publisher's in the end of which it is said."""
     said = expected.diverged()
     if said is None:
@@ -67,10 +67,10 @@ def diverged(expected: Expected, runs: Runs) -> Iterator[Failure]:
             yield _failure(path, f"{table} at {node} differs from the Publisher's")
 
 
-def differing(records: Sequence[Record]) -> dict[str, set[str]]:
+def differing(records: Sequence[HistoryRecord]) -> dict[str, set[str]]:
     """The tables that are not as at the Publisher in the end, by Subscriber; row versions apart."""
     final = {(table, node): each for at, table, node, each in states(records) if at == "final"}
-    parts: Mapping[tuple[str, str], Record] = {
+    parts: Mapping[tuple[str, str], HistoryRecord] = {
         (str((each.data or {})["table"]), str((each.data or {})["part"])): each
         for each in of_kind(records, "state")
         if (each.data or {}).get("part")
@@ -85,7 +85,7 @@ def differing(records: Sequence[Record]) -> dict[str, set[str]]:
     return found
 
 
-def _same(wanted: Record, held: Record) -> bool:
+def _same(wanted: HistoryRecord, held: HistoryRecord) -> bool:
     there, here = by_key(wanted), by_key(held)
     return (
         wanted.rowcount == held.rowcount
@@ -98,5 +98,5 @@ def _same(wanted: Record, held: Record) -> bool:
     )
 
 
-def _failure(path: tuple[str | int, ...], message: str) -> Failure:
-    return Failure(path=path, message=f"diverged: {message}", check="diverged")
+def _failure(path: tuple[str | int, ...], message: str) -> FailedCheck:
+    return FailedCheck(path=path, message=f"diverged: {message}", check="diverged")

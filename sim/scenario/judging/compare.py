@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.expectations import StepExpect
 from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.text import Number
@@ -22,7 +22,7 @@ _WORDS = {"ok": "ok", "explain": "ok", "rolled_back": "rolled back", "in_doubt":
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 
 
-def told(ended: Record) -> str:
+def told(ended: HistoryRecord) -> str:
     """How a step ended, in the words of an expectation."""
     if ended.kind == "rejected":
         return f"rejected: {(ended.conflict or {}).get('kind')}"
@@ -41,7 +41,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def as_expected(ended: Record) -> Any:
+def as_expected(ended: HistoryRecord) -> Any:
     """The expectation that a step's end would have fulfilled; None if there is none."""
     if ended.kind == "rejected":
         return {"rejected": str((ended.conflict or {}).get("kind"))}
@@ -104,7 +104,7 @@ def only(row: Mapping[str, Any], columns: Sequence[str] | None) -> Mapping[str, 
     return {name: row.get(name) for name in columns}
 
 
-def matches(expected: StepExpect, ended: Record) -> bool:
+def matches(expected: StepExpect, ended: HistoryRecord) -> bool:
     """Whether a step ended as it should."""
     if expected.outcome == "any":
         return True
@@ -133,14 +133,14 @@ def in_short(text: str) -> str:
     return text if len(text) <= _NOTE_MAX else text.partition(" (")[0]
 
 
-def failure_kind(ended: Record) -> str:
+def failure_kind(ended: HistoryRecord) -> str:
     """What kind of failure it is that a step ended so."""
     if ended.kind == "timed_out" or (ended.conflict or {}).get("kind") == "deadlock":
         return "liveness"
     return "unknown" if ended.kind == "in_doubt" else "safety"
 
 
-def holder(blocked: Record) -> str:
+def holder(blocked: HistoryRecord) -> str:
     """For whom a blocked step waits."""
     wait = blocked.wait or {}
     if wait.get("step"):

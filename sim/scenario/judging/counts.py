@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from twopc.sim.scenario.expectations import Count
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
-from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.words import Case, Path
 
 
-def sessions(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def sessions(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Each session of which something is said; and none may end in doubt of which nothing is."""
     outcomes = _outcomes(runs)
     said = expected.sessions()
@@ -21,7 +21,7 @@ def sessions(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
         if got == wanted:
             continue
         acceptable = got in ("committed", "rolled back") and not case.is_generated
-        yield Failure(
+        yield FailedCheck(
             path=path,
             message=f"{name}: expected {wanted}, got {got}",
             kind="unknown" if got == "in doubt" else "safety",
@@ -32,7 +32,7 @@ def sessions(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
         )
     for name, got in outcomes.items():
         if got == "in doubt" and name not in said:
-            yield Failure(
+            yield FailedCheck(
                 path=expected.head,
                 message=f"{name} ended in doubt",
                 kind="unknown",
@@ -40,7 +40,7 @@ def sessions(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
             )
 
 
-def committed(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def committed(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """So many sessions whose last transaction committed."""
     said = expected.committed()
     if said is None:
@@ -53,7 +53,7 @@ def committed(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
         yield _miscounted("committed", path, ("session", "to commit"), count, got, could)
 
 
-def rejected(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def rejected(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """So many steps that were rejected for each reason of which something is said."""
     kinds = Counter(
         str((record.conflict or {}).get("kind"))
@@ -72,11 +72,11 @@ def _outcomes(runs: Runs) -> dict[str, str]:
 
 def _miscounted(
     check: str, path: Path, what: tuple[str, str], count: Count, got: int, could: bool
-) -> Failure:
+) -> FailedCheck:
     who, does = what
     wanted = count_text(count)
     many = "" if wanted.split()[-1] == "1" else "s"
-    return Failure(
+    return FailedCheck(
         path=path,
         message=f"expected {wanted} {who}{many} {does}, got {got}",
         kind="unknown" if could else "safety",

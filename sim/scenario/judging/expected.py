@@ -38,7 +38,7 @@ def _layers(at: Path, expect: Expect, cell: Cell) -> Iterator[Layer]:
             yield Layer(at=(*at, "cells", key), expect=expect.cells[key])
 
 
-class Expected:
+class CaseExpectations:
     """What a case must come to. A twin's own expectations are all that is said of its steps and rows."""
 
     def __init__(self, case: Case) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from twopc.sim.checkers import CHECKS, DEFAULTS
 from twopc.sim.scenario.expectations import NOT_JUDGED
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
-from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.words import Case, Path
 
 #: Invariants whose expectation is a number, and what is said where there is none.
@@ -20,7 +20,7 @@ _OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
 _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 
 
-def invariants(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Every invariant of the case that is broken, once for each way in which it is."""
     for name in (*DEFAULTS, *_ASKED_FOR):
         path, wanted = expected.invariant(name)
@@ -49,10 +49,10 @@ def invariants(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
 
 def _with_settings(
     name: str, path: Path, settings: Mapping[str, Any], runs: Runs
-) -> Iterator[Failure]:
+) -> Iterator[FailedCheck]:
     for message in CHECKS[name](runs.records, settings):
         yield _failure(name, path, message)
 
 
-def _failure(name: str, path: Path, message: str, kind: str = "safety") -> Failure:
-    return Failure(path=path, message=f"{name}: {message}", kind=kind, check=name)
+def _failure(name: str, path: Path, message: str, kind: str = "safety") -> FailedCheck:
+    return FailedCheck(path=path, message=f"{name}: {message}", kind=kind, check=name)

@@ -9,25 +9,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.load import in_short, of
 from twopc.sim.scenario.judging import counts
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
 from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.steps import hangs
 from twopc.sim.scenario.judging.twins import judge_twin, note
-from twopc.sim.scenario.judging.verdicts import Failure, OrderVerdict
+from twopc.sim.scenario.judging.verdicts import FailedCheck, OrderVerdict
 from twopc.sim.scenario.words import Case
 
 #: So many failures of one check are shown.
 SHOWN_MAX = 5
 
 
-def judge_load(case: Case, records: Sequence[Record]) -> OrderVerdict:
+def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     """Compare a load's records with everything that is expected of it."""
-    expected, runs = Expected(case), Runs(records)
+    expected, runs = CaseExpectations(case), Runs(records)
     told = of(records)
     failures = _not_too_many(
         [
@@ -56,9 +56,9 @@ def judge_load(case: Case, records: Sequence[Record]) -> OrderVerdict:
     )
 
 
-def _not_too_many(failures: Sequence[Failure]) -> list[Failure]:
+def _not_too_many(failures: Sequence[FailedCheck]) -> list[FailedCheck]:
     """Of each check the first few, and how many more there are: what breaks under load breaks often."""
-    found: list[Failure] = []
+    found: list[FailedCheck] = []
     for check in dict.fromkeys(failure.check for failure in failures):
         of = [failure for failure in failures if failure.check == check]
         found += of[:SHOWN_MAX]
@@ -68,11 +68,11 @@ def _not_too_many(failures: Sequence[Failure]) -> list[Failure]:
     return found
 
 
-def _thresholds(told: dict[str, Any]) -> Iterator[Failure]:
+def _thresholds(told: dict[str, Any]) -> Iterator[FailedCheck]:
     for place, each in enumerate(told.get("thresholds", ())):
         if not each["kept"]:
             measured = each["measured"] or "nothing to measure"
-            yield Failure(
+            yield FailedCheck(
                 path=("thresholds", place),
                 message=f"expected {each['bound']}, got {measured}",
                 kind="threshold",
@@ -82,7 +82,7 @@ def _thresholds(told: dict[str, Any]) -> Iterator[Failure]:
             )
 
 
-def _replay(case: Case, records: Sequence[Record]) -> Iterator[Failure]:
+def _replay(case: Case, records: Sequence[HistoryRecord]) -> Iterator[FailedCheck]:
     """Whether as much has come out otherwise as it should have."""
     wanted = case.scenario.replay
     told = _of_replay(records)
@@ -96,7 +96,7 @@ def _replay(case: Case, records: Sequence[Record]) -> Iterator[Failure]:
     said = counts.count_text(count)
     first = next((each for each in told["divergences"]), None)
     more = f"; the first: {_said(first)}" if first is not None else ""
-    yield Failure(
+    yield FailedCheck(
         path=("replay", "expect", "divergence"),
         message=f"expected {said} divergences of the replay, got {got} ({_by_class(found)}){more}",
         check="replay",
@@ -105,12 +105,12 @@ def _replay(case: Case, records: Sequence[Record]) -> Iterator[Failure]:
     )
 
 
-def _of_replay(records: Sequence[Record]) -> dict[str, Any]:
+def _of_replay(records: Sequence[HistoryRecord]) -> dict[str, Any]:
     found = [record for record in records if (record.kind, record.message) == ("info", "replay")]
     return dict(found[-1].data or {}) if found else {}
 
 
-def _replayed(records: Sequence[Record]) -> Iterator[str]:
+def _replayed(records: Sequence[HistoryRecord]) -> Iterator[str]:
     """What came of a replay, in a line."""
     told = _of_replay(records)
     if told:

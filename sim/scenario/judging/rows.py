@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.words import rows_text
 from twopc.sim.scenario.expectations import EVERYWHERE, NodeRows
 from twopc.sim.scenario.judging.compare import as_rows, only, unmatched
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
-from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.words import Case, Path
 
-_Final = Mapping[tuple[str, str], Record]  # by node and table
+_Final = Mapping[tuple[str, str], HistoryRecord]  # by node and table
 
 
-def tables(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def tables(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """What is wrong with the rows of tables; said once of the nodes where it is the same."""
     final = {
         (record.node, str((record.data or {})["table"])): record
@@ -43,7 +43,7 @@ def tables(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
         written = _Written(case, table, nodes, final, [path for path, *_ in wrong])
         for (path, said, wanted, got), where in wrong.items():
             at, actual = written.at(path)
-            yield Failure(
+            yield FailedCheck(
                 path=at,
                 message=f"{table} at {', '.join(where)}{said}",
                 check=f"tables.{table}",
@@ -53,7 +53,7 @@ def tables(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
             )
 
 
-def _is_meant(record: Record | None, path: Path, rows: NodeRows) -> bool:
+def _is_meant(record: HistoryRecord | None, path: Path, rows: NodeRows) -> bool:
     """Whether a node is spoken of: who does not subscribe in the end is not everywhere."""
     subscribes = record is not None and (record.data or {}).get("subscribed") is not False
     return subscribes or path[-1] != EVERYWHERE
@@ -61,10 +61,10 @@ def _is_meant(record: Record | None, path: Path, rows: NodeRows) -> bool:
 
 def _without_table(
     table: str, nodes: Mapping[str, tuple[Path, NodeRows]], final: _Final
-) -> Iterator[Failure]:
+) -> Iterator[FailedCheck]:
     for node, (path, _) in nodes.items():
         if (node, table) not in final:
-            yield Failure(
+            yield FailedCheck(
                 path=path,
                 message=f"{table} is not at {node}: it has not subscribed",
                 check=f"tables.{table}",

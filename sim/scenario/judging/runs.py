@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.history import ENDS, HistoryRecord
 
 #: How steps end of which nothing is expected.
 WELL = frozenset({"ok", "explain", "rolled_back", "skipped"})
@@ -17,14 +17,14 @@ class StepRun:
 
     invoked: int = -1
     """Which record of the history sent it."""
-    ended: Record | None = None
-    blocked: list[Record] = field(default_factory=list)
+    ended: HistoryRecord | None = None
+    blocked: list[HistoryRecord] = field(default_factory=list)
 
 
 class Runs:
     """The steps of one case, by name."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[HistoryRecord]) -> None:
         self.records = records
         self._runs: dict[str, StepRun] = {}
         for record in records:
@@ -57,7 +57,7 @@ class Runs:
         """How many calls of routines a sync has brought."""
         return sum(int((record.data or {}).get("calls", 0)) for record in self._brought(run))
 
-    def _brought(self, run: StepRun) -> list[Record]:
+    def _brought(self, run: StepRun) -> list[HistoryRecord]:
         assert run.ended is not None
         return [
             record

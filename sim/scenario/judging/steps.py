@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.words import rows_text
 from twopc.sim.scenario.expectations import StepExpect
 from twopc.sim.scenario.judging.compare import (
@@ -19,22 +19,22 @@ from twopc.sim.scenario.judging.compare import (
     told,
     wanted_text,
 )
-from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import WELL, Runs, StepRun
-from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.model import OrderItem, sync_name
 from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.words import Case, Path
 
 
-def hangs(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def hangs(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """What could not go on; of a twin, whose steps are not looked at one by one, also what took too long."""
     kinds = ("stuck",) if case.twin is None else ("stuck", "timed_out")
     places = {item.step: place for place, item in enumerate(case.items) if item.step}
     for record in runs.records:
         if record.kind in kinds:
             place = places.get(record.step)
-            yield Failure(
+            yield FailedCheck(
                 path=expected.head if place is None else expected.item(place),
                 message=f"it cannot go on: {record.message}",
                 kind="liveness",
@@ -42,7 +42,7 @@ def hangs(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
             )
 
 
-def steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """What is wrong with the steps of a case."""
     judging = _Steps(case, expected, runs)
     stuck = runs.any_of("stuck", "timed_out")
@@ -53,7 +53,7 @@ def steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
         if run.ended is None:
             if not stuck:
                 said = expected.step(item.step)
-                yield Failure(
+                yield FailedCheck(
                     path=said[0] if said is not None else expected.item(place),
                     message=f"{item.step} did not end",
                     kind="liveness",
@@ -63,7 +63,7 @@ def steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
             yield from judging.step(item.step, run.ended, place)
 
 
-def twin_steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def twin_steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """What is wrong with the steps of which a twin says something, and with syncs.
 
     An agent that cannot deliver has kept its Subscriber from having what the Publisher has.
@@ -79,7 +79,7 @@ def twin_steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
             said = expected.step(item.step, of_order=True)
             usual = said[1].final if said is not None else StepExpect(outcome="ok")
             if not matches(usual, ended):
-                yield Failure(
+                yield FailedCheck(
                     path=expected.head,
                     message=f"{item.step}: expected {wanted_text(usual)}, got {told(ended)}",
                     kind=failure_kind(ended),
@@ -87,7 +87,7 @@ def twin_steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
                 )
 
 
-def syncs(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def syncs(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """An order's own sync must go well; one that may fail is a session's step."""
     number = 0
     for place, item in enumerate(case.items):
@@ -96,7 +96,7 @@ def syncs(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
         number += 1
         ended = runs.of(sync_name(number)).ended
         if ended is not None and ended.kind != "ok":
-            yield Failure(
+            yield FailedCheck(
                 path=expected.item(place),
                 message=f"sync: expected ok, got {told(ended)}",
                 kind=failure_kind(ended),
@@ -106,13 +106,13 @@ def syncs(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
             )
 
 
-def waits(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """An order's own `{wait: step blocked}` must find it blocked."""
     answers = [record for record in runs.records if record.kind == "waited"]
     asked = [(place, item) for place, item in enumerate(case.items) if item.wait is not None]
     for (place, item), record in zip(asked, answers, strict=False):
         if _looks(item) and not (record.data or {}).get("blocked"):
-            yield Failure(
+            yield FailedCheck(
                 path=expected.item(place),
                 message=f"{item.waited} is not blocked at this point",
                 check="waits",
@@ -129,12 +129,12 @@ def _looks(item: OrderItem) -> bool:
 class _Steps:
     """Compares single steps with what is expected of them."""
 
-    def __init__(self, case: Case, expected: Expected, runs: Runs) -> None:
+    def __init__(self, case: Case, expected: CaseExpectations, runs: Runs) -> None:
         self._case = case
         self._expected = expected
         self._runs = runs
 
-    def step(self, name: str, ended: Record, place: int) -> Iterator[Failure]:
+    def step(self, name: str, ended: HistoryRecord, place: int) -> Iterator[FailedCheck]:
         """What is wrong with one that has ended."""
         said = self._expected.step(name)
         if said is not None:
@@ -154,14 +154,14 @@ class _Steps:
             path: Path = ("sessions", session, "steps", at, name, "rows")
             yield from self._rows(name, ended, path, step.rows)
 
-    def _is_counted(self, ended: Record) -> bool:
+    def _is_counted(self, ended: HistoryRecord) -> bool:
         """It was rejected for a reason of which `rejected` says how often there may be."""
         kind = str((ended.conflict or {}).get("kind"))
         return ended.kind == "rejected" and kind in self._expected.rejected()
 
     def _as_said(
-        self, name: str, ended: Record, path: Path, expected: StepExpect
-    ) -> Iterator[Failure]:
+        self, name: str, ended: HistoryRecord, path: Path, expected: StepExpect
+    ) -> Iterator[FailedCheck]:
         run = self._runs.of(name)
         actual = as_expected(ended)
         final = expected.final
@@ -192,8 +192,8 @@ class _Steps:
             yield from self._rows(name, ended, (*final_path, "rows"), final.rows)
 
     def _rows(
-        self, name: str, ended: Record, path: Path, expected: Sequence[Mapping[str, Any]]
-    ) -> Iterator[Failure]:
+        self, name: str, ended: HistoryRecord, path: Path, expected: Sequence[Mapping[str, Any]]
+    ) -> Iterator[FailedCheck]:
         got = ended.rows or ()
         same = len(got) == len(expected) and all(
             row_equal(want, row) for want, row in zip(expected, got, strict=True)
@@ -203,7 +203,7 @@ class _Steps:
             wanted = f"rows {rows_text(expected)}"
             yield self._failure(name, path, wanted, rows_text(got), actual)
 
-    def _blocked_by(self, name: str, run: StepRun, path: Path, by: str) -> Iterator[Failure]:
+    def _blocked_by(self, name: str, run: StepRun, path: Path, by: str) -> Iterator[FailedCheck]:
         steps = self._case.scenario.steps
         session = steps[by][0] if by in steps else by
         started = self._runs.of(by).invoked
@@ -211,7 +211,7 @@ class _Steps:
             before = by == session or 0 <= started < record.seq
             if before and (record.wait or {}).get("session") == session:
                 return
-        first: dict[str, Record] = {}
+        first: dict[str, HistoryRecord] = {}
         for record in run.blocked:
             first.setdefault(str((record.wait or {}).get("session")), record)
         got = " and ".join(f"blocked by {holder(each)}" for each in first.values())
@@ -232,8 +232,8 @@ class _Steps:
         got: str,
         actual: Any = None,
         kind: str = "safety",
-    ) -> Failure:
-        return Failure(
+    ) -> FailedCheck:
+        return FailedCheck(
             path=path,
             message=f"{name}: expected {wanted}, got {got}",
             kind=kind,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, Failure
+from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, FailedCheck
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.words import Case, Path
 
 
-def judge_twin(case: Case, failures: Sequence[Failure]) -> tuple[list[Failure], frozenset[str]]:
+def judge_twin(
+    case: Case, failures: Sequence[FailedCheck]
+) -> tuple[list[FailedCheck], frozenset[str]]:
     """What is wrong with a twin, and the checks that failed.
 
     It is right if exactly the check fails that must. One of many generated orders may be one in which
@@ -36,19 +38,19 @@ def note(case: Case, failed: frozenset[str]) -> str:
     return f"{case.twin.must_fail} fails, as it must"
 
 
-def _told(failure: Failure) -> str:
+def _told(failure: FailedCheck) -> str:
     """`converged: t id=1 …` as it is; what does not begin with its check, with it."""
     named = failure.message.startswith(f"{failure.check}:")
     return failure.message if named else f"{failure.check} ({failure.message})"
 
 
-def _worst(failures: Sequence[Failure]) -> str:
+def _worst(failures: Sequence[FailedCheck]) -> str:
     kinds = {failure.kind for failure in failures}
     return next(kind for kind in FAILURE_KINDS if kind in kinds)
 
 
-def _failure(at: Path, twin: Twin, what: str, kind: str = "safety") -> Failure:
-    return Failure(
+def _failure(at: Path, twin: Twin, what: str, kind: str = "safety") -> FailedCheck:
+    return FailedCheck(
         path=(*at, "must_fail"),
         message=f"expected only '{twin.must_fail}' to fail: {what}",
         kind=kind,

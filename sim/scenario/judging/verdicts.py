@@ -12,7 +12,7 @@ FAILURE_KINDS = ("safety", "liveness", "threshold", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailedCheck:
     """Something that was expected and is not so."""
 
     path: Path
@@ -36,7 +36,7 @@ class OrderVerdict:
     """What became of one case."""
 
     name: str
-    failures: tuple[Failure, ...]
+    failures: tuple[FailedCheck, ...]
     elapsed_us: int
     """From its first step to its last; setting up is not counted."""
     notes: tuple[str, ...] = ()

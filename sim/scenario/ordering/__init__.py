@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
-from twopc.sim.scenario.ordering.courses import Generated, Listed, Single
-from twopc.sim.scenario.words import Counts, Learned
+from twopc.sim.scenario.ordering.courses import GeneratedCourses, ListedCourse, RankedCourse
+from twopc.sim.scenario.words import CaseCounts, CaseLesson
 
 __all__ = ["Courses", "courses", "listed", "single"]
 
@@ -18,12 +18,12 @@ class Courses(Protocol):
         """The next one to play, with its rank from 1; None: there is nothing (more) to play now."""
         ...
 
-    def learn(self, rank: int, learned: Learned) -> None:
+    def learn(self, rank: int, learned: CaseLesson) -> None:
         """What playing it has shown, which may spare others."""
         ...
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> CaseCounts:
         """How far it is."""
         ...
 
@@ -38,12 +38,12 @@ def courses(scenario: Scenario, order: Order, *, seed: int = 0, how: str = "") -
         how: of a generated order, instead of what the file says: ``all`` (each, nothing is reduced or
             left out) or ``sample:N``.
     """
-    return listed(order) if order.generate is None else Generated(scenario, order, seed, how)
+    return listed(order) if order.generate is None else GeneratedCourses(scenario, order, seed, how)
 
 
 def listed(order: Order) -> Courses:
     """The one course of an order that lists its steps."""
-    return Listed(order.steps)
+    return ListedCourse(order.steps)
 
 
 def single(scenario: Scenario, order: Order, rank: int) -> Courses:
@@ -52,4 +52,4 @@ def single(scenario: Scenario, order: Order, rank: int) -> Courses:
     Raises:
         IndexError: it has not so many.
     """
-    return Single(scenario, order, rank)
+    return RankedCourse(scenario, order, rank)

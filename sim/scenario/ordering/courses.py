@@ -8,39 +8,39 @@ from collections.abc import Iterable, Sequence
 from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.ordering.enumerate import Space
-from twopc.sim.scenario.ordering.search import LOOK_AT_MAX, Search
-from twopc.sim.scenario.words import Counts, Learned
+from twopc.sim.scenario.ordering.search import LOOK_AT_MAX, OrderSearch
+from twopc.sim.scenario.words import CaseCounts, CaseLesson
 
 Course = tuple[int, tuple[OrderItem, ...]]
 
 
-class Listed:
+class ListedCourse:
     """A single course."""
 
     def __init__(self, items: tuple[OrderItem, ...], rank: int = 1) -> None:
         self._course: Course | None = (rank, items)
-        self._learned: Learned | None = None
+        self._learned: CaseLesson | None = None
 
     def next(self) -> Course | None:
         """It, once."""
         course, self._course = self._course, None
         return course
 
-    def learn(self, rank: int, learned: Learned) -> None:
+    def learn(self, rank: int, learned: CaseLesson) -> None:
         """Teaches nothing about others."""
         self._learned = learned
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> CaseCounts:
         """Of one."""
         if self._learned is None:
-            return Counts(orders=1)
+            return CaseCounts(orders=1)
         if self._learned.infeasible_at is not None:
-            return Counts(orders=1, infeasible=1)
-        return Counts(orders=1, run=1, behaviours=1)
+            return CaseCounts(orders=1, infeasible=1)
+        return CaseCounts(orders=1, run=1, behaviours=1)
 
 
-class Single(Listed):
+class RankedCourse(ListedCourse):
     """One course of a generated order, by its rank."""
 
     def __init__(self, scenario: Scenario, order: Order, rank: int) -> None:
@@ -49,7 +49,7 @@ class Single(Listed):
         super().__init__(items_of(steps), rank)
 
 
-class Generated:
+class GeneratedCourses:
     """All courses that fulfil an order's constraints, of those that cannot differ only one."""
 
     def __init__(self, scenario: Scenario, order: Order, seed: int = 0, how: str = "") -> None:
@@ -58,7 +58,7 @@ class Generated:
         self._space = space_of(scenario, generate)
         self._together = generate.together
         self._limit, self._sample, self._reduces = _how(generate, seed, how)
-        self._search = Search(scenario, order, self._space)
+        self._search = OrderSearch(scenario, order, self._space)
         self._left = self._search.orders() if self._reduces else self._space.every()
         if self._sample is not None:
             self._left = map(self._space.unrank, drawn(self._space.count, *self._sample))
@@ -66,7 +66,7 @@ class Generated:
         self._peeked: tuple[str, ...] | None = None
         self._is_over = False
         self._given: dict[int, tuple[str, ...]] = {}
-        self._learned: dict[int, Learned] = {}
+        self._learned: dict[int, CaseLesson] = {}
         self._spared = 0
         """Orders of a sample that are known to be infeasible without having been run."""
 
@@ -123,13 +123,13 @@ class Generated:
     def _size(self, order: Sequence[str]) -> int:
         return self._search.classes.size(order, self._together) if self._reduces else 1
 
-    def learn(self, rank: int, learned: Learned) -> None:
+    def learn(self, rank: int, learned: CaseLesson) -> None:
         """Note what was blocked when, which holds for every order that begins in the same way."""
         self._learned.setdefault(rank, learned)
         self._search.learn(self._given[rank], learned)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> CaseCounts:
         """How far it is; what is left out is known once `next` has nothing more."""
         orders, in_vain = self._space.count, self._in_vain
         behaviours = {each.behaviour for each in self._learned.values()} - {""}
@@ -141,7 +141,7 @@ class Generated:
         elif self._is_over or self._is_full():
             left_out = orders - covered - infeasible
             why = self._why() if left_out else ""
-        return Counts(
+        return CaseCounts(
             orders=orders,
             run=len(self._learned) - len(in_vain),
             infeasible=infeasible,

@@ -62,7 +62,7 @@ def independent(one: Footprint, other: Footprint) -> bool:
 
 def footprints(scenario: Scenario, order: Order) -> dict[str, Footprint]:
     """What each step of the scenario may touch by itself."""
-    own, _ = _Reader(scenario, order).read()
+    own, _ = _FootprintReader(scenario, order).read()
     return own
 
 
@@ -88,7 +88,7 @@ class Dependence:
     """
 
     def __init__(self, scenario: Scenario, order: Order) -> None:
-        reader = _Reader(scenario, order)
+        reader = _FootprintReader(scenario, order)
         self._own, self._held = reader.read()
         self._kept = reader.kept
         self._waits = {name for name in self._own if reader.may_wait(name)}
@@ -170,7 +170,7 @@ class Dependence:
         )
 
 
-class _Reader:
+class _FootprintReader:
     """Reads the footprints of a scenario's steps from their texts."""
 
     def __init__(self, scenario: Scenario, order: Order) -> None:

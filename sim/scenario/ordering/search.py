@@ -9,13 +9,13 @@ from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.scenario.ordering.footprint import Dependence, Guess
 from twopc.sim.scenario.ordering.reduce import Beginning, Classes
-from twopc.sim.scenario.words import Learned
+from twopc.sim.scenario.words import CaseLesson
 
 #: So many beginnings are looked at; then the rest of the orders is left out.
 LOOK_AT_MAX = 100_000
 
 
-class Search:
+class OrderSearch:
     """Orders of a space, the first of each class, without those that are known to be infeasible.
 
     Where a session is known to be blocked, nothing is looked at that begins so and has it go on. Where
@@ -38,7 +38,7 @@ class Search:
         """There was too much to look at."""
         return self._looked_at >= LOOK_AT_MAX
 
-    def learn(self, order: Sequence[str], learned: Learned) -> None:
+    def learn(self, order: Sequence[str], learned: CaseLesson) -> None:
         """Note what playing `order` has shown."""
         for played, beginning in enumerate(self.classes.prefixes(order)):
             if played == learned.infeasible_at:

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from twopc import lexer
-from twopc.sim.scenario.spec.grammar import Block, Launch, Permutation, Session, Spec, parse
+from twopc.sim.scenario.spec.grammar import Launch, Permutation, Spec, SpecBlock, SpecSession, parse
 from twopc.sim.scenario.spec.layout import written
 from twopc.sim.scenario.text import Document, Map, Mark, Number, Sequence
 
@@ -119,12 +119,12 @@ class _Converter:
             "the Publisher, in local transactions."
         )
 
-    def _put_blocks(self, made: Map, key: str, blocks: Iterable[Block]) -> None:
+    def _put_blocks(self, made: Map, key: str, blocks: Iterable[SpecBlock]) -> None:
         given = [(block.text or _NOTHING, block.mark) for block in blocks]
         value = given[0][0] if len(given) == 1 else _list(given, given[0][1])
         _put(made, key, value, given[0][1])
 
-    def _session(self, session: Session) -> Map:
+    def _session(self, session: SpecSession) -> Map:
         made = Map(session.mark)
         _put(made, "node", PUBLISHER, session.mark)
         _put(made, "plain", True, session.mark)
@@ -197,7 +197,7 @@ class _Converter:
         return self._own_names[session][next(next_of[session])]
 
     def _held_back(
-        self, launch: Launch, name: str, names: dict[str, str], session: Session
+        self, launch: Launch, name: str, names: dict[str, str], session: SpecSession
     ) -> Iterator[tuple[Map, Mark]]:
         """What must be over before the session's next step, where our own rule would not wait for it."""
         for blocker in launch.blockers:
@@ -219,7 +219,7 @@ class _Places:
     """For each permutation the places of its steps of this session."""
 
     @classmethod
-    def of(cls, session: Session, spec: Spec) -> _Places:
+    def of(cls, session: SpecSession, spec: Spec) -> _Places:
         """As few places as are found simply: begun with the spec's own steps, or with none."""
         own = [step.name for step in session.steps]
         if not spec.permutations:
@@ -253,7 +253,7 @@ class _Places:
         )
 
 
-def _has_limit(session: Session) -> bool:
+def _has_limit(session: SpecSession) -> bool:
     """Whether a wait of this session may end by itself."""
     blocks = [step.block for step in session.steps]
     if session.setup is not None:

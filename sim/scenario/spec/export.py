@@ -17,7 +17,7 @@ from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.scenario.spec.lexer import KEYWORDS
 
 if TYPE_CHECKING:
-    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.model import Order, OrderItem, Session, Step
 
 #: More permutations than this are refused: a spec lists each of them.
@@ -25,7 +25,7 @@ PERMUTATIONS_MAX = 1000
 _PARAMETER = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
 
 
-def spec(loaded: Loaded) -> str:
+def spec(loaded: LoadedScenario) -> str:
     """The text of a spec, ending in a line break.
 
     Raises:
@@ -35,7 +35,7 @@ def spec(loaded: Loaded) -> str:
 
 
 class _Exporter:
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedScenario) -> None:
         self._document = loaded.document
         self._scenario = loaded.scenario
         self._rollbacks: dict[str, str] = {}

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from twopc.sim.scenario.spec.lexer import KEYWORDS, Kind, Token, tokens
+from twopc.sim.scenario.spec.lexer import KEYWORDS, Kind, SpecToken, tokens
 from twopc.sim.scenario.text import Document, Mark, listed, suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class SpecBlock:
     """SQL as it is sent: one message, several statements, transaction control among them."""
 
     text: str
@@ -23,24 +23,24 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SpecStep:
     """A step of a session."""
 
     name: str
     mark: Mark
-    block: Block
+    block: SpecBlock
     comments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class SpecSession:
     """A connection and its steps."""
 
     name: str
     mark: Mark
-    setup: Block | None
-    steps: tuple[Step, ...]
-    teardown: Block | None
+    setup: SpecBlock | None
+    steps: tuple[SpecStep, ...]
+    teardown: SpecBlock | None
     comments: tuple[str, ...] = ()
 
 
@@ -77,21 +77,21 @@ class Permutation:
 class Spec:
     """A whole file."""
 
-    setup: tuple[Block, ...]
-    teardown: Block | None
-    sessions: tuple[Session, ...]
+    setup: tuple[SpecBlock, ...]
+    teardown: SpecBlock | None
+    sessions: tuple[SpecSession, ...]
     permutations: tuple[Permutation, ...]
     """Empty: every order of all steps that keeps each session's own."""
 
     @property
-    def steps(self) -> dict[str, tuple[Session, Step]]:
+    def steps(self) -> dict[str, tuple[SpecSession, SpecStep]]:
         """Every step by its name, with its session."""
         return {step.name: (each, step) for each in self.sessions for step in each.steps}
 
 
 def parse(text: str, document: Document) -> Spec:
     """The spec in `text`; what is wrong with it becomes problems of `document`."""
-    spec = _Parser(text, document).spec()
+    spec = _SpecParser(text, document).spec()
     if not document.errors:
         _check(spec, document)
     return spec
@@ -101,16 +101,16 @@ class _MistakeError(Exception):
     """Already noted; reading goes on at the next word that begins something."""
 
 
-class _Parser:
+class _SpecParser:
     def __init__(self, text: str, document: Document) -> None:
         self._document = document
-        self._tokens: Iterator[Token] = tokens(text, document)
+        self._tokens: Iterator[SpecToken] = tokens(text, document)
         self._next = next(self._tokens)
 
     def spec(self) -> Spec:
-        setup: list[Block] = []
-        teardowns: list[Block] = []
-        sessions: list[Session] = []
+        setup: list[SpecBlock] = []
+        teardowns: list[SpecBlock] = []
+        sessions: list[SpecSession] = []
         permutations: list[Permutation] = []
         while self._next.kind != "end":
             try:
@@ -144,13 +144,13 @@ class _Parser:
     def _is(self, word: str) -> bool:
         return self._next.kind == "keyword" and self._next.text == word
 
-    def _advance(self) -> Token:
+    def _advance(self) -> SpecToken:
         taken = self._next
         if taken.kind != "end":
             self._next = next(self._tokens)
         return taken
 
-    def _take(self, kind: Kind, wanted: str) -> Token:
+    def _take(self, kind: Kind, wanted: str) -> SpecToken:
         if self._next.kind != kind:
             raise self._unexpected(wanted)
         return self._advance()
@@ -182,23 +182,23 @@ class _Parser:
         if later:
             self._document.error(self._next.mark, f"'{word}' stands before {what}")
 
-    def _only_one(self, before: list[Block], word: str) -> None:
+    def _only_one(self, before: list[SpecBlock], word: str) -> None:
         if before:
             self._document.error(self._next.mark, f"there is one '{word}'; this is another")
 
     # -- parts -------------------------------------------------------------------------------------
 
-    def _block(self, word: str) -> list[Block]:
+    def _block(self, word: str) -> list[SpecBlock]:
         self._advance()
         found = self._take("block", f"a block of SQL in braces after '{word}'")
-        return [Block(text=found.text, mark=found.mark)]
+        return [SpecBlock(text=found.text, mark=found.mark)]
 
-    def _session(self) -> Session:
+    def _session(self) -> SpecSession:
         comments = self._advance().comments
         name = self._take("name", "a name for the session")
-        setup: list[Block] = []
-        steps: list[Step] = []
-        teardown: list[Block] = []
+        setup: list[SpecBlock] = []
+        steps: list[SpecStep] = []
+        teardown: list[SpecBlock] = []
         if self._is("setup"):
             setup = self._block("setup")
         while self._is("step"):
@@ -210,7 +210,7 @@ class _Parser:
             teardown = self._block("teardown")
         if not steps and not self._document.errors:
             raise self._unexpected(f"a step of session '{name.text}'")
-        return Session(
+        return SpecSession(
             name=name.text,
             mark=name.mark,
             setup=setup[0] if setup else None,
@@ -219,14 +219,14 @@ class _Parser:
             comments=comments,
         )
 
-    def _step(self) -> Step:
+    def _step(self) -> SpecStep:
         comments = self._advance().comments
         name = self._take("name", "a name for the step")
         block = self._take("block", f"the SQL of step '{name.text}' in braces")
-        return Step(
+        return SpecStep(
             name=name.text,
             mark=name.mark,
-            block=Block(text=block.text, mark=block.mark),
+            block=SpecBlock(text=block.text, mark=block.mark),
             comments=comments,
         )
 

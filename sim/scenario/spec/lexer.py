@@ -27,7 +27,7 @@ _SIGN = re.compile(r"[(),*]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class SpecToken:
     """One word."""
 
     kind: Kind
@@ -43,7 +43,7 @@ class Token:
         return "a block of SQL" if self.kind == "block" else f"'{self.text}'"
 
 
-def tokens(text: str, document: Document) -> Iterator[Token]:
+def tokens(text: str, document: Document) -> Iterator[SpecToken]:
     """Every word of `text`, the last one an ``end``; what is no word becomes a problem of `document`."""
     place = _Place(text)
     at = 0
@@ -61,22 +61,24 @@ def tokens(text: str, document: Document) -> Iterator[Token]:
             if token is not None:
                 comments.clear()
                 yield token
-    yield Token(kind="end", text="", mark=place.mark(len(text.rstrip())))
+    yield SpecToken(kind="end", text="", mark=place.mark(len(text.rstrip())))
 
 
 def _token(
     text: str, at: int, place: _Place, document: Document, comments: tuple[str, ...]
-) -> tuple[Token | None, int]:
+) -> tuple[SpecToken | None, int]:
     """The word at `at`, if there is one, and where it ends."""
     mark = place.mark(at)
 
-    def made(kind: Kind, said: str) -> Token:
-        return Token(kind=kind, text=said, mark=mark, comments=comments)
+    def made(kind: Kind, said: str) -> SpecToken:
+        return SpecToken(kind=kind, text=said, mark=mark, comments=comments)
 
     if found := _BLOCK.match(text, at):
         inside = found[1]
         begins = found.start(1) + len(inside) - len(inside.lstrip())
-        block = Token(kind="block", text=inside.strip(), mark=place.mark(begins), comments=comments)
+        block = SpecToken(
+            kind="block", text=inside.strip(), mark=place.mark(begins), comments=comments
+        )
         return block, found.end()
     if found := _QUOTED.match(text, at):
         return made("name", found[1].replace('""', '"')), found.end()

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from twopc.lsn import lsn_value
 from twopc.sim.spark import source
 from twopc.sim.spark.archive import Archive, files
-from twopc.sim.spark.archive.manifest import Base
+from twopc.sim.spark.archive.manifest import BaseTable
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.source.facts import connected
-from twopc.sim.spark.source.options import Published
+from twopc.sim.spark.source.options import PublishedTable
 
 
 def missing(archive: Archive) -> list[Mapping[str, Any]]:
@@ -94,10 +94,10 @@ class _Reading:
 
 def _taken(
     archive: Archive, spark: SparkSession, article: Mapping[str, Any], reading: _Reading
-) -> Base:
+) -> BaseTable:
     """One table's base, its files in place."""
     staging = reading.staging / str(article["article_id"])
-    published = Published(
+    published = PublishedTable(
         article_id=article["article_id"],
         source_schema=article["source_schema"],
         source_object=article["source_object"],
@@ -124,7 +124,7 @@ def _taken(
     rows.write.mode("overwrite").parquet(files.spark_path(staging))
     below = f"data/base/{article['article_id']}-{article['shape']}"
     moved = files.move(files.written(staging), archive.folder, below)
-    return Base(
+    return BaseTable(
         article_id=article["article_id"],
         shape=article["shape"],
         snapshot=reading.snapshot,

@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from twopc.sim.spark import source
 from twopc.sim.spark.archive import Archive, files
-from twopc.sim.spark.archive.manifest import Recorded
+from twopc.sim.spark.archive.manifest import RecordedHistory
 from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.source import histories
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedHistory:
     """What became of one history."""
 
     archive: Archive
@@ -25,7 +25,7 @@ class Added:
     text: str
 
 
-def add_history(archive: Archive, spark: SparkSession, path: Path) -> Iterator[Added]:
+def add_history(archive: Archive, spark: SparkSession, path: Path) -> Iterator[AddedHistory]:
     """Add every run that is found; only the archive's `writer` may.
 
     Args:
@@ -44,11 +44,11 @@ def add_history(archive: Archive, spark: SparkSession, path: Path) -> Iterator[A
                 raise ArchiveError(
                     f"{archive.name} has a run {run!r} already, and {file} is another"
                 )
-            yield Added(archive, f"history {run}: it is there already")
+            yield AddedHistory(archive, f"history {run}: it is there already")
             continue
         archive = _added(archive, spark, file, run, sha256)
         recorded = archive.manifest.histories[-1]
-        yield Added(archive, f"history {run}: {recorded.records:,} records")
+        yield AddedHistory(archive, f"history {run}: {recorded.records:,} records")
 
 
 def _added(archive: Archive, spark: SparkSession, file: Path, run: str, sha256: str) -> Archive:
@@ -58,7 +58,7 @@ def _added(archive: Archive, spark: SparkSession, file: Path, run: str, sha256: 
     below = f"data/history/{sha256[:16]}"
     moved = files.move(files.written(staging), archive.folder, below, key="seq")
     shutil.rmtree(staging, ignore_errors=True)
-    recorded = Recorded(
+    recorded = RecordedHistory(
         run=run, files=tuple(moved), records=sum(each.rows for each in moved), sha256=sha256
     )
     manifest = archive.manifest

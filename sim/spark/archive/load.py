@@ -33,7 +33,7 @@ _TASK_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LoadRequest:
     """What is to be accumulated."""
 
     dsn: str
@@ -61,7 +61,7 @@ class Wanted:
 Note = Callable[[Archive, Archive, str], None]
 
 
-def opened(path: str | Path, wanted: Wanted) -> Archive:
+def opened(path: str | Path, wanted: LoadRequest) -> Archive:
     """The archive that is there, if it is of this database; else a new one.
 
     Raises:
@@ -93,7 +93,7 @@ def opened(path: str | Path, wanted: Wanted) -> Archive:
     return archive
 
 
-def based(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note) -> Archive:
+def based(archive: Archive, spark: SparkSession, wanted: LoadRequest, note: Note) -> Archive:
     """With what is known of articles now, and bases of those that have none in their newest shape."""
     found = wanted.facts()
     known = archive.manifest.knows(found)
@@ -122,7 +122,7 @@ def based(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note) -> 
     return after
 
 
-def accumulate(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note) -> Archive:
+def accumulate(archive: Archive, spark: SparkSession, wanted: LoadRequest, note: Note) -> Archive:
     """Append everything that is stored now, segment by segment; only the archive's `writer` may.
 
     Raises:
@@ -151,7 +151,7 @@ def accumulate(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note
     return based(archive, spark, wanted, note)
 
 
-def _segment_end(wanted: Wanted, found: Facts, after: int) -> int | None:
+def _segment_end(wanted: LoadRequest, found: Facts, after: int) -> int | None:
     """Where the next segment ends; None: at the end of what is there."""
     query = queries.batch_end(found.publisher.number, after=after, rows=wanted.segment)
     with connected(wanted.dsn, "the distribution database") as connection:
@@ -159,7 +159,7 @@ def _segment_end(wanted: Wanted, found: Facts, after: int) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-def _read(spark: SparkSession, table: str, wanted: Wanted, after: int, upto: int) -> DataFrame:
+def _read(spark: SparkSession, table: str, wanted: LoadRequest, after: int, upto: int) -> DataFrame:
     return source.read(
         spark,
         table,
@@ -172,7 +172,7 @@ def _read(spark: SparkSession, table: str, wanted: Wanted, after: int, upto: int
     )
 
 
-def transactions(spark: SparkSession, wanted: Wanted, after: int, upto: int) -> DataFrame:
+def transactions(spark: SparkSession, wanted: LoadRequest, after: int, upto: int) -> DataFrame:
     """The transactions of a range, with their global ids as far as the Publisher still has markers."""
     plain = _read(spark, "transactions", wanted, after, upto)
     if not wanted.publisher_dsn:
@@ -191,7 +191,7 @@ def transactions(spark: SparkSession, wanted: Wanted, after: int, upto: int) -> 
 def follow(
     archive: Archive,
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: LoadRequest,
     note: Note,
     *,
     every_s: float = 1.0,
@@ -254,7 +254,7 @@ def follow(
     return held[0]
 
 
-def _await_end(query: Any, wanted: Wanted, held: list[Archive], for_s: float | None) -> None:
+def _await_end(query: Any, wanted: LoadRequest, held: list[Archive], for_s: float | None) -> None:
     """Return when a stream has ended, its time is over, or its range was read."""
     registered = time.monotonic()
     end = None if for_s is None else registered + for_s
@@ -271,7 +271,7 @@ def _await_end(query: Any, wanted: Wanted, held: list[Archive], for_s: float | N
 
 def _started(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: LoadRequest,
     after: int,
     bring: Callable[[DataFrame, int], None],
     checkpoint: Path,

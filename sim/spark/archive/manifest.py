@@ -63,7 +63,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class BaseTable:
     """A table's rows, as one snapshot saw them."""
 
     article_id: int
@@ -77,7 +77,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedHistory:
     """The history of one run."""
 
     run: str
@@ -108,9 +108,9 @@ class Manifest:
     """As `shapes.SUBSCRIPTIONS`, as they were last; one that is gone has status 0."""
     routines: tuple[Mapping[str, Any], ...] = ()
     """As `shapes.ROUTINES`; none ever goes, and `writes` has all that ever was declared."""
-    base: tuple[Base, ...] = ()
+    base: tuple[BaseTable, ...] = ()
     segments: tuple[Segment, ...] = ()
-    histories: tuple[Recorded, ...] = ()
+    histories: tuple[RecordedHistory, ...] = ()
     notes: tuple[Mapping[str, str], ...] = field(default=())
 
     @property
@@ -224,9 +224,9 @@ class Manifest:
                 originators=tuple(found.get("originators", ())),
                 subscriptions=tuple(found.get("subscriptions", ())),
                 routines=tuple(found.get("routines", ())),
-                base=tuple(_with_files(Base, each) for each in found["base"]),
+                base=tuple(_with_files(BaseTable, each) for each in found["base"]),
                 segments=tuple(_segment(each) for each in found["segments"]),
-                histories=tuple(_with_files(Recorded, each) for each in found["histories"]),
+                histories=tuple(_with_files(RecordedHistory, each) for each in found["histories"]),
                 notes=tuple(found.get("notes", ())),
             )
             counts, position = found["counts"], int(found["position"])

@@ -40,7 +40,7 @@ from twopc.sim.spark.routines import (
 from twopc.sim.spark.session import translated
 from twopc.sim.spark.source import read
 from twopc.sim.spark.source.facts import Facts, connected, facts
-from twopc.sim.spark.source.options import Published
+from twopc.sim.spark.source.options import PublishedTable
 
 _KIND = """
 select to_regclass('msrepl.sysarticles') is not null, to_regclass('msrepl.coordinator_epoch') is not null
@@ -52,7 +52,7 @@ where database = current_database() and starts_with(gid, %(prefix)s) and prepare
 
 
 @dataclass(slots=True, kw_only=True)
-class Sites:
+class AuditSites:
     """The nodes of an audit, and what of them cannot be examined."""
 
     publisher: str
@@ -81,7 +81,7 @@ class Sites:
             self.subscribers.remove(node)
 
 
-def sites(nodes: Mapping[str, str], archive: Archive) -> tuple[Sites, Facts]:
+def sites(nodes: Mapping[str, str], archive: Archive) -> tuple[AuditSites, Facts]:
     """Which node is what. A Subscriber may be missing; Publisher and distribution database may not.
 
     Raises:
@@ -106,7 +106,7 @@ def sites(nodes: Mapping[str, str], archive: Archive) -> tuple[Sites, Facts]:
         )
     known = facts(nodes[logs[0]])
     _of_this_archive(archive, known)
-    found = Sites(
+    found = AuditSites(
         publisher=publishers[0], nodes=nodes, distribution=logs[0],
         subscribers=sorted({row["subscriber"] for row in known.subscriptions if row["status"] == 2}),
     )  # fmt: skip
@@ -129,7 +129,7 @@ def _of_this_archive(archive: Archive, known: Facts) -> None:
     known.holds(after=archive.manifest.position, upto=archive.manifest.position, where=archive.name)
 
 
-class Gathered:
+class AuditInput:
     """What was read, and what can be read again once more is known.
 
     Args:
@@ -137,7 +137,7 @@ class Gathered:
         until: what is worked out once for several checks is kept until it is closed.
     """
 
-    def __init__(self, spark: SparkSession, archive: Archive, found: Sites, known: Facts, work: Path, until: ExitStack) -> None:  # fmt: skip
+    def __init__(self, spark: SparkSession, archive: Archive, found: AuditSites, known: Facts, work: Path, until: ExitStack) -> None:  # fmt: skip
         self._until = until
         self._spark = spark
         self._archive = archive
@@ -317,7 +317,7 @@ class Gathered:
             for number, row in self._articles.items():
                 if subscriber is not None and (subscriber, number) not in self._subscribed:
                     continue
-                article = Published(
+                article = PublishedTable(
                     article_id=number,
                     source_schema=row["source_schema"],
                     source_object=row["source_object"],

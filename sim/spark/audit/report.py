@@ -21,9 +21,9 @@ from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.audit import atomic, calls, delivery, rows, versions
 from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
-from twopc.sim.spark.audit.gather import Gathered, Sites, kept, sites
+from twopc.sim.spark.audit.gather import AuditInput, AuditSites, kept, sites
 from twopc.sim.spark.session import translated
-from twopc.validation import Verdict
+from twopc.validation import ArticleVerdict
 
 #: In the order in which they are told.
 CLASSES = ("atomic", "echo", "delivered", "order", "versions", "rows")
@@ -31,7 +31,7 @@ WITNESS = frozenset({"echo", "delivered", "order"})
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class AuditReport:
     """What an audit came to."""
 
     classes: dict[str, int]
@@ -52,7 +52,7 @@ class Report:
 
 
 @dataclass(slots=True, kw_only=True)
-class Wanted:
+class AuditRequest:
     """How somebody wants it."""
 
     only: Sequence[str] = CLASSES
@@ -65,8 +65,8 @@ class Wanted:
 
 
 def audit(
-    spark: SparkSession, archive: Archive, nodes: Mapping[str, str], wanted: Wanted
-) -> Report:  # fmt: skip
+    spark: SparkSession, archive: Archive, nodes: Mapping[str, str], wanted: AuditRequest
+) -> AuditReport:  # fmt: skip
     """Hold an archive and live nodes against each other.
 
     Args:
@@ -81,7 +81,7 @@ def audit(
     work = out / "work"
     work.mkdir(parents=True)
     with translated(), ExitStack() as until:
-        gathered = Gathered(spark, archive, found, known, work, until)
+        gathered = AuditInput(spark, archive, found, known, work, until)
         names = Names(publisher=found.publisher, repro=wanted.repro)
         told = _checked(spark, gathered, found, names, wanted, work)
         left = kept(told, out / "findings")
@@ -93,7 +93,7 @@ def audit(
             here = left.where(F.col("class") == kind).orderBy("article", "key", "node")
             first += [row.asDict() for row in here.limit(wanted.limit - len(first)).collect()]
     examined = _examined(gathered, found, wanted)
-    return Report(
+    return AuditReport(
         classes={kind: counts.get(kind, 0) for kind in wanted.only if kind in examined},
         findings=first,
         left_out=sum(counts.values()) - len(first),
@@ -104,7 +104,7 @@ def audit(
     )
 
 
-def _examined(gathered: Gathered, found: Sites, wanted: Wanted) -> set[str]:
+def _examined(gathered: AuditInput, found: AuditSites, wanted: AuditRequest) -> set[str]:
     """Classes about which something is known; of the others it is noted why."""
     blind = [each for each in found.subscribers if each not in gathered.watched()]
     asked = [each for each in CLASSES if each in WITNESS and each in wanted.only]
@@ -127,7 +127,7 @@ def _examined(gathered: Gathered, found: Sites, wanted: Wanted) -> set[str]:
 
 
 def _of_calls(
-    gathered: Gathered, found: Sites, wanted: Wanted, asked: Sequence[str]
+    gathered: AuditInput, found: AuditSites, wanted: AuditRequest, asked: Sequence[str]
 ) -> Iterator[str]:
     """What calls of routines keep from being examined.
 
@@ -152,7 +152,7 @@ def _of_calls(
 
 
 def _checked(
-    spark: SparkSession, gathered: Gathered, found: Sites, names: Names, wanted: Wanted, work: Path
+    spark: SparkSession, gathered: AuditInput, found: AuditSites, names: Names, wanted: AuditRequest, work: Path
 ) -> DataFrame:  # fmt: skip
     """`FINDINGS` of the classes that are wanted."""
     frames = gathered.frames()
@@ -183,7 +183,7 @@ def _checked(
 
 
 async def _look_again(
-    found: Sites, differ: Sequence[Any], *, drive: bool
+    found: AuditSites, differ: Sequence[Any], *, drive: bool
 ) -> set[tuple[str, str, tuple[str, ...]]]:  # fmt: skip
     """Which of the rows really differ: node, article and key; what cannot be told is noted as unexamined."""
     tables: dict[str, set[str]] = {each: set() for each in found.subscribers}
@@ -215,10 +215,10 @@ async def _look_again(
 
 
 async def _validated(
-    found: Sites, node: str, tables: Sequence[str], *, drive: bool
-) -> list[Verdict]:
+    found: AuditSites, node: str, tables: Sequence[str], *, drive: bool
+) -> list[ArticleVerdict]:
     """A Subscriber's tables against the Publisher's, by what knows what is under way."""
-    ends = validation.Ends(
+    ends = validation.ValidationEnds(
         publisher=found.publisher, subscriber=node, publisher_dsn=found.nodes[found.publisher],
         distribution_dsn=found.distribution_dsn, subscriber_dsn=found.nodes[node],
     )  # fmt: skip
@@ -247,7 +247,7 @@ def _confirmed(
     return of_nodes.select(*differ.columns).unionByName(of_fold.select(*differ.columns))
 
 
-def _unreadable(gathered: Gathered, found: Sites, frames: Frames, names: Names) -> DataFrame:
+def _unreadable(gathered: AuditInput, found: AuditSites, frames: Frames, names: Names) -> DataFrame:
     """Commands that do not fit their article's shape; what else cannot be read is noted as unexamined."""
     wrong = gathered.unreadable
     others = wrong.where("problem <> 'shape'").groupBy("problem", "article_id").agg(
@@ -275,7 +275,7 @@ def _unreadable(gathered: Gathered, found: Sites, frames: Frames, names: Names) 
     )  # fmt: skip
 
 
-def _skipped(gathered: Gathered, names: Names) -> DataFrame:
+def _skipped(gathered: AuditInput, names: Names) -> DataFrame:
     """What an agent has left out because of an error that its profile lists."""
     skipped = gathered.history().where("event = 'skipped'").select(
         F.lit(None).cast("string").alias("article"), F.lit(None).cast("array<string>").alias("key"),

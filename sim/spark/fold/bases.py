@@ -20,7 +20,7 @@ from twopc.sim.spark.errors import ArchiveError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class ArticleBase:
     """The base of one article: what of it is not in its rows."""
 
     article_id: int
@@ -30,18 +30,18 @@ class Base:
     """Everything up to here is in the log before the snapshot was taken."""
 
 
-def bases_of(base: DataFrame) -> list[Base]:
+def bases_of(base: DataFrame) -> list[ArticleBase]:
     """The bases that there are; a row without a key says that there is one, which may have no rows.
 
     Args:
         base: of `shapes.ROWS`, with `shape`, `snapshot` and `seqno`.
     """
     columns = ("article_id", "shape", "snapshot", "seqno")
-    return [Base(**row.asDict()) for row in base.select(*columns).distinct().collect()]
+    return [ArticleBase(**row.asDict()) for row in base.select(*columns).distinct().collect()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class SnapshotBounds:
     """Between which transactions a snapshot was taken."""
 
     first_unseen: int | None
@@ -50,7 +50,7 @@ class Ends:
     """The last that it sees; None: it sees none."""
 
 
-def ends_of(transactions: DataFrame, bases: Iterable[Base]) -> dict[str, Ends]:
+def ends_of(transactions: DataFrame, bases: Iterable[ArticleBase]) -> dict[str, SnapshotBounds]:
     """By snapshot. Looks at the transactions."""
     seen = {each.snapshot: visible(F.col("xid"), each.snapshot) for each in bases}
     if not seen:
@@ -61,18 +61,20 @@ def ends_of(transactions: DataFrame, bases: Iterable[Base]) -> dict[str, Ends]:
     ).first()
     assert row is not None
     return {
-        snapshot: Ends(first_unseen=row[at], last_seen=row[len(seen) + at])
+        snapshot: SnapshotBounds(first_unseen=row[at], last_seen=row[len(seen) + at])
         for at, snapshot in enumerate(seen)
     }
 
 
-def chosen(bases: Iterable[Base], ends: Mapping[str, Ends], *, upto: int | None) -> list[Base]:
+def chosen(
+    bases: Iterable[ArticleBase], ends: Mapping[str, SnapshotBounds], *, upto: int | None
+) -> list[ArticleBase]:
     """Of several bases of an article the newest that has nothing of later than a point in it.
 
     Raises:
         ArchiveError: an article has bases, but each of them is of later.
     """
-    newest: dict[int, Base] = {}
+    newest: dict[int, ArticleBase] = {}
     late: dict[int, int] = {}
     for base in sorted(bases, key=lambda each: (each.seqno, each.shape)):
         last = ends[base.snapshot].last_seen
@@ -89,7 +91,7 @@ def chosen(bases: Iterable[Base], ends: Mapping[str, Ends], *, upto: int | None)
     return list(newest.values())
 
 
-def rows_of(base: DataFrame, bases: Iterable[Base]) -> DataFrame:
+def rows_of(base: DataFrame, bases: Iterable[ArticleBase]) -> DataFrame:
     """The rows of these bases and of no others."""
     these = [
         (F.col("article_id") == each.article_id)
@@ -111,7 +113,10 @@ def visible(xid: Column, snapshot: str) -> Column:
 
 
 def remaining(
-    commands: DataFrame, transactions: DataFrame, bases: Iterable[Base], ends: Mapping[str, Ends]
+    commands: DataFrame,
+    transactions: DataFrame,
+    bases: Iterable[ArticleBase],
+    ends: Mapping[str, SnapshotBounds],
 ) -> DataFrame:
     """The commands that are not in their article's base.
 

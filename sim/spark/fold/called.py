@@ -13,14 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.lsn import lsn_text
 from twopc.names import article_name
-from twopc.sim.spark.fold.bases import Base, visible
+from twopc.sim.spark.fold.bases import ArticleBase, visible
 from twopc.sim.spark.routines import routine_calls, routine_name, silent, written_by
 
 
 def called(
     commands: DataFrame,
     transactions: DataFrame,
-    bases: Iterable[Base],
+    bases: Iterable[ArticleBase],
     articles: Sequence[Row],
     routines: Iterable[Mapping[str, Any]],
 ) -> dict[int, str]:

@@ -26,7 +26,7 @@ Key = tuple[int, tuple[str | None, ...]]
 
 
 @dataclass(slots=True)
-class _Row:
+class _OrderedRow:
     values: list[str | None]
     seqno: int
     command_id: int
@@ -43,19 +43,19 @@ def fold_in_order(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.Re
     Args:
         batches: with `article_id`, `seqno`, `command_id`, `operation`, `key`, `new_key`, `values`, `changed`.
     """
-    rows: dict[Key, list[_Row]] = {}
+    rows: dict[Key, list[_OrderedRow]] = {}
     for batch in batches:
         for command in batch.to_pylist():
             _apply(rows, command)
     yield from _batches(rows)
 
 
-def _apply(rows: dict[Key, list[_Row]], command: dict[str, Any]) -> None:
+def _apply(rows: dict[Key, list[_OrderedRow]], command: dict[str, Any]) -> None:
     article, operation = command["article_id"], command["operation"]
     at: Key = (article, tuple(command["key"]))
     there = rows.get(at, [])
     if operation in ("base", "ins"):
-        row = _Row(list(command["values"]), -1, 0, 0, True)
+        row = _OrderedRow(list(command["values"]), -1, 0, 0, True)
         if operation == "ins":
             _count(row, command)
         rows.setdefault(at, []).append(row)
@@ -66,7 +66,7 @@ def _apply(rows: dict[Key, list[_Row]], command: dict[str, Any]) -> None:
     if operation == "del":
         return
     if found is None:
-        found = _Row([None] * len(command["values"]), -1, 0, 0, False)
+        found = _OrderedRow([None] * len(command["values"]), -1, 0, 0, False)
     for place, (value, changed) in enumerate(
         zip(command["values"], command["changed"], strict=True)
     ):
@@ -80,12 +80,12 @@ def _apply(rows: dict[Key, list[_Row]], command: dict[str, Any]) -> None:
         rows.setdefault(moved, []).append(found)
 
 
-def _count(row: _Row, command: dict[str, Any]) -> None:
+def _count(row: _OrderedRow, command: dict[str, Any]) -> None:
     row.seqno, row.command_id = command["seqno"], command["command_id"]
     row.commands += 1
 
 
-def _batches(rows: dict[Key, list[_Row]]) -> Iterator[pyarrow.RecordBatch]:
+def _batches(rows: dict[Key, list[_OrderedRow]]) -> Iterator[pyarrow.RecordBatch]:
     made: list[dict[str, Any]] = []
     for (article, key), there in rows.items():
         for row in there:

@@ -16,7 +16,7 @@ from twopc.proc_execution import BESIDE
 from twopc.sim.spark import shapes
 from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import ArchiveError
-from twopc.sim.spark.fold.bases import Base, bases_of, chosen, ends_of, remaining, rows_of
+from twopc.sim.spark.fold.bases import ArticleBase, bases_of, chosen, ends_of, remaining, rows_of
 from twopc.sim.spark.fold.called import called
 from twopc.sim.spark.fold.ordered import fold_in_order
 from twopc.sim.spark.fold.shaping import checked, newest, placed, unfoldable
@@ -64,7 +64,7 @@ def folded(
     Raises:
         ArchiveError: all bases of an article are of later; or see `left_out`.
     """
-    given = _Given(base, bases_of(base), commands, transactions, articles, routines)
+    given = _FoldInput(base, bases_of(base), commands, transactions, articles, routines)
     return _folded(given, upto, until, left_out)
 
 
@@ -92,22 +92,26 @@ def state_of(
             "was asked for"
         )
     bases = [
-        Base(article_id=each.article_id, shape=each.shape, snapshot=each.snapshot, seqno=each.seqno)
+        ArticleBase(
+            article_id=each.article_id, shape=each.shape, snapshot=each.snapshot, seqno=each.seqno
+        )
         for each in manifest.base
     ]
     # transactions of later too: they tell which bases have something of later in them
     commands, transactions = archive.commands(spark, upto=upto), archive.transactions(spark)
     articles = archive.articles(spark)
-    given = _Given(archive.base(spark), bases, commands, transactions, articles, manifest.routines)
+    given = _FoldInput(
+        archive.base(spark), bases, commands, transactions, articles, manifest.routines
+    )
     return _folded(given, upto, until, left_out)
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _FoldInput:
     """What is folded."""
 
     base: DataFrame
-    bases: Sequence[Base]
+    bases: Sequence[ArticleBase]
     commands: DataFrame
     transactions: DataFrame
     articles: DataFrame
@@ -115,7 +119,7 @@ class _Given:
 
 
 def _folded(
-    given: _Given, upto: int | None, until: ExitStack | None, left_out: dict[int, str] | None
+    given: _FoldInput, upto: int | None, until: ExitStack | None, left_out: dict[int, str] | None
 ) -> DataFrame:
     commands, transactions, articles = given.commands, given.transactions, given.articles
     known = articles.collect()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twopc.sim.spark.replay.report import Report
+from twopc.sim.spark.replay.report import ReplayReport
 from twopc.sim.spark.replay.rows import compare_states, onto_rows
 
-__all__ = ["Report", "compare_states", "onto_rows"]
+__all__ = ["ReplayReport", "compare_states", "onto_rows"]

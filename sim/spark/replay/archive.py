@@ -26,11 +26,11 @@ from twopc.sim.spark.archive.files import fresh_id
 from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import unfoldable
-from twopc.sim.spark.fold.bases import Base, ends_of
+from twopc.sim.spark.fold.bases import ArticleBase, ends_of
 from twopc.sim.spark.fold.shaping import checked
-from twopc.sim.spark.replay.report import Report, counted, frame_of
+from twopc.sim.spark.replay.report import ReplayReport, counted, frame_of
 from twopc.sim.spark.replay.rows import NothingError
-from twopc.sim.spark.replay.target import Target
+from twopc.sim.spark.replay.target import ReplayTopology
 from twopc.sim.spark.replay.tasks import COUNT, HELD, RESULTS, STOPPED, LaneTask, carry_out
 from twopc.sim.spark.routines import carried_out_as_rows, without_calls
 
@@ -72,7 +72,7 @@ class PostgresOptions:
 
 def onto_postgres(
     archive: Archive, spark: SparkSession, nodes: Mapping[str, str], options: PostgresOptions
-) -> Report:
+) -> ReplayReport:
     """Carry out every transaction of a range where it was made, then compare the rows.
 
     Args:
@@ -99,7 +99,7 @@ def onto_postgres(
     whole = sum(count for outcome, count in ended.items() if outcome != COUNT)
     pace = replay.pace(results)
     lag = f", lag p99 {pace['lag_p99_s'] * 1000:.0f} ms" if "lag_p99_s" in pace else ""
-    return Report(
+    return ReplayReport(
         after=replay.after,
         upto=replay.upto,
         counts={"transactions": whole, "replayed": done, "found": ended[topology.FOUND]},
@@ -138,7 +138,7 @@ class _Replay:
                 f"articles {', '.join(str(each) for each in sorted(blind))} travel as SQL statements, or not "
                 "at all: their transactions cannot be replayed"
             )
-        self.target = Target(archive, spark, nodes, options.names, options.coordinator)
+        self.target = ReplayTopology(archive, spark, nodes, options.names, options.coordinator)
         self._id = options.resume or fresh_id()[:8]
         self._first_s: float | None = None
         """When the first transaction of the range was committed."""
@@ -155,7 +155,7 @@ class _Replay:
         """Behind everything that some base has in it, and where every article was there."""
         manifest = self._archive.manifest
         bases = [
-            Base(article_id=e.article_id, shape=e.shape, snapshot=e.snapshot, seqno=e.seqno)
+            ArticleBase(article_id=e.article_id, shape=e.shape, snapshot=e.snapshot, seqno=e.seqno)
             for e in manifest.base
         ]
         ends = ends_of(self._archive.transactions(self._spark), bases).values()

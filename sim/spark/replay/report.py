@@ -22,7 +22,7 @@ _ORDER = ("class", "article", "key", "seqno", "session", "call", "actual")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ReplayReport:
     """One replay."""
 
     after: int

@@ -19,9 +19,9 @@ from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.files import spark_path
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import newest, state_of, unfoldable
-from twopc.sim.spark.replay.report import Report, counted
+from twopc.sim.spark.replay.report import ReplayReport, counted
 from twopc.sim.spark.routines import takers
-from twopc.sim.spark.source.options import Published
+from twopc.sim.spark.source.options import PublishedTable
 
 #: The status of a subscription that is gone.
 _GONE = 0
@@ -42,7 +42,7 @@ def onto_rows(
     articles: Sequence[str] = (),
     against: Mapping[str, str] | None = None,
     out: Path | None = None,
-) -> Report:
+) -> ReplayReport:
     """Fold the commands up to a point, and compare the rows with those of live tables.
 
     Args:
@@ -89,7 +89,7 @@ def onto_rows(
             told.append(f"  against {node}: {', '.join(_name(each) for each in there.values())}")
         found = found.persist(StorageLevel.DISK_ONLY)
         classes = counted(found, ["state"])
-    return Report(
+    return ReplayReport(
         after=archive.manifest.first,
         upto=at,
         counts={"articles": len(seen)},
@@ -185,7 +185,7 @@ def live_rows(
             spark,
             "rows",
             dsn=dsn,
-            article=Published(
+            article=PublishedTable(
                 article_id=each["article_id"],
                 source_schema=each["source_schema"],
                 source_object=each["source_object"],

@@ -20,12 +20,12 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from twopc.errors import ConfigurationError
 from twopc.sim.replay.divergence import Divergence
 from twopc.sim.replay.runs import OrderReplay, RunReplay, orders_of, replay_order, totals
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.history import read as read_history
 from twopc.sim.scenario.text import Document
 from twopc.sim.spark import shapes, source
 from twopc.sim.spark.errors import PipelineError
-from twopc.sim.spark.replay.report import Report
+from twopc.sim.spark.replay.report import ReplayReport
 from twopc.sim.spark.session import translated
 from twopc.sim.spark.source import histories
 from twopc.sim.spark.source.histories import record_of
@@ -54,7 +54,7 @@ def log_of(path: Path) -> Path | None:
     return file
 
 
-def scenario_of(header: Record, file: Path | None = None) -> Document:
+def scenario_of(header: HistoryRecord, file: Path | None = None) -> Document:
     """The scenario of a run, whole.
 
     Args:
@@ -77,7 +77,7 @@ def replay_here(
     order: str = "",
     scenario: Path | None = None,
     kept: Path | None = None,
-) -> Report:
+) -> ReplayReport:
     """Replay a history in this process. Needs no Java.
 
     Args:
@@ -110,7 +110,7 @@ def replay_by_tasks(
     *,
     order: str = "",
     scenario: Path | None = None,
-) -> Report:
+) -> ReplayReport:
     """As `replay_here`, an order in a task; which servers there are, each task finds for itself."""
     began = time.perf_counter()
     history = source.read(spark, "history", path=str(log))
@@ -168,7 +168,7 @@ def _played(
     return pyarrow.Table.from_pylist([row], schema=to_arrow_schema(_ORDER_REPLAY))
 
 
-def _report(options: RunReplay, replays: Sequence[OrderReplay], seconds: float) -> Report:
+def _report(options: RunReplay, replays: Sequence[OrderReplay], seconds: float) -> ReplayReport:
     counts, classes = totals(replays)
     found = [each for order in replays for each in order.divergences]
     largest = max((each.transactions for each in replays), default=0)
@@ -181,7 +181,7 @@ def _report(options: RunReplay, replays: Sequence[OrderReplay], seconds: float) 
     ]
     if "rows" not in classes:
         lines.append("  rows of queries are in no load's history: that class was not examined")
-    return Report(
+    return ReplayReport(
         after=0,
         upto=0,
         counts=counts,

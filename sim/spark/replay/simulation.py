@@ -21,19 +21,19 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from twopc.sim.replay import loads
 from twopc.sim.replay.divergence import Divergence, final_states, of_states
-from twopc.sim.report.history import Record
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.text import Document
 from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.calls import of_loads
 from twopc.sim.spark.errors import PipelineError
-from twopc.sim.spark.replay.report import Report, counted
+from twopc.sim.spark.replay.report import ReplayReport, counted
 from twopc.sim.spark.replay.rows import NothingError
 from twopc.sim.spark.session import translated
 from twopc.sim.spark.source.histories import record_of
 from twopc.sim.spark.sweep.grid import Point, with_settings
-from twopc.sim.spark.sweep.summary import OfPoint
+from twopc.sim.spark.sweep.summary import PointSummary
 from twopc.sim.spark.sweep.trial import figures, simulated
 from twopc.sim.workload.words import COMMITTED
 
@@ -97,7 +97,7 @@ def scenario_of(archive: Archive, spark: SparkSession, run: str) -> Path:
     return file
 
 
-def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> Report:
+def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> ReplayReport:
     """Simulate a recorded load, and compare what comes of it.
 
     Raises:
@@ -124,12 +124,12 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
     with translated():
         rows = trials.drop("divergences").toArrow().to_pylist()
     found = trials.select(F.inline("divergences"))
-    was, then = OfPoint(Point(0, ())), OfPoint(Point(1, tuple(settings)))
+    was, then = PointSummary(Point(0, ())), PointSummary(Point(1, tuple(settings)))
     was.take({**figures([original.load]), "verdict": "", "wall_s": 0.0})
     for row in rows:
         then.take(row)
     broken = [f"seed {row['seed']}: {row['failure']}" for row in rows if row["verdict"] == "broken"]
-    return Report(
+    return ReplayReport(
         after=archive.manifest.first,
         upto=archive.manifest.position,
         counts={"transactions": max(row["transactions"] for row in rows), "trials": len(rows)},
@@ -222,7 +222,7 @@ def _played(
     return pyarrow.Table.from_pylist([told], schema=to_arrow_schema(_TRIAL))
 
 
-def _lines(was: OfPoint, then: OfPoint) -> list[str]:
+def _lines(was: PointSummary, then: PointSummary) -> list[str]:
     """The recording and what was simulated, in columns."""
 
     def ms(value: float | None) -> str:
@@ -254,19 +254,19 @@ def _lines(was: OfPoint, then: OfPoint) -> list[str]:
 class Original:
     """What is known of a recording besides its transactions."""
 
-    load: Record
+    load: HistoryRecord
     """What it came to."""
     load_seed: int | None
     """By which it was drawn."""
     model_seed: int | None
     """Of the model, if it was played there."""
-    states: tuple[Record, ...]
+    states: tuple[HistoryRecord, ...]
     """The tables at the end."""
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> Self:
+    def of(cls, records: Sequence[HistoryRecord]) -> Self:
         """From a history, in its order."""
-        by_kind: dict[str, Record] = {each.kind: each for each in records}
+        by_kind: dict[str, HistoryRecord] = {each.kind: each for each in records}
 
         def seed(kind: str) -> int | None:
             record = by_kind.get(kind)
@@ -282,7 +282,7 @@ class Original:
 
 
 def compared(
-    loaded: Loaded,
+    loaded: LoadedScenario,
     transactions: Sequence[Mapping[str, Any]],
     original: Original,
     *,
@@ -323,7 +323,7 @@ def compared(
 
 
 def _outcomes(
-    transactions: Sequence[Mapping[str, Any]], records: Sequence[Record]
+    transactions: Sequence[Mapping[str, Any]], records: Sequence[HistoryRecord]
 ) -> Iterator[Divergence]:
     ended: dict[int, str] = {}
     for record in records:

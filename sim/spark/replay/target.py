@@ -23,7 +23,7 @@ _IDENTITY = "select identity::text from msrepl.mspublisher_databases where publi
 _LOG_ENDS = "select (pg_current_wal_flush_lsn() - '0/0')::bigint"
 
 
-class Target:
+class ReplayTopology:
     """A topology that takes the recorded one's place.
 
     Args:

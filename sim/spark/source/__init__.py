@@ -9,15 +9,15 @@ from pyspark.sql.types import StructType
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.source import queries
 from twopc.sim.spark.source.histories import HistoryReader
-from twopc.sim.spark.source.options import TABLES, Options
-from twopc.sim.spark.source.reader import LogReader, PushingLogReader, RowsReader, SmallReader
+from twopc.sim.spark.source.options import TABLES, SourceOptions
+from twopc.sim.spark.source.reader import PushingLogReader, RowsReader, SmallReader, SparkLogReader
 from twopc.sim.spark.source.stream import LogStreamReader
 
 __all__ = ["TABLES", "TwopcDataSource", "read", "register"]
 
 
 class TwopcDataSource(DataSource):
-    """``spark.read.format("twopc").option("table", …)``; see `twopc.sim.spark.source.options.Options`."""
+    """``spark.read.format("twopc").option("table", …)``; see `twopc.sim.spark.source.options.SourceOptions`."""
 
     @classmethod
     def name(cls) -> str:
@@ -33,7 +33,7 @@ class TwopcDataSource(DataSource):
         options = self._read()
         if queries.is_log(options.table):
             pushing = self.options.get("pushdown", "false").lower() == "true"
-            return PushingLogReader(options) if pushing else LogReader(options)
+            return PushingLogReader(options) if pushing else SparkLogReader(options)
         if options.table == "rows":
             return RowsReader(options)
         if options.table == "history":
@@ -49,8 +49,8 @@ class TwopcDataSource(DataSource):
             )
         return LogStreamReader(options)
 
-    def _read(self) -> Options:
-        return Options.read(dict(self.options))
+    def _read(self) -> SourceOptions:
+        return SourceOptions.read(dict(self.options))
 
 
 def register(spark: SparkSession) -> None:

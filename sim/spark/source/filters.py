@@ -32,7 +32,7 @@ _OPERATORS: dict[type[Filter], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class PushedFilters:
     """What the database is asked to leave out."""
 
     after: int
@@ -43,7 +43,7 @@ class Pushed:
 
 def push(
     table: str, filters: Iterable[Filter], *, after: int, upto: int
-) -> tuple[Pushed, list[Filter]]:
+) -> tuple[PushedFilters, list[Filter]]:
     """Take what the database can evaluate.
 
     Args:
@@ -69,7 +69,7 @@ def push(
                 left.append(each)
             else:
                 conditions.append(condition)
-    return Pushed(after=after, upto=upto, conditions=tuple(conditions)), left
+    return PushedFilters(after=after, upto=upto, conditions=tuple(conditions)), left
 
 
 def _column(each: Filter) -> str:

@@ -14,10 +14,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from twopc.errors import ConfigurationError
-from twopc.sim.report.history import SCHEMA, Record
+from twopc.sim.report.history import SCHEMA, HistoryRecord
 from twopc.sim.spark import shapes
 from twopc.sim.spark.errors import PipelineError
-from twopc.sim.spark.source.options import Options
+from twopc.sim.spark.source.options import SourceOptions
 
 #: A larger file is read by several tasks.
 RANGE_BYTES = 64 << 20
@@ -27,7 +27,7 @@ _JSON = ("params", "rows", "conflict", "data")
 _FILLED = {"seq", "t_us", "kind"}
 
 
-class Part(InputPartition):
+class HistoryRange(InputPartition):
     """Bytes of a file: lines that begin in it."""
 
     def __init__(self, path: str, run: str, begin: int, end: int) -> None:
@@ -75,7 +75,7 @@ def check(path: Path) -> None:
     try:
         with path.open("rb") as file:
             first = file.readline()
-        record = Record.parse(first.decode()) if first.endswith(b"\n") else None
+        record = HistoryRecord.parse(first.decode()) if first.endswith(b"\n") else None
     except (OSError, ValueError, TypeError) as error:
         raise PipelineError(f"{path}: not a history: {error}") from error
     schema = (record.data or {}).get("schema") if record is not None else None
@@ -87,7 +87,7 @@ def check(path: Path) -> None:
 class HistoryReader(DataSourceReader):
     """A task a file, or a range of one."""
 
-    options: Options
+    options: SourceOptions
 
     def partitions(self) -> Sequence[InputPartition]:
         """All files are looked at before any is read."""
@@ -96,14 +96,14 @@ class HistoryReader(DataSourceReader):
             check(path)
             size = path.stat().st_size
             found += [
-                Part(str(path), run_of(path), begin, min(begin + RANGE_BYTES, size))
+                HistoryRange(str(path), run_of(path), begin, min(begin + RANGE_BYTES, size))
                 for begin in range(0, size, RANGE_BYTES)
             ]
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of the lines that begin in the range."""
-        assert isinstance(partition, Part)
+        assert isinstance(partition, HistoryRange)
         schema = to_arrow_schema(shapes.HISTORY, timezone="UTC")
         rows: list[dict[str, Any]] = []
         for line in _lines(partition):
@@ -115,7 +115,7 @@ class HistoryReader(DataSourceReader):
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def _lines(part: Part) -> Iterator[bytes]:
+def _lines(part: HistoryRange) -> Iterator[bytes]:
     """Whole lines; the last of a run that was killed may have no end, and is left out."""
     with open(part.path, "rb") as file:
         if part.begin:
@@ -128,14 +128,14 @@ def _lines(part: Part) -> Iterator[bytes]:
             yield line
 
 
-def _record(path: str, line: bytes) -> Record:
+def _record(path: str, line: bytes) -> HistoryRecord:
     try:
-        return Record.parse(line.decode())
+        return HistoryRecord.parse(line.decode())
     except (ValueError, TypeError) as error:
         raise ConfigurationError(f"{path}: not a record of a history: {error}") from error
 
 
-def row_of(run: str, record: Record) -> dict[str, Any]:
+def row_of(run: str, record: HistoryRecord) -> dict[str, Any]:
     """A record as a row of `shapes.HISTORY`."""
     row: dict[str, Any] = {"run": run, "case": record.order or None}
     for name in shapes.HISTORY.names:
@@ -153,13 +153,13 @@ def row_of(run: str, record: Record) -> dict[str, Any]:
     return row
 
 
-def record_of(row: Mapping[str, Any]) -> Record:
+def record_of(row: Mapping[str, Any]) -> HistoryRecord:
     """A row of `shapes.HISTORY` as the record that it was."""
     fields = {name: row[name] for name in ("seq", "t_us", "kind")}
     for name in ("session", "node", "step", "gid", "sql", "tag", "sqlstate", "message"):
         fields[name] = row[name] or ""
     for name in _JSON:
         fields[name] = None if row[name] is None else json.loads(row[name])
-    return Record(
+    return HistoryRecord(
         order=row["case"] or "", rowcount=row["rowcount"], number=row["number"] or 0, **fields
     )

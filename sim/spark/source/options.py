@@ -45,7 +45,7 @@ BATCH_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedTable:
     """A published table, as its rows are read."""
 
     article_id: int
@@ -56,7 +56,7 @@ class Published:
     filter_clause: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Published:
+    def parse(cls, text: str) -> PublishedTable:
         """From JSON with these names."""
         found = json.loads(text)
         return cls(
@@ -74,7 +74,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SourceOptions:
     """What is read, and how. Texts and numbers only: it travels to executors."""
 
     table: str
@@ -89,7 +89,7 @@ class Options:
     partition_rows: int = PARTITION_ROWS
     """At least so many commands in each."""
     path: str = ""
-    article: Published | None = None
+    article: PublishedTable | None = None
     snapshot: str = ""
     """Exported by a transaction that is still open; empty: what is there now."""
     batch_bytes: int = BATCH_BYTES
@@ -98,7 +98,7 @@ class Options:
     columns: StructType = field(default_factory=StructType)
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> Options:
+    def read(cls, given: Mapping[str, str]) -> SourceOptions:
         """From what was given with ``.option(…)``; names are in lower case.
 
         Raises:
@@ -129,7 +129,7 @@ class Options:
             partitions=_number(found, "partitions", least=1),
             partition_rows=_number(found, "partition_rows", least=1) or PARTITION_ROWS,
             path=found.get("path", ""),
-            article=Published.parse(article) if article else None,
+            article=PublishedTable.parse(article) if article else None,
             snapshot=found.get("snapshot", ""),
             batch_bytes=_number(found, "batch_bytes", least=1) or BATCH_BYTES,
             segment=_number(found, "segment", least=1),

@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from twopc.sim.spark.source import queries
 from twopc.sim.spark.source.facts import Facts, connected, facts
-from twopc.sim.spark.source.filters import Pushed, push
-from twopc.sim.spark.source.options import Options
+from twopc.sim.spark.source.filters import PushedFilters, push
+from twopc.sim.spark.source.options import SourceOptions
 from twopc.sql.checksum import PINNED
 
 
@@ -36,7 +36,7 @@ def arrow_schema(columns: StructType) -> pa.Schema:
 
 
 def batches(
-    options: Options, query: str, *, before: Sequence[str] = ()
+    options: SourceOptions, query: str, *, before: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """What a query returns, streamed, each batch with exactly the table's schema.
 
@@ -76,11 +76,11 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @dataclass
-class LogReader(DataSourceReader):
+class SparkLogReader(DataSourceReader):
     """Commands or transactions; ranges of blocks are read side by side."""
 
-    options: Options
-    pushed: Pushed | None = None
+    options: SourceOptions
+    pushed: PushedFilters | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of about equal numbers of commands. Raises `GapError` if some are not there any more."""
@@ -97,7 +97,7 @@ class LogReader(DataSourceReader):
         return log_batches(self.options, partition, conditions=conditions)
 
 
-class PushingLogReader(LogReader):
+class PushingLogReader(SparkLogReader):
     """The same, where Spark's filters are evaluated by the database: Spark must be set to hand them over."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
@@ -106,7 +106,7 @@ class PushingLogReader(LogReader):
         return left
 
 
-def asked(options: Options, found: Facts) -> tuple[int, int]:
+def asked(options: SourceOptions, found: Facts) -> tuple[int, int]:
     """The range that is to be read.
 
     Raises:
@@ -119,7 +119,7 @@ def asked(options: Options, found: Facts) -> tuple[int, int]:
     return after, upto
 
 
-def ranges(options: Options, number: int, after: int, upto: int) -> list[InputPartition]:
+def ranges(options: SourceOptions, number: int, after: int, upto: int) -> list[InputPartition]:
     """Ranges that cover what is between; never none, for which Spark would call a reader with None."""
     if upto <= after:
         return [Range(0, 0)]
@@ -132,7 +132,7 @@ def ranges(options: Options, number: int, after: int, upto: int) -> list[InputPa
 
 
 def log_batches(
-    options: Options, part: Range, *, conditions: Sequence[str] = ()
+    options: SourceOptions, part: Range, *, conditions: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one range."""
     if part.upto <= part.after:
@@ -145,7 +145,7 @@ def log_batches(
     yield from batches(options, query, before=("set transaction read only",))
 
 
-def facts_number(options: Options) -> int:
+def facts_number(options: SourceOptions) -> int:
     """The Publisher's number in the distribution database."""
     return facts(options.dsn, options.publisher).publisher.number
 
@@ -157,7 +157,7 @@ def facts_number(options: Options) -> int:
 class SmallReader(DataSourceReader):
     """A table that one task reads."""
 
-    options: Options
+    options: SourceOptions
 
     def partitions(self) -> Sequence[InputPartition]:
         """One."""
@@ -183,7 +183,7 @@ class SmallReader(DataSourceReader):
 class RowsReader(DataSourceReader):
     """A published table's rows; ranges of its pages are read side by side."""
 
-    options: Options
+    options: SourceOptions
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of pages that are there now; what grows behind them is later than the snapshot."""

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from twopc.sim.spark.source import queries
 from twopc.sim.spark.source.facts import connected, facts
-from twopc.sim.spark.source.options import Options
+from twopc.sim.spark.source.options import SourceOptions
 from twopc.sim.spark.source.reader import Range, log_batches, ranges
 
 Offset = dict[str, int]
@@ -31,7 +31,7 @@ Offset = dict[str, int]
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Commands or transactions, as they are stored."""
 
-    options: Options
+    options: SourceOptions
     target: int | None = field(default=None, init=False)
     """Where the stream is to end, if it is for what is there now."""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario import check, matrix, sources, text
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.text import Document, Map, Mark, Number
 
 #: What the place of a value is called that somebody has set.
@@ -110,7 +110,7 @@ def whole(document: Document) -> Document:
 
 def apply_settings(
     document_text: str, path: str, settings: Iterable[tuple[str, str]]
-) -> Loaded:  # fmt: skip
+) -> LoadedScenario:  # fmt: skip
     """The scenario of this text with other values.
 
     Args:
@@ -126,7 +126,7 @@ def apply_settings(
     return with_settings(whole(document), settings)
 
 
-def with_settings(document: Document, settings: Iterable[tuple[str, str]]) -> Loaded:
+def with_settings(document: Document, settings: Iterable[tuple[str, str]]) -> LoadedScenario:
     """As `apply_settings`, of a document that is whole."""
     assert document.root is not None, "somebody has seen that there is a scenario"
     lines = [f"{key}: {value}" for key, value in settings]

@@ -16,7 +16,7 @@ BATCHES_A_CORE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TrialBatch:
     """Trials of one point, played by one task one after the other."""
 
     point: int
@@ -25,7 +25,7 @@ class Batch:
 
 def wave(
     todo: Sequence[tuple[int, int]], cost_s: Mapping[int, float], *, cores: int, most: int
-) -> list[Batch]:
+) -> list[TrialBatch]:
     """The next wave's batches, in the order in which they begin.
 
     Args:
@@ -40,24 +40,25 @@ def wave(
     if not cost_s:
         return _first(seeds, 2 * cores)
     usual = sum(cost_s.values()) / len(cost_s)
-    found: list[Batch] = []
+    found: list[TrialBatch] = []
     for point in sorted(seeds, key=lambda each: (-cost_s.get(each, usual), each)):
         size = max(1, min(most, round(BATCH_S / max(cost_s.get(point, usual), 1e-3))))
         of_point = seeds[point]
         found += [
-            Batch(point, tuple(of_point[at : at + size])) for at in range(0, len(of_point), size)
+            TrialBatch(point, tuple(of_point[at : at + size]))
+            for at in range(0, len(of_point), size)
         ]
     found = found[: BATCHES_A_CORE * cores]
     found.sort(key=lambda each: -len(each.seeds) * cost_s.get(each.point, usual))
     whole, last = found[:-cores], found[-cores:]
-    return whole + [Batch(each.point, (seed,)) for each in last for seed in each.seeds]
+    return whole + [TrialBatch(each.point, (seed,)) for each in last for seed in each.seeds]
 
 
-def _first(seeds: Mapping[int, Sequence[int]], count: int) -> list[Batch]:
+def _first(seeds: Mapping[int, Sequence[int]], count: int) -> list[TrialBatch]:
     """Single trials, spread over the points: how long they take is not known."""
     rounds = max(len(each) for each in seeds.values())
     spread = [
-        Batch(point, (of_point[number],))
+        TrialBatch(point, (of_point[number],))
         for number in range(rounds)
         for point, of_point in seeds.items()
         if number < len(of_point)

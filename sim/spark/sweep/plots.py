@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twopc.sim.spark.sweep.results import Asked
-from twopc.sim.spark.sweep.summary import OfPoint, Summary, table
+from twopc.sim.spark.sweep.results import SweepRequest
+from twopc.sim.spark.sweep.summary import PointSummary, Summary, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,12 +23,12 @@ _WIDTH, _HEIGHT, _DPI = 6.0, 4.0, 110
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#c53030", "#4a5568", "#b7791f", "#0987a0")
 _MARKS = {50.0: "o-", 99.0: "s--", 99.9: "^:"}
 #: Points of one picture by its line, as the keys behind the first tell them.
-_Lines = Mapping[str, Sequence[OfPoint]]
+_Lines = Mapping[str, Sequence[PointSummary]]
 
 
 def write_plots(summary: Summary, folder: Path) -> list[Path]:
     """``conflict_rate.png``, ``commit.png``, ``in_doubt.png``, ``throughput.png``."""
-    drawn: list[tuple[str, str, Callable[[Axes, str, str, Sequence[OfPoint]], None]]] = [
+    drawn: list[tuple[str, str, Callable[[Axes, str, str, Sequence[PointSummary]], None]]] = [
         ("conflict_rate", "rejected (%)", _conflicts),
         ("commit", "commit (ms)", _latency("commit")),
         ("in_doubt", "in doubt (ms)", _latency("in_doubt")),
@@ -43,7 +43,7 @@ def write_plots(summary: Summary, folder: Path) -> list[Path]:
 
 
 def _draw(
-    summary: Summary, label: str, draw: Callable[[Axes, str, str, Sequence[OfPoint]], None], path: Path
+    summary: Summary, label: str, draw: Callable[[Axes, str, str, Sequence[PointSummary]], None], path: Path
 ) -> None:  # fmt: skip
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -66,9 +66,9 @@ def _draw(
     figure.savefig(path, dpi=_DPI, metadata={"Software": None})
 
 
-def _pictures(points: Sequence[OfPoint]) -> dict[str, dict[str, list[OfPoint]]]:
+def _pictures(points: Sequence[PointSummary]) -> dict[str, dict[str, list[PointSummary]]]:
     """The points of each line of each picture, in the grid's order."""
-    found: dict[str, dict[str, list[OfPoint]]] = {}
+    found: dict[str, dict[str, list[PointSummary]]] = {}
     for each in points:
         said = [f"{key.rpartition('.')[2]} {value}" for key, value in each.point.settings]
         line, title = "".join(said[1:2]), ", ".join(said[2:])
@@ -76,7 +76,7 @@ def _pictures(points: Sequence[OfPoint]) -> dict[str, dict[str, list[OfPoint]]]:
     return found
 
 
-def _along(points: Sequence[OfPoint]) -> list[float] | list[str]:
+def _along(points: Sequence[PointSummary]) -> list[float] | list[str]:
     """Where the points stand: numbers where all values are some, else words."""
     values = [each.point.settings[0][1] if each.point.settings else "" for each in points]
     try:
@@ -85,22 +85,22 @@ def _along(points: Sequence[OfPoint]) -> list[float] | list[str]:
         return values
 
 
-def _line(axes: Axes, colour: str, style: str, label: str, points: Sequence[OfPoint], heights: Sequence[float | None]) -> None:  # fmt: skip
+def _line(axes: Axes, colour: str, style: str, label: str, points: Sequence[PointSummary], heights: Sequence[float | None]) -> None:  # fmt: skip
     known = [each if each is not None else float("nan") for each in heights]
     axes.plot(_along(points), known, style, color=colour, label=label or None)
 
 
-def _conflicts(axes: Axes, colour: str, line: str, points: Sequence[OfPoint]) -> None:
+def _conflicts(axes: Axes, colour: str, line: str, points: Sequence[PointSummary]) -> None:
     rates = [None if each.conflict_rate is None else 100 * each.conflict_rate for each in points]
     _line(axes, colour, "o-", line, points, rates)
 
 
-def _throughput(axes: Axes, colour: str, line: str, points: Sequence[OfPoint]) -> None:
+def _throughput(axes: Axes, colour: str, line: str, points: Sequence[PointSummary]) -> None:
     _line(axes, colour, "o-", line, points, [each.committed_per_s for each in points])
 
 
-def _latency(what: str) -> Callable[[Axes, str, str, Sequence[OfPoint]], None]:
-    def draw(axes: Axes, colour: str, line: str, points: Sequence[OfPoint]) -> None:
+def _latency(what: str) -> Callable[[Axes, str, str, Sequence[PointSummary]], None]:
+    def draw(axes: Axes, colour: str, line: str, points: Sequence[PointSummary]) -> None:
         for percentile, style in _MARKS.items():
             heights = [each.latency_ms(what, percentile) for each in points]
             label = f"{line} p{percentile:g}".strip()
@@ -125,7 +125,7 @@ img {{ max-width: 100%; }} code {{ background: #edf2f7; padding: .1rem .3rem; }}
 """
 
 
-def write_page(summary: Summary, sweep: Asked, pictures: Sequence[Path], path: Path) -> None:
+def write_page(summary: Summary, sweep: SweepRequest, pictures: Sequence[Path], path: Path) -> None:
     """Everything on one page that needs no other file and no network."""
     inlined = "\n".join(
         f'<p><img alt="{html.escape(each.stem)}" '

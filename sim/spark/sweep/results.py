@@ -29,7 +29,7 @@ NAME = "sweep.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SweepRequest:
     """What a sweep is about; one that goes on must be asked for the same."""
 
     scenario: str
@@ -46,13 +46,13 @@ class Asked:
         return hashlib.sha256(told.encode()).hexdigest()[:4]
 
 
-def asked(document: Document, points: Sequence[Point], order: str) -> Asked:
+def asked(document: Document, points: Sequence[Point], order: str) -> SweepRequest:
     """What is asked for, of a document that is whole."""
     assert document.root is not None, "somebody has seen that there is a scenario"
     text = hashlib.sha256(document.text.encode())
     for path in sorted(document.sources):
         text.update("\n".join([path, *document.sources[path]]).encode())
-    return Asked(
+    return SweepRequest(
         scenario=str(document.root.get("name", "scenario")),
         file=document.path,
         sha256=text.hexdigest(),
@@ -61,7 +61,7 @@ def asked(document: Document, points: Sequence[Point], order: str) -> Asked:
     )
 
 
-def folder(root: Path, sweep: Asked, *, resume: bool) -> Path:
+def folder(root: Path, sweep: SweepRequest, *, resume: bool) -> Path:
     """Where a sweep goes of which nobody has said it: a new folder, or that of the last one alike."""
     stem = f"{sweep.scenario}-{sweep.digest}"
     number = 1
@@ -80,7 +80,7 @@ class Results:
         PipelineError: what is there cannot be read.
     """
 
-    def __init__(self, path: Path, sweep: Asked, *, resume: bool) -> None:
+    def __init__(self, path: Path, sweep: SweepRequest, *, resume: bool) -> None:
         self.path = path
         self._asked = sweep
         self._waves: list[dict[str, Any]] = []

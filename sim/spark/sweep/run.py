@@ -19,7 +19,7 @@ from twopc.sim.spark.cores import cores as cores_of
 from twopc.sim.spark.session import translated
 from twopc.sim.spark.shapes import TRIALS
 from twopc.sim.spark.sweep.grid import Point, extending, with_settings
-from twopc.sim.spark.sweep.planning import Batch, wave
+from twopc.sim.spark.sweep.planning import TrialBatch, wave
 from twopc.sim.spark.sweep.results import Results
 from twopc.sim.spark.sweep.trial import selection, trial
 
@@ -89,7 +89,7 @@ def sweep(
 
 
 def _wave(
-    spark: SparkSession, document: Document, points: Sequence[Point], batches: Sequence[Batch],
+    spark: SparkSession, document: Document, points: Sequence[Point], batches: Sequence[TrialBatch],
     order: str, path: Path,
 ) -> pyarrow.Table:  # fmt: skip
     """One job: as many partitions as batches, so nothing is shuffled; task n plays batch n."""

@@ -21,7 +21,7 @@ FAILURES_SHOWN = 20
 
 
 @dataclass(slots=True)
-class OfPoint:
+class PointSummary:
     """What all trials of one point came to."""
 
     point: Point
@@ -83,7 +83,7 @@ class OfPoint:
 class Summary:
     """What a sweep came to."""
 
-    points: tuple[OfPoint, ...]
+    points: tuple[PointSummary, ...]
     failures: tuple[Mapping[str, Any], ...]
     """The first rows that did not pass, by point and seed."""
     failed: int
@@ -111,7 +111,7 @@ def summarised(
     Args:
         wanted: how many trials were asked for.
     """
-    found = [OfPoint(point) for point in points]
+    found = [PointSummary(point) for point in points]
     failing: list[Mapping[str, Any]] = []
     kinds = set[str]()
     for row in rows:

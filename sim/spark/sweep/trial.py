@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from hdrh.histogram import HdrHistogram
 
 from twopc.sim.replay.loads import LoadTransaction
-from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.load import of as load_of
-from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 from twopc.sim.scenario.words import Selection
@@ -34,7 +34,7 @@ def selection(
     return Selection(orders=(order,) if order else (), seed=seed, twins=False, recording=recording)
 
 
-def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]:
+def trial(loaded: LoadedScenario, seed: int, *, order: str = "") -> Mapping[str, object]:
     """Play it once on the model.
 
     Returns:
@@ -46,13 +46,13 @@ def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]
 
 
 def simulated(
-    loaded: Loaded,
+    loaded: LoadedScenario,
     seed: int,
     *,
     order: str = "",
     load_seed: int | None = None,
     recording: Sequence[LoadTransaction] | None = None,
-) -> tuple[Mapping[str, object], Sequence[Record]]:
+) -> tuple[Mapping[str, object], Sequence[HistoryRecord]]:
     """As `trial`, and what has happened.
 
     Args:
@@ -78,9 +78,9 @@ def simulated(
     return row, history.records
 
 
-def figures(records: Sequence[Record]) -> dict[str, object]:
+def figures(records: Sequence[HistoryRecord]) -> dict[str, object]:
     """Counts, time and latencies of everything that was played."""
-    cases: dict[str, list[Record]] = {}
+    cases: dict[str, list[HistoryRecord]] = {}
     text = hashlib.sha256()
     for record in records:
         text.update(record.line().encode() + b"\n")
@@ -116,7 +116,7 @@ def figures(records: Sequence[Record]) -> dict[str, object]:
     }
 
 
-def _counted(records: Sequence[Record]) -> dict[str, int]:
+def _counted(records: Sequence[HistoryRecord]) -> dict[str, int]:
     """Of a case without a load: how the transactions ended that its sessions have begun."""
     found: Counter[str] = Counter()
     said = {(record.session, record.kind) for record in records}

@@ -131,7 +131,7 @@ reset role;
 --
 -- opened    the row that began the call; NULL: this one does
 -- snapshot  the caller's when it began
--- call      arguments and settings (twopc.proc_execution.Call.as_text)
+-- call      arguments and settings (twopc.proc_execution.ProcCall.as_text)
 -- failure   SQLSTATE of the error that ended the call
 set local role "msrepl_owner_0123456789ab";
 create table if not exists msrepl.call_marker (

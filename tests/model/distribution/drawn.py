@@ -17,7 +17,7 @@ from random import Random
 from tests.model.distribution.rig import FIRST, Rig
 from twopc.errors import DeliveryError
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import LostError, Steps, SubscriberSpec
+from twopc.sim.model.words import RequestLostError, Steps, SubscriberSpec
 
 COUNTS = (
     "create table seen (id int, token int)",
@@ -116,7 +116,7 @@ class Writer:
                 try:
                     if (yield from rig.transaction(self.node, marked, *texts)):
                         return
-                except LostError:
+                except RequestLostError:
                     pass
             yield rig.kernel.env.timeout(0.1)
 

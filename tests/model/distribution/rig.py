@@ -10,12 +10,12 @@ from twopc.drivers.points import Points
 from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model.distribution.distributing import Distribution
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import ModelSpec, SqlError, Steps, SubscriberSpec, TableSpec, Timing
+from twopc.sim.model.words import ModelSpec, ModelTiming, SqlError, Steps, SubscriberSpec, TableSpec
 
 ACCOUNT = TableSpec(
     name="account", columns={"id": "int", "owner": "text", "balance": "int"}, key=("id",)
@@ -43,14 +43,14 @@ class Rig:
     def __init__(
         self, *subscribers: SubscriberSpec, tables: Sequence[TableSpec] = (ACCOUNT,),
         rows: Sequence[tuple[Any, ...]] = ((1, "ada", 100), (2, "bob", 100)), seed: int = 0,
-        wiring: Wiring | None = None, poll_s: float = 0.0, timing: Timing | None = None,
+        wiring: Wiring | None = None, poll_s: float = 0.0, timing: ModelTiming | None = None,
         sql: Mapping[str, Sequence[str]] | None = None,
     ) -> None:  # fmt: skip
-        self.kernel = Kernel(seed)
+        self.kernel = SimpyKernel(seed)
         specs = subscribers or (SubscriberSpec(name="sub1"), SubscriberSpec(name="sub2"))
         self.spec = ModelSpec(
             publisher="pub", subscribers=specs, tables=tuple(tables), agent_poll_s=poll_s,
-            timing=timing or Timing(), seed=seed,
+            timing=timing or ModelTiming(), seed=seed,
         )  # fmt: skip
         self.network = Network(self.kernel, self.spec.timing, answer_timeout_s=2.0)
         self.nodes = {name: self._node(name) for name in ("pub", *(one.name for one in specs))}

@@ -11,14 +11,14 @@ from tests.fix_topology import MakeTopology
 from tests.model.distribution.test_system import Silent
 from twopc.publisher.log_reader.rows import (
     BLOCK_COMMANDS,
-    Commands,
-    Transaction,
+    CommandColumns,
+    LoggedTransaction,
     blocks,
     parts,
     text_length,
 )
 from twopc.sim.model.distribution.store import read_blocks
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
 from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
 
@@ -75,7 +75,7 @@ class Named:
 def of_the_model() -> tuple[System, list[tuple[Any, ...]]]:
     """What it stores."""
     spec = ModelSpec(publisher="pub", subscribers=(SubscriberSpec(name="sub1"),), tables=TABLES)
-    system = build(spec, kernel=Kernel(), recorder=Silent())
+    system = build(spec, kernel=SimpyKernel(), recorder=Silent())
 
     def office() -> Steps[None]:
         session = system.session("office", "pub")
@@ -151,15 +151,15 @@ async def test_the_same_commands_as_the_product(make_topology: MakeTopology) -> 
 def test_blocks_are_read_as_they_were_written(count: int) -> None:
     """Of whole transactions, one of them large, and of one that came in parts before."""
     texts = [f"({number})".encode() for number in range(count)]
-    commands = Commands(
+    commands = CommandColumns(
         [100 * (1 + at % 3) + 1 for at in range(count)], [at % 64 for at in range(count)],
         [part for text in texts for part in (text_length(len(text)), text)],
     )  # fmt: skip
     size = sum(map(len, texts))
-    large = Transaction(
+    large = LoggedTransaction(
         seqno=2**40 + 8, xid=2**33, time_us=7, originator=2, marks=1, commands=count, length=size
     )
-    small = Transaction(
+    small = LoggedTransaction(
         seqno=2**40 + 9, xid=5, time_us=8, originator=0, marks=0, commands=1, length=2
     )
     commands.codes.append(103)

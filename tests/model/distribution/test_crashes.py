@@ -12,14 +12,14 @@ import pytest
 
 from tests.model.distribution.rig import FIRST, Rig
 from twopc.drivers.points import AGENT_POINTS, LOG_READER_POINTS, Points
-from twopc.drivers.virtual import Awaited, wait
+from twopc.drivers.virtual import AwaitableSteps, wait
 from twopc.errors import DeliveryError, StoredMeanwhileError
-from twopc.publisher.log_reader import Engine, Reading
-from twopc.sim.model.distribution.log_reader import LogReader
+from twopc.publisher.log_reader import LogReaderEngine, LogReaderProfile
+from twopc.sim.model.distribution.log_reader import ModelLogReader
 from twopc.sim.model.plants.agent import InHalves, PositionLast, made_of
 from twopc.sim.model.plants.log_reader import IgnoresMarks, planned_by
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Delay, LostError, Steps, SubscriberSpec, Timing
+from twopc.sim.model.words import Delay, ModelTiming, RequestLostError, Steps, SubscriberSpec
 
 COUNTS = (
     "create table seen (id int, balance int)",
@@ -112,7 +112,7 @@ def deliver(rig: Rig) -> None:
     for _ in range(10):
         try:
             rig.sync()
-        except (DeliveryError, LostError):
+        except (DeliveryError, RequestLostError):
             rig.until(1.0)
         else:
             return
@@ -127,10 +127,10 @@ def check(rig: Rig) -> None:
     assert rig.rows("pub") == rig.rows("sub2")
 
 
-class Little(Engine):
+class Little(LogReaderEngine):
     """It peeks, and stores as little as possible at a time: parts of transactions, too."""
 
-    def __init__(self, host: LogReader, *, reading: Reading, **given: Any) -> None:
+    def __init__(self, host: ModelLogReader, *, reading: LogReaderProfile, **given: Any) -> None:
         host.block_messages = 3
         little = replace(reading, catch_up_bytes=0, store_bytes=1, read_batch_size=1)
         super().__init__(host, reading=little, **given)
@@ -177,7 +177,7 @@ def strike_at(rig: Rig, point: str, nth: int, act: Callable[[], Any]) -> None:
         event = rig.kernel.event()
         rig.kernel.spawn(strike(), "strike")
         rig.kernel.spawn(_later(rig, event), "later")
-        return Awaited(wait(event))
+        return AwaitableSteps(wait(event))
 
     rig.points.arm(point, action, nth=nth)
 
@@ -212,7 +212,7 @@ def test_the_next_log_reader_meets_the_last_commit_of_a_killed_one() -> None:
     """It has read the mark before that commit, and stores the same transaction: it begins anew."""
     met: list[str] = []
 
-    class Watched(Engine):
+    class Watched(LogReaderEngine):
         async def _keep(self) -> None:
             try:
                 await super()._keep()
@@ -221,7 +221,7 @@ def test_the_next_log_reader_meets_the_last_commit_of_a_killed_one() -> None:
                 raise
 
     for after in range(1, 60, 2):
-        rig = Rig(timing=Timing(flush=Delay(a=0.02)), wiring=Wiring(log_reader=Watched))
+        rig = Rig(timing=ModelTiming(flush=Delay(a=0.02)), wiring=Wiring(log_reader=Watched))
         rig.at("pub", "update account set balance = 50 where id = 1")
         rig.kernel.spawn(_quietly(rig), "sync")
         rig.until(0.001 * after)
@@ -273,7 +273,7 @@ def test_without_the_position_in_the_same_commit_something_comes_twice(delivery:
 
 
 def _quietly(rig: Rig) -> Steps[None]:
-    with contextlib.suppress(DeliveryError, LostError):
+    with contextlib.suppress(DeliveryError, RequestLostError):
         yield from rig.distribution.sync()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import build
 from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
 
@@ -28,7 +28,7 @@ class Silent:
 
 
 def test_a_publishers_change_reaches_everybody() -> None:
-    kernel = Kernel()
+    kernel = SimpyKernel()
     system = build(SPEC, kernel=kernel, recorder=Silent())
 
     def office() -> Steps[Any]:

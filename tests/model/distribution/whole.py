@@ -17,10 +17,10 @@ from typing import Any
 from tests.model.distribution.drawn import COUNTS
 from tests.model.distribution.test_system import Silent
 from twopc.errors import DeliveryError, HeuristicError, InDoubtError, TransactionError
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import LostError, ModelSpec, Steps, SubscriberSpec, TableSpec
+from twopc.sim.model.words import ModelSpec, RequestLostError, Steps, SubscriberSpec, TableSpec
 
 ROWS = 12
 
@@ -106,11 +106,11 @@ class Client:
             except (InDoubtError, HeuristicError):
                 self.told["in doubt"] += 1
                 self.put |= put
-            except (TransactionError, LostError) as error:
+            except (TransactionError, RequestLostError) as error:
                 self.told[type(error).__name__] += 1
                 try:
                     yield from self._session.rollback()
-                except (TransactionError, LostError):
+                except (TransactionError, RequestLostError):
                     self.told["not rolled back"] += 1
 
 
@@ -119,7 +119,7 @@ def run(
     commit: str = "presumed_abort", wiring: Wiring | None = None,
 ) -> Found:  # fmt: skip
     """Load, with something struck every `mean_s` on average, and then peace until all is delivered."""
-    kernel = Kernel(seed)
+    kernel = SimpyKernel(seed)
     said = spec(subscribers, seed=seed, streams=streams, commit=commit)
     system = build(said, wiring or Wiring(), kernel=kernel, recorder=Silent())
     tokens = [0]

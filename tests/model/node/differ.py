@@ -18,7 +18,14 @@ import psycopg
 from tests.model.node.playing import World, world
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.sql.types import as_text
-from twopc.sim.model.words import Delay, SqlError, StatementResult, Steps, Timing, UnsupportedError
+from twopc.sim.model.words import (
+    Delay,
+    ModelTiming,
+    SqlError,
+    StatementResult,
+    Steps,
+    UnsupportedError,
+)
 
 #: After how long whoever waits looks for a deadlock, on both.
 DEADLOCK_S = 1.0
@@ -124,7 +131,7 @@ class ModelRun:
     def __init__(self, schedule: Schedule, played: Played) -> None:
         self.schedule = schedule
         self.played = played
-        timing = Timing(deadlock_timeout=Delay(a=DEADLOCK_S))
+        timing = ModelTiming(deadlock_timeout=Delay(a=DEADLOCK_S))
         self.world: World = world(schedule.setup, timing=timing)
         self.sessions: dict[str, NodeSession] = {
             name: self.world.node.connect("postgres", name) for name in schedule.sessions

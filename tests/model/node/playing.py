@@ -8,18 +8,18 @@ from typing import Any
 
 from twopc.protocol import Participant
 from twopc.protocol.variants import PRESUMED_ABORT, Settings
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps, Timing
+from twopc.sim.model.words import ModelTiming, RequestLostError, SqlError, StatementResult, Steps
 
 SETTINGS = Settings(variant=PRESUMED_ABORT.on_postgres(), inquiry_s=float("inf"))
 
 
-def make_node(kernel: Kernel, setup: str = "", **options: Any) -> ModelNode:
+def make_node(kernel: SimpyKernel, setup: str = "", **options: Any) -> ModelNode:
     """An empty node, set up by these statements."""
     given: dict[str, Any] = {
-        "timing": Timing(),
+        "timing": ModelTiming(),
         "clock": lambda: 1.7e9 + kernel.now,
         "lock_timeout_s": 0.0,
         "prepared_max": 8,
@@ -37,9 +37,9 @@ def make_node(kernel: Kernel, setup: str = "", **options: Any) -> ModelNode:
 class Player:
     """One session, playing one statement after another."""
 
-    kernel: Kernel
+    kernel: SimpyKernel
     session: NodeSession
-    results: list[StatementResult | SqlError | LostError] = field(default_factory=list)
+    results: list[StatementResult | SqlError | RequestLostError] = field(default_factory=list)
 
     def play(self, *texts: str, params: dict[str, Any] | None = None) -> None:
         """From now on, in virtual time; goes on after errors."""
@@ -49,7 +49,7 @@ class Player:
         for text in texts:
             try:
                 self.results.append((yield from self.session.execute(text, params)))
-            except (SqlError, LostError) as error:
+            except (SqlError, RequestLostError) as error:
                 self.results.append(error)
 
     @property
@@ -72,7 +72,7 @@ class Player:
 class World:
     """A kernel and one node."""
 
-    kernel: Kernel
+    kernel: SimpyKernel
     node: ModelNode
 
     def player(self, name: str, role: str = "app") -> Player:
@@ -102,7 +102,7 @@ class World:
 
 def world(setup: str = "", **options: Any) -> World:
     """A node that begins at time 0."""
-    kernel = Kernel()
+    kernel = SimpyKernel()
     return World(kernel, make_node(kernel, setup, **options))
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.model.node.differ import Schedule, play_both, read
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 FILES = sorted((Path(__file__).parent / "schedules").glob("*.txt"))
 SCHEDULES = [schedule for path in FILES for schedule in read(path)]
 
 
 @pytest.fixture(scope="module")
-def dsn(server: Server) -> Iterator[str]:
+def dsn(server: EmbeddedServer) -> Iterator[str]:
     """A database for all schedules, one after another."""
     server.create_database("model_conformance")
     yield server.superuser_dsn("model_conformance")

@@ -8,13 +8,13 @@ import pytest
 
 from tests.model.node.differ import play_both
 from tests.model.node.drawing import Drawer
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 SEEDS = range(25)
 
 
 @pytest.fixture(scope="module")
-def dsn(server: Server) -> Iterator[str]:
+def dsn(server: EmbeddedServer) -> Iterator[str]:
     """A database for all schedules, one after another."""
     server.create_database("model_drawn")
     yield server.superuser_dsn("model_drawn")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.node.playing import world
-from twopc.sim.model.words import LostError
+from twopc.sim.model.words import RequestLostError
 
 ACCOUNT = """
 create table account (id int primary key, balance int not null);
@@ -65,7 +65,7 @@ def test_prepared_branch_keeps_its_locks_through_a_crash() -> None:
     w.run()
     assert list(w.node.prepared()) == ["g"]
     w.node.crash()
-    with pytest.raises(LostError):
+    with pytest.raises(RequestLostError):
         w.node.connect("app", "too early")
     w.kernel.spawn(w.node.restart(), "restart")
     w.run()

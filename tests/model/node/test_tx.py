@@ -9,8 +9,8 @@ import pytest
 
 from tests.model.node.playing import World, world
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.ports import Node, Session, Tx
-from twopc.sim.model.words import LostError, RowChange, SqlError, Steps
+from twopc.sim.model.ports import NodePort, NodeSessionPort, Tx
+from twopc.sim.model.words import RequestLostError, RowChange, SqlError, Steps
 
 SETUP = """
 create table t (id int primary key, v int not null, note text default 'none');
@@ -46,7 +46,7 @@ def test_ports_fit() -> None:
     """The classes are what the other parts of the model ask for."""
     w = world(SETUP)
     session = w.node.connect("app", "a")
-    _: tuple[Node, Session, Tx] = (w.node, session, session.begin())
+    _: tuple[NodePort, NodeSessionPort, Tx] = (w.node, session, session.begin())
 
 
 def test_each_call() -> None:
@@ -251,5 +251,5 @@ def test_a_node_that_is_down_or_full() -> None:
     with pytest.raises(SqlError, match="too many"):
         w.node.connect("app", "b")
     w.node.crash()
-    with pytest.raises(LostError):
+    with pytest.raises(RequestLostError):
         w.node.connect("app", "c")

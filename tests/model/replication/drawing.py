@@ -14,7 +14,7 @@ from tests.model.replication.on_model import ModelRun
 from tests.model.replication.on_postgres import World
 from tests.model.replication.telling import Played
 from tests.model.replication.world import History
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 #: Statements with holes: {k} a key of few, {j} another, {n} a small number, {s} a name.
 STATEMENTS = (
@@ -147,7 +147,7 @@ async def compare(seeds: range, tell: Callable[[str], object]) -> list[int]:
     """The seeds whose histories go otherwise on real servers; told on the way."""
     wrong: list[int] = []
     count = 0
-    with Server.start() as server:
+    with EmbeddedServer.start() as server:
         world = await World.make(server)
         try:
             for seed in seeds:

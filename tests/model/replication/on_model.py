@@ -18,7 +18,7 @@ from tests.model.replication.world import (
 )
 from twopc.errors import TransactionError
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
 from twopc.sim.model.words import Steps
 from twopc.waits import Party
@@ -32,7 +32,7 @@ class ModelRun:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.kernel = Kernel(0)
+        self.kernel = SimpyKernel(0)
         self.system: System = build(
             spec(shipping=history.shipping), kernel=self.kernel, recorder=Kept()
         )

@@ -24,7 +24,7 @@ from tests.model.replication.world import (
 )
 from twopc.errors import RejectedError, TransactionError, from_sqlstate
 from twopc.names import GlobalId
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from twopc.waits import WAITS_SQL, Party, session
@@ -40,7 +40,7 @@ class World:
         self.kept = kept
 
     @classmethod
-    async def make(cls, server: Server) -> World:
+    async def make(cls, server: EmbeddedServer) -> World:
         """With all tables, published and subscribed."""
         topology = Topology(
             publisher=PUBLISHER, subscribers=SUBSCRIBERS, server=server,

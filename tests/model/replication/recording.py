@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Kept:
-    """Implements `twopc.sim.model.ports.Recorder`."""
+    """Implements `twopc.sim.model.ports.RecorderPort`."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, dict[str, Any]]] = []

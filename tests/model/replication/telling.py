@@ -11,7 +11,7 @@ from typing import Any
 from twopc.errors import ConflictError, TransactionError
 from twopc.names import GlobalId
 from twopc.sim.model.sql.types import as_text
-from twopc.waits import Graph, Party, Session, build
+from twopc.waits import Graph, OpenTransaction, Party, build
 
 #: Facts that tell processes and gids.
 _FLEETING = {"holders"}
@@ -77,7 +77,8 @@ def waiting(graph: Graph, server: str, pid: int, names: Mapping[Party, str]) -> 
 
 
 def graph_of(
-    sessions: Sequence[Session], transactions: Mapping[GlobalId, tuple[tuple[str, int], ...]]
+    sessions: Sequence[OpenTransaction],
+    transactions: Mapping[GlobalId, tuple[tuple[str, int], ...]],
 ) -> Graph:
     """The wait graph."""
     return build(sessions, transactions)

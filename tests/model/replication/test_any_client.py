@@ -9,7 +9,7 @@ import pytest
 from tests.model.replication.test_points import both, strike
 from tests.model.replication.test_system import ACCOUNT, ENTRY, make, rows, run
 from twopc.errors import InDoubtError, RejectedError, TransactionError
-from twopc.sim.model.any_client import AnyClient
+from twopc.sim.model.any_client import ModelAnyClient
 from twopc.sim.model.system import System
 from twopc.sim.model.words import SqlError, Steps, SubscriberSpec
 
@@ -17,10 +17,10 @@ AT = (SubscriberSpec(name="sub1", any_client=True), SubscriberSpec(name="sub2"))
 TAKE = "update account set balance = balance - 5 where id = 1"
 
 
-def client(system: System, name: str = "alice") -> AnyClient:
+def client(system: System, name: str = "alice") -> ModelAnyClient:
     """One at the first Subscriber."""
     made = system.session(name, "sub1", any_client=True)
-    assert isinstance(made, AnyClient)
+    assert isinstance(made, ModelAnyClient)
     return made
 
 

@@ -15,13 +15,13 @@ from tests.model.replication.on_model import ModelRun
 from tests.model.replication.on_postgres import World
 from tests.model.replication.telling import Played
 from tests.model.replication.world import HISTORIES, History
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 
 Play = Callable[[History], Played]
 
 
 @pytest.fixture(scope="module")
-def on_postgres(server: Server) -> Iterator[Play]:
+def on_postgres(server: EmbeddedServer) -> Iterator[Play]:
     """Plays a history on a topology that all of them share."""
     with asyncio.Runner() as runner:
         world = runner.run(World.make(server))

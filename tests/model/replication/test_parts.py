@@ -10,10 +10,10 @@ import pytest
 
 from tests.model.replication.recording import Kept
 from tests.model.replication.world import NODES, spec
-from twopc.drivers.virtual import Awaited, wait
+from twopc.drivers.virtual import AwaitableSteps, wait
 from twopc.errors import ConfigurationError, TransactionError
 from twopc.protocol.effects import Outcome
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.replication.behaviour import PARTS as RULES
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.system import PARTS, System, build
@@ -28,7 +28,7 @@ def never(*_: Any) -> bool:
 
 def system_with(**parts: Callable[..., Any]) -> System:
     """All tables, with these parts replaced."""
-    return build(spec(), Wiring(parts=parts), kernel=Kernel(0), recorder=Kept())
+    return build(spec(), Wiring(parts=parts), kernel=SimpyKernel(0), recorder=Kept())
 
 
 def play(system: System, *steps: str) -> list[str]:
@@ -238,7 +238,7 @@ def test_recheck_and_await_branches(text: str, off: tuple[str, ...], refused: st
     told: list[str] = []
 
     async def hold(_: str) -> None:
-        await Awaited(wait(held))
+        await AwaitableSteps(wait(held))
 
     def one() -> Steps[None]:
         yield from first.begin()

@@ -10,7 +10,7 @@ import pytest
 from tests.model.replication.recording import Kept
 from twopc.errors import InDoubtError, RejectedError, TransactionError
 from twopc.sim.model.building import BuildError
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
 from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
 
@@ -31,7 +31,7 @@ ENTRY = TableSpec(
 
 def make(*tables: TableSpec, **said: Any) -> System:
     """A Publisher and two Subscribers."""
-    kernel = Kernel(0)
+    kernel = SimpyKernel(0)
     subscribers = said.pop(
         "subscribers", (SubscriberSpec(name="sub1"), SubscriberSpec(name="sub2"))
     )

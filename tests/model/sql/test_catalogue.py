@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.model.node.playing import make_node
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql import parse
 from twopc.sim.model.words import SqlError
@@ -54,7 +54,7 @@ def test_statements_are_known(path: Path) -> None:
     """They parse and are planned, on a node with the scenario's tables."""
     scenario = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     for own in _nodes(scenario):
-        node = make_node(Kernel())
+        node = make_node(SimpyKernel())
         for text in [*_setup(scenario), *own]:
             node.define(text)
         for text in _steps(scenario):

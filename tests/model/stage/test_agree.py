@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tests.model.stage.toys import loaded, play
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.agree import compare, facts
 
 GID = "twopc:model:1:{}"
@@ -15,7 +15,7 @@ V1, V2 = "0" * 8 + "-0000-4000-8000-" + "1" * 12, "0" * 8 + "-0000-4000-8000-" +
 
 
 def record(kind, **fields):
-    return Record(**{"seq": 0, "t_us": 0, "kind": kind, "order": "one", **fields})
+    return HistoryRecord(**{"seq": 0, "t_us": 0, "kind": kind, "order": "one", **fields})
 
 
 def state(node, version, moment="final", balance=90):

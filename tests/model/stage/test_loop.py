@@ -8,7 +8,7 @@ import time
 import pytest
 
 from twopc.sim.model.bridge import bridge, performed
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.loop import HungError, VirtualLoop
 from twopc.sim.model.words import Cause, Label
 
@@ -18,7 +18,7 @@ def in_virtual_time(play, *args):
 
     async def inside():
         loop = asyncio.get_running_loop()
-        kernel = Kernel()
+        kernel = SimpyKernel()
         with loop.inside(kernel):
             return await play(kernel, *args)
 
@@ -84,7 +84,7 @@ def test_several_systems_have_clocks_of_their_own():
     """As tasks of one loop: each sees the time that it would see alone."""
 
     async def one(seconds):
-        kernel = Kernel()
+        kernel = SimpyKernel()
         with asyncio.get_running_loop().inside(kernel):
             await performed(kernel, pause(kernel, seconds), "pause")
             await asyncio.create_task(asyncio.wait_for(_at_once(), 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twopc.sim.report.history import History
-from twopc.sim.scenario.check import Loaded, parse
+from twopc.sim.scenario.check import LoadedScenario, parse
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 from twopc.sim.scenario.theatres import played
@@ -38,13 +38,13 @@ orders:
 """
 
 
-def loaded(text: str = TWO_WRITERS + ONE_ORDER) -> Loaded:
+def loaded(text: str = TWO_WRITERS + ONE_ORDER) -> LoadedScenario:
     """A file that was read."""
     return parse(text, "toy.twopc.yaml")
 
 
 def play(
-    file: Loaded, *, seed: int | None = None, selection: Selection | None = None
+    file: LoadedScenario, *, seed: int | None = None, selection: Selection | None = None
 ) -> tuple[RunVerdict, History]:
     """Play a file on the model."""
     history = History()

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.proc_execution.histories.drawn import ROUTINES, ROWS, TABLES, Play, Seen, rounds
 from twopc.errors import DeliveryError
-from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.system import System, build
@@ -19,7 +19,7 @@ from twopc.sim.model.words import (
     SubscriberSpec,
     TableSpec,
 )
-from twopc.sim.scenario.model_check import Unwritten
+from twopc.sim.scenario.model_check import NullRecorder
 
 
 def system(off: Iterable[str] = ()) -> System:
@@ -42,7 +42,7 @@ def system(off: Iterable[str] = ()) -> System:
         ),
         lock_timeout_s=0.01,
     )
-    return build(spec, wiring_for(off), kernel=Kernel(0), recorder=Unwritten())
+    return build(spec, wiring_for(off), kernel=SimpyKernel(0), recorder=NullRecorder())
 
 
 class _Sessions:

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from twopc.lexer import ends_transaction
 from twopc.publisher.proc_execution.scan import (
-    Known,
+    DatabaseRoutines,
     source_of,
     strange_type,
     warnings_of,
     words_of,
 )
-from twopc.publisher.proc_execution.writes import Narrow
+from twopc.publisher.proc_execution.writes import ArticleLimits
 
 _INSIDE = st.text("ab ;'\"$\\/*-\n", max_size=12)
 
@@ -36,7 +36,7 @@ def test_words_in_strings_and_comments_never_count(one: str, other: str) -> None
     source = f"begin {one} ; select {other} ; end"
     assert not ends_transaction(source)
     assert [each for each in words_of(source) if each[0] != '"'] == ["begin", "select", "end"]
-    assert warnings_of(source, tables={}, known=Known()) == ()
+    assert warnings_of(source, tables={}, known=DatabaseRoutines()) == ()
 
 
 @given(hidden("x"), st.sampled_from(["COMMIT", "rollback"]))
@@ -97,7 +97,7 @@ def test_statements(source: str) -> None:
     ],
 )
 def test_warnings(source: str, found: tuple[str, str] | None) -> None:
-    known = Known(
+    known = DatabaseRoutines(
         unpublished=frozenset({"elsewhere", "Else where"}),
         made={"made": "id"},
         functions={"helper": "select clock_timestamp()"},
@@ -108,7 +108,7 @@ def test_warnings(source: str, found: tuple[str, str] | None) -> None:
 
 
 def test_what_functions_use() -> None:
-    known = Known(
+    known = DatabaseRoutines(
         unpublished=frozenset({"elsewhere"}), functions={"helper": "select from elsewhere"}
     )
     [warning] = warnings_of("perform helper()", tables={}, known=known)
@@ -118,7 +118,7 @@ def test_what_functions_use() -> None:
 
 
 def test_what_is_not_declared() -> None:
-    known = Known(declared=frozenset({"a"}))
+    known = DatabaseRoutines(declared=frozenset({"a"}))
     [warning] = warnings_of(
         "update b set x = 1; select from a", tables={"a": False, "b": False}, known=known
     )
@@ -157,9 +157,9 @@ def test_strange_types() -> None:
 )
 def test_writes_that_do_not_travel_so(source: str, found: tuple[str, str] | None) -> None:
     """Columns and operations that rows would not bring."""
-    narrow = Narrow(
+    narrow = ArticleLimits(
         left_out=frozenset({"secret"}), decides=frozenset({"region"}), stays=frozenset({"del"})
     )
-    known = Known(narrow={"t": narrow})
+    known = DatabaseRoutines(narrow={"t": narrow})
     warned = warnings_of(source, tables={"t": False}, known=known)
     assert [(each.kind, each.object) for each in warned] == ([found] if found else [])

@@ -17,13 +17,13 @@ from twopc.proc_execution import (
     CALL_TYPE,
     DEFINITION_TYPE,
     Argument,
-    Call,
     ProcArticle,
+    ProcCall,
     beside,
 )
 from twopc.publisher.distribution import add_subscription, routines
 from twopc.subscriber import proc_execution
-from twopc.subscriber.distribution_agent.planner import Planner, Snapshot, Terms
+from twopc.subscriber.distribution_agent.planner import ArticleTerms, BatchPlanner, PgSnapshot
 from twopc.subscriber.distribution_agent.profile import Profile
 
 TABLE = "create table t (id int primary key, n int, msrepl_tran_version text)"
@@ -62,7 +62,7 @@ async def prepare(ends: Ends, **terms: Any) -> None:
 
 def add(value: int, **parts: Any) -> Does:
     """A call."""
-    text = Call(values=(str(value),), **parts).as_text()
+    text = ProcCall(values=(str(value),), **parts).as_text()
     return Does(operation="", values=(), article_id=ADD.article_id, type=CALL_TYPE, text=text)
 
 
@@ -271,12 +271,12 @@ async def test_no_definition_takes_a_call(ends: Ends) -> None:
 
 def test_terms_that_end() -> None:
     """An article that is wanted up to a position, beside one that is wanted from there on."""
-    copy = Snapshot.parse("10:10:")
-    planner = Planner(
+    copy = PgSnapshot.parse("10:10:")
+    planner = BatchPlanner(
         [
-            Terms(article_id=1, copy=copy, copied_to=50),
-            Terms(article_id=1 + BESIDE, copy=copy, copied_to=50, upto=50),
-            Terms(article_id=9, after=50),
+            ArticleTerms(article_id=1, copy=copy, copied_to=50),
+            ArticleTerms(article_id=1 + BESIDE, copy=copy, copied_to=50, upto=50),
+            ArticleTerms(article_id=9, after=50),
         ],
         Profile(),
         [930],

@@ -10,7 +10,7 @@ import pytest
 
 from twopc import names
 from twopc.errors import SubscriptionError
-from twopc.proc_execution import Argument, Call, ProcArticle
+from twopc.proc_execution import Argument, ProcArticle, ProcCall
 from twopc.sim import Topology
 from twopc.subscriber import proc_execution
 from twopc.subscriber.propagation import install
@@ -97,7 +97,7 @@ class Site:
 
     async def call(self, *values: str | None, **options: Any) -> None:
         """One call, as an agent makes it."""
-        text = Call(values=values, **options).as_text()
+        text = ProcCall(values=values, **options).as_text()
         await self.agent.execute("select msrepl.apply_7_call(%s)", (text,))
 
     async def seen(self) -> list[str]:
@@ -180,42 +180,42 @@ async def test_settings_hold_for_the_call(site: Site) -> None:
             "PROCEDURE public.routine(VARIADIC a integer[]) AS $$ begin insert into public.seen (what)"
             " select array_to_string(a, '+'); end $$",
             (("v", "integer[]"),),
-            Call(values=("{1,2}",)),
+            ProcCall(values=("{1,2}",)),
             ["1+2"],
         ),
         (
             "PROCEDURE public.routine(IN a integer, INOUT b integer, OUT c text) AS $$ begin b := a + b;"
             " c := 'out'; insert into public.seen (what) select b; end $$",
             (("i", "integer"), ("b", "integer"), ("o", "text")),
-            Call(values=("1", "2")),
+            ProcCall(values=("1", "2")),
             ["3"],
         ),
         (
             "PROCEDURE public.routine(a anyelement, b integer) AS $$ begin insert into public.seen (what)"
             " select pg_typeof(a); end $$",
             (("i", "anyelement"), ("i", "integer")),
-            Call(values=("2024-01-01", "2"), types=("date", "integer")),
+            ProcCall(values=("2024-01-01", "2"), types=("date", "integer")),
             ["date"],
         ),
         (
             "FUNCTION public.routine(a integer) RETURNS SETOF integer AS $$ begin insert into public.seen (what)"
             " select 'one'; return next a; insert into public.seen (what) select 'two'; return next a; end $$",
             (("i", "integer"),),
-            Call(values=("1",)),
+            ProcCall(values=("1",)),
             ["one", "two"],
         ),
         (
             "FUNCTION public.routine(OUT a integer) RETURNS integer AS $$ begin a := 1; insert into public.seen"
             " (what) select a; end $$",
             (("o", "integer"),),
-            Call(values=()),
+            ProcCall(values=()),
             ["1"],
         ),
     ],
     ids=["variadic", "out", "polymorphic", "rows", "function_out"],
 )
 async def test_arguments(
-    site: Site, definition: str, arguments: Any, call: Call, wanted: list[str]
+    site: Site, definition: str, arguments: Any, call: ProcCall, wanted: list[str]
 ) -> None:
     """Every mode, for procedures and functions; functions run to their end."""
     kind = "f" if definition.startswith("FUNCTION") else "p"

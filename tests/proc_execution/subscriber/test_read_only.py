@@ -10,8 +10,8 @@ import pytest
 from tests.topology.test_topology import ACCOUNT, BALANCES, CATALOG, ROWS
 from twopc.drivers import Points
 from twopc.drivers.database import Database
-from twopc.drivers.decided import Decided
-from twopc.drivers.participant import Participant
+from twopc.drivers.decided import DecisionReader
+from twopc.drivers.participant import ServerParticipant
 from twopc.drivers.recovery import Recovery
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import VERSION_COLUMN
@@ -203,14 +203,16 @@ async def test_old_epochs_are_forgotten(make_topology: MakeTopology) -> None:
         await transaction.execute("update account set balance = 7 where id = 1")
     await topology.stop_coordinator()
     nodes = (topology.publisher, *topology.subscribers)
-    participants = {name: Participant(topology.address(name), topology.name) for name in nodes}
+    participants = {
+        name: ServerParticipant(topology.address(name), topology.name) for name in nodes
+    }
     node = topology.node(topology.distribution)
     database = Database("distribution", node.dsn, "test")
     recovery = Recovery(
         topology.name,
         publisher="pub",
         participants=participants,
-        decisions=Decided(database),
+        decisions=DecisionReader(database),
         points=Points(),
         retention_s=0.0,
     )

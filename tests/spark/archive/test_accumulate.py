@@ -21,7 +21,7 @@ from twopc.sim.spark import shapes, source
 from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.compact import compact
 from twopc.sim.spark.archive.histories import add_history
-from twopc.sim.spark.archive.load import Wanted, accumulate, follow, opened, told
+from twopc.sim.spark.archive.load import LoadRequest, accumulate, follow, opened, told
 from twopc.sim.spark.archive.registration import release
 from twopc.sim.spark.archive.show import lines
 from twopc.sim.spark.errors import ArchiveError, GapError, PipelineError
@@ -66,7 +66,7 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
         gid = str(tx.gid)
     await topology.sync()
     dsn = topology.node(topology.distribution).dsn
-    wanted = Wanted(dsn=dsn, publisher_dsn=topology.node(publisher).dsn, partitions=2)
+    wanted = LoadRequest(dsn=dsn, publisher_dsn=topology.node(publisher).dsn, partitions=2)
     said: list[str] = []
 
     def note(before: Archive, after: Archive, what: str) -> None:
@@ -119,7 +119,10 @@ def test_clean_up_waits_for_it(
             await clean_up(connection)
 
     with filled(make_database()) as dsn:
-        first, rest = Wanted(dsn=dsn, partitions=2, upto=32), Wanted(dsn=dsn, partitions=2)
+        first, rest = (
+            LoadRequest(dsn=dsn, partitions=2, upto=32),
+            LoadRequest(dsn=dsn, partitions=2),
+        )
         stored = asked(dsn, _COMMANDS)
         with writer(opened(tmp_path / "a", first)) as held:
             held = accumulate(held, spark, first, lambda *_: None)
@@ -140,7 +143,7 @@ def test_clean_up_waits_for_it(
 def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path: Path) -> None:
     """The stream brings what is there and what is stored later; segments end where transactions do."""
     with filled(make_database()) as dsn:
-        wanted = Wanted(dsn=dsn, segment=2, partitions=2, upto=496)
+        wanted = LoadRequest(dsn=dsn, segment=2, partitions=2, upto=496)
 
         def note(_: Archive, after: Archive, __: str) -> None:
             position = after.manifest.position
@@ -164,10 +167,10 @@ def test_a_gap_and_another_database(
 ) -> None:
     """Nothing is written of what has a gap, or belongs to another archive."""
     with filled(make_database()) as dsn:
-        wanted = Wanted(dsn=dsn, partitions=2, upto=32)
+        wanted = LoadRequest(dsn=dsn, partitions=2, upto=32)
         with writer(opened(tmp_path / "a", wanted)) as held:
             held = accumulate(held, spark, wanted, lambda *_: None)
-        everything = Wanted(dsn=dsn)
+        everything = LoadRequest(dsn=dsn)
         _say(dsn, "update msrepl.mspublisher_databases set removed_to = '0/30'")
         with pytest.raises(GapError, match="has removed what follows 0/20"):
             opened(held.folder, everything)
@@ -191,7 +194,7 @@ def test_frames_and_histories(
 ) -> None:
     """Between two positions; what there is nothing of keeps its columns; a run is added once."""
     with filled(make_database()) as dsn:
-        wanted = Wanted(dsn=dsn, partitions=2)
+        wanted = LoadRequest(dsn=dsn, partitions=2)
         path = tmp_path / "bank" / "one" / "history.jsonl"
         path.parent.mkdir(parents=True)
         with path.open("w", encoding="utf-8") as file:

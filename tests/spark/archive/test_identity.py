@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.spark.replay.recorded import distributed
 from twopc.sim.spark.archive import Archive, load, show
 from twopc.sim.spark.errors import ArchiveError, PipelineError
-from twopc.sim.spark.replay.target import Target
+from twopc.sim.spark.replay.target import ReplayTopology
 from twopc.sim.spark.source.facts import system_of
 from twopc.sim.topology import Topology
 
@@ -43,7 +43,7 @@ async def test_an_archive_has_its_publishers_identity(
     recorded, other = await published(make_topology), await published(make_topology)
 
     def work() -> None:
-        wanted = load.Wanted(dsn=distributed(recorded)["distribution"], base=False)
+        wanted = load.LoadRequest(dsn=distributed(recorded)["distribution"], base=False)
         archive = load.opened(tmp_path / "a", wanted)
         identity = archive.manifest.publisher.identity
         assert identity == wanted.facts().publisher.identity != ""
@@ -51,7 +51,7 @@ async def test_an_archive_has_its_publishers_identity(
 
         def check(of: Topology, **changes: Any) -> None:
             held = known(Archive.open(tmp_path / "a"), identity=identity, **changes)
-            Target(held, NO_SPARK, distributed(of), {}, None).check(force=False)
+            ReplayTopology(held, NO_SPARK, distributed(of), {}, None).check(force=False)
 
         with pytest.raises(PipelineError, match="pub is the Publisher that was recorded: replay"):
             check(recorded)
@@ -64,8 +64,8 @@ async def test_an_archive_has_its_publishers_identity(
         old = known(Archive.open(tmp_path / "a"), identity="")
         assert any("no identity" in line for line in show.lines(old))
         with pytest.raises(PipelineError, match="a has no identity, for it is of an earlier ver"):
-            Target(old, NO_SPARK, distributed(other), {}, None).check(force=False)
-        Target(old, NO_SPARK, distributed(other), {}, None).check(force=True)
+            ReplayTopology(old, NO_SPARK, distributed(other), {}, None).check(force=False)
+        ReplayTopology(old, NO_SPARK, distributed(other), {}, None).check(force=True)
         load.based(load.opened(tmp_path / "a", wanted), NO_SPARK, wanted, lambda *_: None)
         assert Archive.open(tmp_path / "a").manifest.publisher.identity == identity
 

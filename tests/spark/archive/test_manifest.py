@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.spark.archive.made import ARTICLE, PUBLISHER, facts
 from twopc.sim.spark.archive.compact import plan
-from twopc.sim.spark.archive.manifest import Base, File, Manifest, Recorded, Segment
+from twopc.sim.spark.archive.manifest import BaseTable, File, Manifest, RecordedHistory, Segment
 from twopc.sim.spark.errors import ArchiveError, GapError
 
 Document = dict[str, Any]
@@ -58,8 +58,8 @@ SIZES = st.lists(
 def test_round_trip(sizes: list[tuple[int, int, int]], first: int) -> None:
     """Sequence numbers up to 2^63 survive JSON; position and counts follow from the segments."""
     made = manifest(*sizes, first=first).next(
-        base=(Base(article_id=1, shape=1, snapshot="1:1:", seqno=5, rows=0, files=()),),
-        histories=(Recorded(run="r", files=(), records=0, sha256=""),),
+        base=(BaseTable(article_id=1, shape=1, snapshot="1:1:", seqno=5, rows=0, files=()),),
+        histories=(RecordedHistory(run="r", files=(), records=0, sha256=""),),
         notes=({"at": "now", "what": "begun"},),
     )
     made = made.knows(facts())

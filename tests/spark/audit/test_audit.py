@@ -17,7 +17,7 @@ from twopc.publisher.publication import owner_role
 from twopc.sim.spark.archive import Archive, load, writer
 from twopc.sim.spark.audit import witness
 from twopc.sim.spark.audit.gather import sites
-from twopc.sim.spark.audit.report import CLASSES, Report, Wanted, audit
+from twopc.sim.spark.audit.report import CLASSES, AuditReport, AuditRequest, audit
 from twopc.sim.topology import Topology
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class _Bank:
 
     async def accumulate(self) -> None:
         """Append what there is."""
-        wanted = load.Wanted(
+        wanted = load.LoadRequest(
             dsn=_nodes(self.topology)["distribution"], publisher_dsn=_nodes(self.topology)["pub"], partitions=2
         )  # fmt: skip
 
@@ -116,10 +116,10 @@ class _Bank:
 
     async def audit(
         self, nodes: Mapping[str, str] | None = None, only: Sequence[str] = CLASSES
-    ) -> Report:
+    ) -> AuditReport:
         """Look at all, or at these classes."""
         self._audits += 1
-        wanted = Wanted(only=only, out=self.folder / f"audit-{self._audits}")
+        wanted = AuditRequest(only=only, out=self.folder / f"audit-{self._audits}")
         given = _nodes(self.topology) if nodes is None else nodes
         look = functools.partial(audit, self.spark, self.archive, given, wanted)
         return await asyncio.to_thread(look)

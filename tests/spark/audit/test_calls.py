@@ -15,7 +15,7 @@ from tests.spark.replay.recorded import accumulated, distributed
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.audit import calls, delivery, rows, versions, witness, witness_calls
 from twopc.sim.spark.audit.gather import sites
-from twopc.sim.spark.audit.report import Report, Wanted, audit
+from twopc.sim.spark.audit.report import AuditReport, AuditRequest, audit
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.replay import onto_rows
 from twopc.sim.spark.routines import carried_out_as_rows
@@ -166,8 +166,8 @@ async def test_a_topology_with_calls(
 
     await topology.start_agents()  # rows that differ are looked at again once they have delivered
 
-    async def audited(archive: Archive, *only: str) -> Report:
-        wanted = Wanted(only=only, out=tmp_path / f"audit-{len(only)}")
+    async def audited(archive: Archive, *only: str) -> AuditReport:
+        wanted = AuditRequest(only=only, out=tmp_path / f"audit-{len(only)}")
         return await asyncio.to_thread(audit, spark, archive, nodes, wanted)
 
     clean = await audited(archive, "delivered", "order", "versions", "rows")

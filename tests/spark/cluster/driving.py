@@ -13,7 +13,7 @@ from typing import Any
 
 from twopc.server.waiting import wait_for
 from twopc.sim.spark.archive import Archive, writer
-from twopc.sim.spark.archive.load import Wanted, accumulate, opened
+from twopc.sim.spark.archive.load import LoadRequest, accumulate, opened
 from twopc.sim.spark.session import SparkOptions, session
 
 
@@ -51,8 +51,8 @@ def main() -> None:
         (folder / "go").touch()
         thread.join()
         sys.stdout.write(f"counted {counted[0]}\n")
-        with writer(opened(folder / "a", Wanted(dsn=dsn, segment=5))) as held:
-            accumulate(held, spark, Wanted(dsn=dsn, segment=5), lambda *_: None)
+        with writer(opened(folder / "a", LoadRequest(dsn=dsn, segment=5))) as held:
+            accumulate(held, spark, LoadRequest(dsn=dsn, segment=5), lambda *_: None)
         found = Archive.open(folder / "a", verify=True)
         sys.stdout.write(f"kept {found.manifest.commands}\n")
 

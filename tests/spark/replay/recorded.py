@@ -18,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from pyspark.sql import SparkSession
 
 from twopc.publisher.log_reader.wal import LOG_READERS
-from twopc.server import Server
+from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim.spark.archive import Archive, load, writer
 from twopc.sim.spark.source.facts import facts
@@ -38,7 +38,7 @@ async def execute(topology: Topology, node: str, *statements: str) -> None:
 async def accumulated(topology: Topology, spark: SparkSession, folder: Path) -> Archive:
     """Everything that was committed at the Publisher, delivered and archived."""
     await topology.sync()
-    wanted = load.Wanted(
+    wanted = load.LoadRequest(
         dsn=topology.node(topology.distribution).dsn,
         publisher_dsn=topology.node(topology.publisher).dsn,
         partitions=2,
@@ -163,7 +163,7 @@ async def _record(topology: Topology, spark: SparkSession, folder: Path) -> Reco
 
 
 @contextmanager
-def recorded(server: Server, spark: SparkSession, folder: Path) -> Iterator[RecordedBank]:
+def recorded(server: EmbeddedServer, spark: SparkSession, folder: Path) -> Iterator[RecordedBank]:
     """Made on an event loop of its own, as it outlives those of tests."""
     with start_blocking_portal("asyncio") as portal:
         stack = AsyncExitStack()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.spark.replay.simulation import Original, compared
 from twopc.sim.spark.sweep import grid
 from twopc.sim.spark.sweep.trial import simulated
@@ -18,7 +18,7 @@ from twopc.sim.spark.sweep.trial import simulated
 SMALL = Path(__file__).parents[2] / "workload/small"
 
 
-def transactions(records: Sequence[Record]) -> list[dict[str, Any]]:
+def transactions(records: Sequence[HistoryRecord]) -> list[dict[str, Any]]:
     """The first attempts of a load's transactions, and how the last ones ended."""
     found: dict[int, dict[str, Any]] = {}
     for each in records:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from twopc.sim.report.history import Record
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.histories import add_history
 from twopc.sim.spark.replay.rows import NothingError
@@ -42,8 +42,10 @@ def test_a_load_is_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
     assert scenario_of(archive, spark, run).samefile(SMALL)
     kept = archive.history(spark, run=run).where("kind <> 'header'").orderBy("seq").collect()
     of_loads = [each for each in records if each.kind in ("ok", "rejected", "load", "state")]
-    read = {each["seq"]: Record.parse(record_of(each.asDict()).line()) for each in kept}
-    assert [read[each.seq] for each in of_loads] == [Record.parse(each.line()) for each in of_loads]
+    read = {each["seq"]: HistoryRecord.parse(record_of(each.asDict()).line()) for each in kept}
+    assert [read[each.seq] for each in of_loads] == [
+        HistoryRecord.parse(each.line()) for each in of_loads
+    ]
 
     report = onto_model(archive, spark, ModelOptions(run=run, document=document))
     assert report.shown(10) == []

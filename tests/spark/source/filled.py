@@ -13,7 +13,7 @@ from tests.distribution.blocks import Made, moment_us, write_blocks
 from tests.distribution.made import article, columns
 from tests.fix_server import Database
 from twopc.publisher import distribution
-from twopc.publisher.log_reader.rows import BLOCK_COMMANDS, Transaction
+from twopc.publisher.log_reader.rows import BLOCK_COMMANDS, LoggedTransaction
 
 #: Distinct ones, as roles belong to the whole server.
 LOGREADER, AGENT = "spark_logreader", "spark_agent"
@@ -23,14 +23,16 @@ TEXT = '("1","ö ""quoted"" \\\\ ","00000000-0000-0000-0000-000000000001")'
 LARGE = BLOCK_COMMANDS * 2 + 10
 
 
-def made(seqno: int, *commands: Made, originator: int = 0) -> tuple[Transaction, list[Made]]:
+def made(seqno: int, *commands: Made, originator: int = 0) -> tuple[LoggedTransaction, list[Made]]:
     """A transaction."""
-    whole = Transaction(seqno, seqno + 1000, moment_us(TIME + seqno % 1000), originator, 1, 0, 0)
+    whole = LoggedTransaction(
+        seqno, seqno + 1000, moment_us(TIME + seqno % 1000), originator, 1, 0, 0
+    )
     return whole, list(commands)
 
 
 #: Blocks: two transactions; one too large for a block; three, the last of two articles.
-BLOCKS: Sequence[Sequence[tuple[Transaction, list[Made]]]] = (
+BLOCKS: Sequence[Sequence[tuple[LoggedTransaction, list[Made]]]] = (
     (made(16, (1, 7, 3, TEXT)), made(32, (2, 7, 4, TEXT), (3, 8, 5, "()"))),
     (made(48, *[(1, 7, 1, TEXT)] * LARGE),),
     (
@@ -87,6 +89,6 @@ async def _store(dsn: str, blocks: Sequence[Sequence[Any]]) -> None:
             )
 
 
-def store(dsn: str, *transactions: tuple[Transaction, list[Made]]) -> None:
+def store(dsn: str, *transactions: tuple[LoggedTransaction, list[Made]]) -> None:
     """Further transactions, a block each."""
     asyncio.run(_store(dsn, [[each] for each in transactions]))

@@ -17,13 +17,13 @@ from twopc.sim.report.history import History, read
 from twopc.sim.spark.errors import GapError, PipelineError
 from twopc.sim.spark.source import TwopcDataSource
 from twopc.sim.spark.source.histories import HistoryReader
-from twopc.sim.spark.source.options import Options, Published
+from twopc.sim.spark.source.options import PublishedTable, SourceOptions
 from twopc.sim.spark.source.reader import (
-    LogReader,
     PushingLogReader,
     Range,
     RowsReader,
     SmallReader,
+    SparkLogReader,
     arrow_schema,
 )
 from twopc.sim.spark.source.stream import LogStreamReader
@@ -49,10 +49,10 @@ def everything(reader: Any) -> Rows:
     return found
 
 
-def options(table: str, dsn: str, **given: object) -> Options:
+def options(table: str, dsn: str, **given: object) -> SourceOptions:
     """As Spark hands them over."""
     texts = {name: str(value) for name, value in given.items()}
-    return Options.read({"table": table, "dsn": dsn, **texts})
+    return SourceOptions.read({"table": table, "dsn": dsn, **texts})
 
 
 def asked(dsn: str, query: str) -> list[tuple[Any, ...]]:
@@ -73,11 +73,11 @@ def test_commands_and_transactions(dsn: str) -> None:
     """
     for table, query in (("commands", commands), ("transactions", transactions)):
         for rows in (1, 1000, 10**9):
-            found = everything(LogReader(options(table, dsn, partition_rows=rows)))
+            found = everything(SparkLogReader(options(table, dsn, partition_rows=rows)))
             found.sort(key=lambda each: (each["seqno"], each.get("command_id", 0)))
             assert [tuple(each.values()) for each in found] == asked(dsn, query)
     assert found[2]["commands"] == LARGE
-    assert {each["command"] for each in everything(LogReader(options("commands", dsn)))} == {
+    assert {each["command"] for each in everything(SparkLogReader(options("commands", dsn)))} == {
         TEXT,
         "()",
     }
@@ -85,17 +85,17 @@ def test_commands_and_transactions(dsn: str) -> None:
 
 def test_partitions_end_where_blocks_do(dsn: str) -> None:
     """No transaction is cut, one in several parts neither; they cover what was asked for, and no more."""
-    parts = LogReader(options("commands", dsn, partition_rows=1)).partitions()
+    parts = SparkLogReader(options("commands", dsn, partition_rows=1)).partitions()
     ends = [(each.after, each.upto) for each in parts if isinstance(each, Range)]
     assert ends == [(0, 32), (32, 48), (48, 96)]
-    few = LogReader(options("commands", dsn, partition_rows=1, partitions=2)).partitions()
+    few = SparkLogReader(options("commands", dsn, partition_rows=1, partitions=2)).partitions()
     assert [(each.after, each.upto) for each in few if isinstance(each, Range)] == [
         (0, 48),
         (48, 96),
     ]
-    reader = LogReader(options("transactions", dsn, after=16, upto=70, partition_rows=1))
+    reader = SparkLogReader(options("transactions", dsn, after=16, upto=70, partition_rows=1))
     assert [each["seqno"] for each in everything(reader)] == [32, 48, 64]
-    nothing = LogReader(options("commands", dsn, after=96))
+    nothing = SparkLogReader(options("commands", dsn, after=96))
     assert len(nothing.partitions()) == 1
     assert everything(nothing) == []
 
@@ -131,10 +131,10 @@ def test_what_was_removed_is_a_gap(dsn: str) -> None:
     with pytest.raises(
         GapError, match=r"has removed what follows 0/10: .* begins after 0/20"
     ) as caught:
-        LogReader(asked_for).partitions()
+        SparkLogReader(asked_for).partitions()
     assert (caught.value.after, caught.value.upto) == (16, 32)
     with pytest.raises(GapError, match="has been read to 0/60 only"):
-        LogReader(options("commands", dsn, after=48, upto=1000)).partitions()
+        SparkLogReader(options("commands", dsn, after=48, upto=1000)).partitions()
 
 
 def test_a_stream(dsn: str) -> None:
@@ -192,7 +192,7 @@ def test_rows_of_a_table(make_database: MakeDatabase) -> None:
             update "T t" set ok = null, r = null where id = 400
             """
         )
-    article = Published(
+    article = PublishedTable(
         article_id=3,
         source_schema="public",
         source_object="T t",
@@ -220,7 +220,7 @@ def test_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             history.write("info", message=f"ö{number}" * number, data={"n": number})
         file.write('{"seq": 51, "t_us": ')
     monkeypatch.setattr("twopc.sim.spark.source.histories.RANGE_BYTES", 512)
-    reader = HistoryReader(Options.read({"table": "history", "path": str(tmp_path)}))
+    reader = HistoryReader(SourceOptions.read({"table": "history", "path": str(tmp_path)}))
     assert len(reader.partitions()) > 5
     found = everything(reader)
     assert {each["run"] for each in found} == {"bank/one"}

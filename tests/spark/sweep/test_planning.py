@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twopc.sim.spark.sweep.planning import BATCHES_A_CORE, Batch, wave
+from twopc.sim.spark.sweep.planning import BATCHES_A_CORE, TrialBatch, wave
 
 TRIALS = st.lists(
     st.tuples(st.integers(0, 5), st.integers(0, 40)), unique=True, min_size=1, max_size=200
@@ -41,6 +41,6 @@ def test_long_batches_first_and_single_trials_last() -> None:
     """So that all cores end together; a wave is no longer than it may be."""
     todo = [(point, seed) for point in (0, 1) for seed in range(100)]
     batches = wave(todo, {0: 0.5, 1: 1.0}, cores=2, most=8)
-    assert batches[0] == Batch(1, (0, 1))
+    assert batches[0] == TrialBatch(1, (0, 1))
     assert {len(each.seeds) for each in batches[-2:]} == {1}
     assert len(batches) <= BATCHES_A_CORE * 2 + 2 * 8
