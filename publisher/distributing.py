@@ -22,8 +22,8 @@ from twopc.errors import ArticleError
 from twopc.propagation import Format, Propagation
 from twopc.publisher import logical_publication
 from twopc.publisher.catalog import StoredArticle, get_article, guard, unguard
-from twopc.publisher.logical_publication import LogNeeds
-from twopc.publisher.rights import Need
+from twopc.publisher.logical_publication import LogRequirements
+from twopc.publisher.rights import RequiredObject
 from twopc.publisher.row_filter import read_filter
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
@@ -85,13 +85,15 @@ async def fit(
             await _create_filter(connection, table, number, condition, owner)
 
 
-def _wanted(article: Article, propagation: Propagation, filters: Mapping[int, str]) -> LogNeeds:
+def _wanted(
+    article: Article, propagation: Propagation, filters: Mapping[int, str]
+) -> LogRequirements:
     formats = {propagation.upd.format, propagation.dele.format}
     needed_by = "XCALL" if Format.XCALL in formats else ""
     if article.row_filter is not None or filters:
         needed_by = "its row filter"
     whole = propagation.upd.format in (Format.CALL, Format.MCALL)
-    return LogNeeds(
+    return LogRequirements(
         name=article.name,
         old_rows=propagation.needs_old_rows or bool(needed_by),
         needed_by=needed_by,
@@ -133,23 +135,23 @@ async def leave(connection: Connection, stored: StoredArticle) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilterNeeds:
+class FilterRequirements:
     """What the owner of our functions must be able to use and read for the filters of an article."""
 
     columns: tuple[str, ...]
-    needs: tuple[Need, ...]
+    needs: tuple[RequiredObject, ...]
 
 
-async def filter_needs(connection: Connection, article_id: int, table: Table) -> FilterNeeds:
+async def filter_needs(connection: Connection, article_id: int, table: Table) -> FilterRequirements:
     """What filters for single Subscribers need; see `twopc.publisher.rights`."""
     columns: dict[str, None] = {}
-    needs: list[Need] = []
+    needs: list[RequiredObject] = []
     for text in (await _filters(connection, article_id)).values():
         async with full_names(connection):
             found = await read_filter(connection, table, text)
         columns |= dict.fromkeys(found.columns)
         needs += found.needs
-    return FilterNeeds(columns=tuple(columns), needs=tuple(needs))
+    return FilterRequirements(columns=tuple(columns), needs=tuple(needs))
 
 
 async def add_filter(connection: Connection, stored: StoredArticle, row_filter: str) -> int:

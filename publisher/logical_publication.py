@@ -115,7 +115,7 @@ async def _holds(connection: Connection, schema: str, table: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogNeeds:
+class LogRequirements:
     """What an article wants the log to hold of its table."""
 
     name: str
@@ -131,7 +131,7 @@ class LogNeeds:
 
 
 async def identify_rows(
-    connection: Connection, article_id: int, relid: int, wanted: LogNeeds
+    connection: Connection, article_id: int, relid: int, wanted: LogRequirements
 ) -> None:
     """Have the log hold old rows, or keys at least, of a table and its partitions.
 

@@ -21,7 +21,7 @@ from twopc.publisher.generators import generators, identity_sequences
 from twopc.publisher.objects import owner_role, trigger_texts
 from twopc.publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
 from twopc.publisher.rights import (
-    Need,
+    RequiredObject,
     grant_links,
     grant_table_role,
     needs_of_table,
@@ -169,7 +169,7 @@ async def grant(
     filter_columns += parts.columns
     needed += parts.needs
     for sequence in (await identity_sequences(connection, article)).values():
-        needed.append(Need(privilege="usage", kind="sequence", name=sequence))
+        needed.append(RequiredObject(privilege="usage", kind="sequence", name=sequence))
     owner = owner_role(connection.info.dbname)
     await grant_table_role(
         connection, article, owner, filter_columns=filter_columns, needed=dict.fromkeys(needed)

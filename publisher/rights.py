@@ -28,7 +28,7 @@ Connection = AsyncConnection[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class RequiredObject:
     """An object that a table's role must be able to use."""
 
     privilege: str
@@ -111,17 +111,22 @@ select 'pg_constraint', array(select oid from pg_constraint where conrelid = %(r
 """
 
 
-async def needs(connection: Connection, catalog: str, objects: Sequence[int]) -> tuple[Need, ...]:
+async def needs(
+    connection: Connection, catalog: str, objects: Sequence[int]
+) -> tuple[RequiredObject, ...]:
     """What the expressions of these objects (rows of `catalog`) use that not everybody may."""
-    async with full_names(connection), connection.cursor(row_factory=class_row(Need)) as cursor:
+    async with (
+        full_names(connection),
+        connection.cursor(row_factory=class_row(RequiredObject)) as cursor,
+    ):
         await cursor.execute(_NEEDS, {"class": catalog, "objects": list(objects)})
         return tuple(await cursor.fetchall())
 
 
-async def needs_of_table(connection: Connection, relid: int) -> tuple[Need, ...]:
+async def needs_of_table(connection: Connection, relid: int) -> tuple[RequiredObject, ...]:
     """What the defaults, generated columns and CHECK constraints of a table use."""
     cursor = await connection.execute(_EXPRESSIONS, {"relid": relid})
-    found: list[Need] = []
+    found: list[RequiredObject] = []
     for catalog, objects in await cursor.fetchall():
         found += await needs(connection, catalog, objects)
     return tuple(dict.fromkeys(found))
@@ -133,7 +138,7 @@ async def grant_table_role(
     owner: str,
     *,
     filter_columns: Iterable[str],
-    needed: Iterable[Need],
+    needed: Iterable[RequiredObject],
 ) -> None:
     """Create the role of an article's table, and let the functions that are its own do their work.
 

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, sql
 
 from twopc.articles import Table
 from twopc.errors import ArticleError
-from twopc.publisher.rights import Need, needs
+from twopc.publisher.rights import RequiredObject, needs
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
 
@@ -47,7 +47,7 @@ class RowFilter:
     text: str
     """With every name written with its schema."""
     columns: tuple[str, ...]
-    needs: tuple[Need, ...]
+    needs: tuple[RequiredObject, ...]
     """What the owner of the sync procedures must be able to use for it."""
 
 

@@ -263,3 +263,98 @@ def test_sessions_of_ours_have_our_search_path() -> None:
         if count:
             bare[name] = count
     assert bare == OTHER_PATHS, "connect with twopc.sql.path.options"
+
+
+#: Names of classes that are no names of things: participles, pronouns and gerunds. Events of the protocol are facts
+#: that have happened, and are called so.
+NO_NOUNS = re.compile(
+    r"(Told|Said|Asked|Wanted|Known|Seen|Unseen|Found|Done|Left|Again|Elsewhere|Once|When|Own|Beside|Able|Need|Needs"
+    r"|Looking|Watching|Serving|Leaving|Scripting|Syncing|Holding|Stepping|Happening|Copying|Moving)$"
+)
+#: Exceptions that no function of the public API lets out: who catches each.
+INNER_EXCEPTIONS = {
+    "BlockedError": "delivery.py delivers the batch on one connection instead",
+    "BuildError": "model_check.py reports it at the place in the file",
+    "DeadError": "sessions.py of the faults makes a lost session of it",
+    "EndOfCopy": "ends a loop over COPY data within channel.py",
+    "InfeasibleError": "the runner notes that the order is not possible",
+    "KilledError": "stops a process of the model",
+    "LostError": "the agent's engine tries again",
+    "OrderFailedError": "pytest shows it as the failure of an item",
+    "OtherStatementsError": "runs.py reports it as a divergence",
+    "PassingError": "the agent's engine tries again",
+    "RefusedError": "the agent's engine makes a DeliveryError of it, or skips",
+    "RequestLostError": "the model's `errors` make a psycopg error of it",
+    "SqlError": "the model's `errors` make a psycopg error of it",
+    "StuckError": "the player ends the order",
+    "SyncError": "a lane or a load notes it as the step's end",
+    "UnsupportedError": "the model's stage makes a NotPlayableError of it",
+    "AwayError": "observe.py notes that the node cannot be looked at",
+    "NotEndedError": "a test's assertion",
+    "TooManyStatesError": "a test's assertion",
+}
+
+
+def product_classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    """Classes at the top of the product's modules, each with where it is."""
+    for path in SOURCES:
+        if path.relative_to(ROOT).parts[0] in PRODUCT[:-1]:
+            for node in tree_of(path).body:
+                if isinstance(node, ast.ClassDef):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def test_a_class_name_names_one_thing() -> None:
+    """No two classes have the same name, and a name is a noun."""
+    places: dict[str, list[str]] = {}
+    for where, node in product_classes():
+        places.setdefault(node.name, []).append(where)
+    offenders = [f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1]
+    offenders += [
+        f"{found[0]}: {name} is no noun"
+        for name, found in places.items()
+        if NO_NOUNS.search(name)
+        and not found[0].startswith(("twopc/protocol/", "sim/model/plants/"))
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_the_glossary_names_classes() -> None:
+    """Each class that the glossary gives for a term is there, and the term is in its lists."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    terms = set(re.findall(r"^\| ([^|`]+?) \| [A-Z*]", page, re.MULTILINE))
+    known = {f"{module_of(where)}.{node.name}" for where, node in product_classes()}
+    rows = re.findall(r"^\| ([^|]+?) \| `([\w.]+)` \|$", page, re.MULTILINE)
+    assert rows
+    offenders = [f"{term}: no class {name}" for term, name in rows if name not in known]
+    offenders += [f"{term}: not among the terms" for term, _ in rows if term not in terms]
+    assert not offenders, "\n".join(offenders)
+
+
+def module_of(where: str) -> str:
+    """The module of a file."""
+    parts = where.partition(":")[0].removesuffix(".py").removesuffix("/__init__").split("/")
+    return ".".join(parts if parts[0] == "twopc" else ["twopc", *parts])
+
+
+def test_exceptions_stand_in_the_tree() -> None:
+    """What a public function raises is a `TwopcError`, which says whether the outcome is definite."""
+    bases = {
+        node.name: [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        for _, node in product_classes()
+    }
+
+    def stands_on(name: str, roots: set[str]) -> bool:
+        above = [
+            base for base in bases.get(name, ()) if base != name
+        ]  # a library's of the same name
+        return name in roots or any(stands_on(base, roots) for base in above)
+
+    outside = {
+        name
+        for name in bases
+        if stands_on(name, {"Exception", "BaseException", "AssertionError"})
+        and not stands_on(name, {"TwopcError"})
+        and not name.startswith("_")
+    }
+    assert outside == set(INNER_EXCEPTIONS)

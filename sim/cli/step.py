@@ -55,7 +55,7 @@ def step(
 async def _go(loaded: LoadedScenario, options: RunOptions) -> int:
     from twopc.sim.cli.lines import Lines
     from twopc.sim.cli.playing import selection_of, theatre_of
-    from twopc.sim.cli.stepping import Stepping
+    from twopc.sim.cli.stepping import StepDialog
     from twopc.sim.cli.walk import Walk
     from twopc.sim.report import terminal
     from twopc.sim.scenario.cases import groups
@@ -78,7 +78,7 @@ async def _go(loaded: LoadedScenario, options: RunOptions) -> int:
         walk = Walk(loaded, group.case(rank, items), stages)
         try:
             await walk.begin()
-            stepping = Stepping(loaded, walk, terminal.console())
+            stepping = StepDialog(loaded, walk, terminal.console())
             stepping.head()
             lines = Lines()
             while True:

@@ -32,7 +32,7 @@ HELP = """\
   ?           this help"""
 
 
-class Stepping:
+class StepDialog:
     """One walk, a command at a time."""
 
     def __init__(self, loaded: LoadedScenario, walk: Walk, out: Console) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from twopc import log
 from twopc.errors import DeliveryError
 from twopc.sim.faults.remote import DeadError, RemoteProcess
-from twopc.sim.faults.serving import Serving
+from twopc.sim.faults.serving import CallServer
 from twopc.sim.faults.words import FaultPlace
 from twopc.subscriber.distribution_agent import AgentProgress, DistributionAgent, Profile, Servers
 
@@ -30,7 +30,7 @@ class AgentSetup:
     """Faults by their ids, and where each of them is."""
 
 
-class _Delivering(Serving):
+class _Delivering(CallServer):
     def __init__(self, setup: AgentSetup, calls: Connection, halts: Connection) -> None:
         super().__init__(setup.armed, calls, halts)
         servers = Servers(

@@ -13,7 +13,7 @@ from twopc.sim.faults.words import Arrival, FaultPlan
 from twopc.sim.topology import Topology
 
 
-class Copying:
+class CopyPoints:
     """The points of who copies, of one topology.
 
     Args:

@@ -19,7 +19,7 @@ from twopc.sim.faults.words import needs_servers
 from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import LoadedScenario, load
-from twopc.sim.scenario.faults import Fault, When
+from twopc.sim.scenario.faults import ArrivalSelection, Fault
 from twopc.sim.scenario.faults_meaning import points
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
@@ -175,7 +175,7 @@ def with_faults(case: Case, faults: tuple[Fault, ...]) -> Case:
 
 
 def _fault(name: str, point: str, nth: int, do: str) -> Fault:
-    return Fault(id=name, at=point, when=When(nth=nth), do=do, heal="at end")
+    return Fault(id=name, at=point, when=ArrivalSelection(nth=nth), do=do, heal="at end")
 
 
 def _nodes(case: Case) -> list[str]:
@@ -211,7 +211,7 @@ def deeds(able: Capabilities, nodes: list[str], point: str) -> Iterator[str]:
 # -- playing ---------------------------------------------------------------------------------------
 
 
-class Stand:
+class CellPlayer:
     """Plays the cells of one scenario, one after the other."""
 
     def __init__(self, setup: MatrixSetup, place: Theatre) -> None:
@@ -319,7 +319,7 @@ def serve(setup: MatrixSetup, wire: Connection) -> None:
 async def _serve(setup: MatrixSetup, wire: Connection) -> None:
     # Between two cells nothing goes on here, so it may stand where it listens.
     async with theatre(setup.on, setup.options) as place:
-        stand = Stand(setup, place)
+        stand = CellPlayer(setup, place)
         while (job := wire.recv()) is not None:
             if isinstance(job, Derive):
                 wire.send(await stand.derive(job.order))

@@ -19,7 +19,7 @@ from twopc.sim.faults import strikes
 from twopc.sim.faults.able import AGENTS, ANSWERS, COORDINATOR, COPIES, GATED
 from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
 from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
-from twopc.sim.faults.copying import Copying
+from twopc.sim.faults.copying import CopyPoints
 from twopc.sim.faults.deeds import Deeds, Mend
 from twopc.sim.faults.gates import FaultGate, GateWait
 from twopc.sim.faults.remote import RemoteProcess
@@ -72,7 +72,7 @@ class Performer(Deeds):
         self._standing = 0
         """The process that stands at the gate where something has happened last."""
         self._starting = asyncio.Lock()
-        self._copying = Copying(topology, agenda, self._at_copy)
+        self._copying = CopyPoints(topology, agenda, self._at_copy)
 
     async def add(self, plan: FaultPlan) -> None:
         """Know one more fault.

@@ -132,7 +132,7 @@ class _HaltingPoints(Points):
             await asyncio.sleep(word.delay_ms / 1000)
 
 
-class Serving:
+class CallServer:
     """A process that answers calls until it is told to end.
 
     What can be asked is a method of the same name with an underscore before it.
@@ -195,7 +195,7 @@ def _unexpected(error: Exception) -> RuntimeError:
     return RuntimeError(f"in the coordinator's process: {error!r}")
 
 
-class _Coordinating(Serving):
+class _Coordinating(CallServer):
     def __init__(self, setup: CoordinatorSetup, calls: Connection, halts: Connection) -> None:
         super().__init__(setup.armed, calls, halts)
         self._setup = setup

@@ -18,6 +18,7 @@ from typing import Any, TypeVarTuple, Unpack
 
 import simpy
 
+from twopc.errors import TwopcError
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.words import Cause, Label
 
@@ -28,7 +29,7 @@ _TIMER = Label(actor="loop", cause=Cause.TIMER, what="a timer of the event loop"
 _AT_ONCE = 256
 
 
-class HungError(Exception):
+class HungError(TwopcError):
     """Nothing can happen any more, and somebody still waits."""
 
 
@@ -41,7 +42,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.is_wanted = False
         """Something has become ready since the kernels were let go on."""
         self._is_still = False
-        super().__init__(_Moving(self))
+        super().__init__(_VirtualSelector(self))
 
     @contextmanager
     def inside(self, kernel: SimpyKernel) -> Generator[None]:
@@ -132,7 +133,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return True
 
 
-class _Moving(selectors.DefaultSelector):
+class _VirtualSelector(selectors.DefaultSelector):
     """Looks what the world wants, and lets virtual time pass instead of waiting for it."""
 
     def __init__(self, loop: VirtualLoop) -> None:

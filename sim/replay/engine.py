@@ -55,7 +55,7 @@ class ReplayTarget(Protocol[Work, Answer]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed(Generic[Work, Outcome]):
+class ReplayResult(Generic[Work, Outcome]):
     """What the replay did with one transaction."""
 
     transaction: RecordedTransaction[Work]
@@ -71,7 +71,7 @@ async def replay(
     clock: ReplayClock,
     *,
     began_s: float = 0.0,
-    record: Callable[[Replayed[Work, Outcome]], object] = lambda _: None,
+    record: Callable[[ReplayResult[Work, Outcome]], object] = lambda _: None,
     holds: Callable[[Outcome], bool] = lambda _: False,
 ) -> None:
     """Carry out transactions, one after the other.
@@ -84,7 +84,7 @@ async def replay(
     held: set[int] = set()
     for each in transactions:
         if each.unit in held:
-            record(Replayed(transaction=each, outcome=None))
+            record(ReplayResult(transaction=each, outcome=None))
             continue
         lag_s = None
         if each.due_s is not None:
@@ -95,4 +95,4 @@ async def replay(
         outcome = await target.carry_out(each)
         if holds(outcome):
             held.add(each.unit)
-        record(Replayed(transaction=each, outcome=outcome, lag_s=lag_s))
+        record(ReplayResult(transaction=each, outcome=outcome, lag_s=lag_s))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from twopc.sim.replay.divergence import Divergence, final_states, of_states
-from twopc.sim.replay.engine import RecordedTransaction, Replayed, replay
+from twopc.sim.replay.engine import RecordedTransaction, ReplayResult, replay
 from twopc.sim.replay.lanes import Sync, lanes
 from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario import observe
@@ -166,7 +166,7 @@ async def repeated(
     )
     transactions = [*committed(records)]
     count = len({each.session for each in transactions}) if sync is Sync.session else 1
-    done: list[Replayed[ClientTransaction, AttemptOutcome]] = []
+    done: list[ReplayResult[ClientTransaction, AttemptOutcome]] = []
     await together(
         *(
             replay(lane, target, bench, record=done.append)
@@ -186,7 +186,7 @@ async def repeated(
     ]
 
 
-def _differs(replayed: Replayed[ClientTransaction, AttemptOutcome]) -> Iterator[Divergence]:
+def _differs(replayed: ReplayResult[ClientTransaction, AttemptOutcome]) -> Iterator[Divergence]:
     transaction, ended = replayed.transaction, replayed.outcome
     assert ended is not None, "nothing holds a transaction of a load back"
     divergence = partial(Divergence, session=transaction.session, call=call_of(transaction.work))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from twopc.sim.scenario.parts import Name, Part, Whole
 
 
-class When(Part):
+class ArrivalSelection(Part):
     """On which of the arrivals at its point a fault happens."""
 
     what = "an occasion"
@@ -32,7 +32,7 @@ class Fault(Part):
     """By which an order arms it."""
     at: str
     """The point: ``coordinator.decision_logged``, ``coordinator.before_commit(pub)`` …"""
-    when: When = When()
+    when: ArrivalSelection = ArrivalSelection()
     do: str
     """``crash coordinator``, ``kill backend pub``, ``cut pub-sub1`` …"""
     heal: str = "at end"

@@ -19,7 +19,7 @@ from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
 from twopc.sim.scenario.observe import answers, final_states, initial_states, settled
 from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
-from twopc.sim.scenario.watching import StuckError, Watching, now_s
+from twopc.sim.scenario.watching import CaseSessions, StuckError, now_s
 from twopc.sim.scenario.words import Case, CaseLesson
 from twopc.sim.sessions.waits import LOOK_EVERY_S
 
@@ -33,7 +33,7 @@ class InfeasibleError(Exception):
         """Which item it is, counted from 0."""
 
 
-class Player(Watching):
+class Player(CaseSessions):
     """One case on one stage.
 
     Call `begin`, `item` for each item, `finish`, and in any case `close`.

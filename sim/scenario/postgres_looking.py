@@ -24,7 +24,7 @@ _BRANCHES = sql.SQL(
 ).format(sql.Identifier(SCHEMA, "branch_marker"))
 
 
-class Looking:
+class StageInspection:
     """The part of a stage that looks."""
 
     def __init__(self, topology: Topology, scenario: Scenario) -> None:

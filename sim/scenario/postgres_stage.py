@@ -28,7 +28,7 @@ from twopc.sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
-from twopc.sim.scenario.postgres_looking import Looking
+from twopc.sim.scenario.postgres_looking import StageInspection
 from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
 from twopc.sim.scenario.stage import AGENTS, SetUpError, StageDelivery
@@ -255,7 +255,7 @@ class PostgresTheatre:
             raise SetUpError(at, f"no server starts with these settings: {error}") from error
 
 
-class PostgresStage(Looking):
+class PostgresStage(StageInspection):
     """See `twopc.sim.scenario.stage.Stage`."""
 
     def __init__(self, prepared: PreparedTopology) -> None:

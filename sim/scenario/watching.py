@@ -31,7 +31,7 @@ class StuckError(Exception):
     """Nothing that is left in the order can end a wait; the message tells who waits for whom."""
 
 
-class Watching:
+class CaseSessions:
     """The sessions of one case, and who of them waits for whom."""
 
     def __init__(

@@ -168,7 +168,7 @@ class Timing(Part):
         )
 
 
-class Happening(Part):
+class LoadEvent(Part):
     """Something that befalls the nodes while a load goes on."""
 
     what = "a happening"
@@ -192,7 +192,7 @@ class Happening(Part):
         return {"oneOf": [{"required": [word]} for word in _BEFALLS]}
 
     @model_validator(mode="after")
-    def _one_thing(self) -> Happening:
+    def _one_thing(self) -> LoadEvent:
         if self.hole or self.holes:
             return self
         if sum(getattr(self, word) is not None for word in _BEFALLS) != 1:
@@ -240,7 +240,7 @@ class Workload(Part):
     """How long each of `clients` rests between two transactions; without it not at all."""
     sync_ms: DurationMs | None = Field(default=None, alias="sync")
     """How often every Subscriber gets what is missing; without it only where somebody asks, and in the end."""
-    during: tuple[Happening, ...] = ()
+    during: tuple[LoadEvent, ...] = ()
     """What befalls the nodes meanwhile."""
 
     @classmethod

@@ -13,7 +13,7 @@ from twopc.sim.scenario.reach import check_agent
 from twopc.sim.scenario.steps import Step
 from twopc.sim.scenario.steps_meaning import check_transactions
 from twopc.sim.scenario.text import Document
-from twopc.sim.scenario.workload import DRAWN, Happening, Keys, Workload
+from twopc.sim.scenario.workload import DRAWN, Keys, LoadEvent, Workload
 
 Path = tuple[str | int, ...]
 
@@ -87,7 +87,7 @@ def _workload(document: Document, scenario: Scenario, workload: Workload) -> Non
             _happening(document, scenario, (*at, "during", place), happening)
 
 
-def _happening(document: Document, scenario: Scenario, at: Path, happening: Happening) -> None:
+def _happening(document: Document, scenario: Scenario, at: Path, happening: LoadEvent) -> None:
     """Whether it befalls somebody who is there, while the load goes on."""
     assert scenario.workload is not None
     length_ms = scenario.workload.for_ms

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from twopc.sim.sessions.results import Result
-from twopc.sim.sessions.waits import Observed
+from twopc.sim.sessions.waits import ObservedSession
 
 #: There is no subscription, or there is one already (object_not_in_prerequisite_state).
 NOT_SUBSCRIBED = "55000"
@@ -24,7 +24,7 @@ class SyncError(Exception):
         self.number = number
 
 
-class ClientSession(Observed, Protocol):
+class ClientSession(ObservedSession, Protocol):
     """One client, connected to one node. Refusals are raised as `twopc.errors.TransactionError`."""
 
     at: str

@@ -194,7 +194,7 @@ class Observer:
             await connection.close()
 
 
-class Observed(Protocol):
+class ObservedSession(Protocol):
     """What of a session has to be known to find it among the servers' sessions."""
 
     node: str
@@ -219,7 +219,7 @@ class Observed(Protocol):
         ...
 
 
-async def clients_of(sessions: Mapping[str, Observed]) -> list[ObservedClient]:
+async def clients_of(sessions: Mapping[str, ObservedSession]) -> list[ObservedClient]:
     """Sessions by their names, each with every process that works for it."""
     found = [
         ObservedClient(name=name, node=node, pid=pid, gid=each.gid, is_over=each.has_committed)

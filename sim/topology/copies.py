@@ -15,7 +15,7 @@ from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
 from twopc.drivers.points import Points
 from twopc.drivers.runtime import Asyncio
-from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent, Unseen
+from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent, UnseenTransaction
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import BESIDE, CALL_TYPE, ProcArticle
 from twopc.publisher import proc_execution, subscriptions
@@ -273,14 +273,14 @@ class ServerCopyStore:
         self._registration = copies.registration
         self._target = target
 
-    async def unseen(self, moment: CopyMoment) -> tuple[int, Unseen | None]:
+    async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
         """See `CopyStorePort`."""
         rows = await self._execute(_UNSEEN, snapshot=moment.snapshot)
         stored, seqno, xid = rows[0]
-        unseen = None if seqno is None else Unseen(seqno=lsn_value(seqno), xid=int(xid))
+        unseen = None if seqno is None else UnseenTransaction(seqno=lsn_value(seqno), xid=int(xid))
         return lsn_value(stored), unseen
 
-    async def unseen_call(self, moment: CopyMoment) -> Unseen | None:
+    async def unseen_call(self, moment: CopyMoment) -> UnseenTransaction | None:
         """See `CopyStorePort`."""
         target = self._target
         if not target.routines or not await self._registration.is_read_only(target.name):
@@ -292,7 +292,7 @@ class ServerCopyStore:
             call=CALL_TYPE,
             beside=BESIDE,
         )
-        return Unseen(seqno=lsn_value(rows[0][0]), xid=int(rows[0][1])) if rows else None
+        return UnseenTransaction(seqno=lsn_value(rows[0][0]), xid=int(rows[0][1])) if rows else None
 
     async def start(self, after: int, moment: CopyMoment, *, active: bool) -> None:
         """See `CopyStorePort`."""

@@ -15,7 +15,7 @@ from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import subscription
 
 
-class Leaving:
+class SubscriptionRemoval:
     """Takes subscriptions away, and at last all of a topology."""
 
     def __init__(

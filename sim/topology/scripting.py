@@ -31,7 +31,7 @@ from twopc.subscriber.firing import Obstacle
 from twopc.subscriber.objects import install_texts
 
 
-class Scripting:
+class SubscriptionScripts:
     """Writes the script of a subscription, and runs it."""
 
     def __init__(

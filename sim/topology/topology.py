@@ -25,12 +25,12 @@ from twopc.sim.topology.clients import AnyClients
 from twopc.sim.topology.copies import Copies
 from twopc.sim.topology.inspection import Inspection
 from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.leaving import Leaving
+from twopc.sim.topology.leaving import SubscriptionRemoval
 from twopc.sim.topology.nodes import AnyServer, Node
 from twopc.sim.topology.procedures import Procedures
 from twopc.sim.topology.regenerating import Regeneration
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.scripting import Scripting
+from twopc.sim.topology.scripting import SubscriptionScripts
 from twopc.sim.topology.subscriptions import Subscriptions
 from twopc.sim.topology.wiring import TopologyWiring
 
@@ -137,7 +137,7 @@ class Topology:
         self.unpublish_procedure = self.procedures.unpublish
 
         self.copies = Copies(wiring, registration, agents, installer)
-        self.scripting = Scripting(wiring, registration, agents, installer, self.copies)
+        self.scripting = SubscriptionScripts(wiring, registration, agents, installer, self.copies)
         self.script = self.scripting.script
         self.add_sync_triggers = self.scripting.add_sync_triggers
         self.set_not_for_replication = self.scripting.set_not_for_replication
@@ -147,7 +147,7 @@ class Topology:
         self.subscribe = self.subscriptions.subscribe
         self.refresh_subscriptions = self.subscriptions.refresh
         self.reinitialise = self.subscriptions.reinitialise
-        self.leaving = Leaving(wiring, registration, agents, installer, self.copies)
+        self.leaving = SubscriptionRemoval(wiring, registration, agents, installer, self.copies)
         self.unsubscribe = self.leaving.unsubscribe
         self.regeneration = Regeneration(wiring, registration, agents, installer)
         self.regenerate, self.activate = self.regeneration.regenerate, self.regeneration.activate

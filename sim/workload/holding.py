@@ -8,7 +8,7 @@ from twopc.protocol.effects import Effect
 from twopc.protocol.events import BranchAborted, BranchCommitted, Event, VotedYes
 
 
-class Holding:
+class BranchTimes:
     """Sees a coordinator's machines, and times each branch from its vote to its end as the coordinator knows it.
 
     A branch that somebody else ends, because this coordinator died or lost the connection, is not timed.

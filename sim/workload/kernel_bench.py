@@ -32,7 +32,7 @@ class ModelClientLike(Protocol):
     def close(self) -> Steps[None]: ...
 
 
-class World(Protocol):
+class LoadModel(Protocol):
     """A model: clients, and who brings its nodes what is missing."""
 
     def session(self, name: str, node: str) -> ModelClientLike: ...
@@ -115,7 +115,7 @@ class KernelBench:
     def __init__(
         self,
         kernel: Kernel,
-        world: World,
+        world: LoadModel,
         *,
         outage: Callable[[str, bool], None],
         arm: Callable[[str], Coroutine[Any, Any, None]],

@@ -12,12 +12,12 @@ from math import inf
 from typing import Any
 
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.workload import Happening, Workload
+from twopc.sim.scenario.workload import LoadEvent, Workload
 from twopc.sim.workload import drawing
 from twopc.sim.workload.attempts import attempt, leave
 from twopc.sim.workload.drawing import Drawer, chance
 from twopc.sim.workload.figures import Figures
-from twopc.sim.workload.syncing import Syncing
+from twopc.sim.workload.syncing import SyncQueue
 from twopc.sim.workload.words import (
     COMMITTED,
     REJECTED,
@@ -65,7 +65,7 @@ class Load:
         self._nodes = drawing.nodes(scenario, self._workload)
         self._drawer = Drawer(scenario, self._workload)
         self.figures = Figures(self._workload.warmup_ms / 1000)
-        self.syncing = Syncing(bench, self.figures, write)
+        self.syncing = SyncQueue(bench, self.figures, write)
         self._number = 0
         self._began_s = 0.0
         self._alive_s = 0.0
@@ -282,7 +282,7 @@ class Load:
             await self.syncing.sync(*self._subscribers)
             await self._until(self.now() + every_s)
 
-    async def _befall(self, happening: Happening) -> None:
+    async def _befall(self, happening: LoadEvent) -> None:
         """Something that befalls a node, once or again and again until the load is over."""
         at_s = happening.at_ms / 1000
         if happening.fault is not None and not at_s:
@@ -307,7 +307,7 @@ class Load:
         while not self._is_over and (left_s := at_s - self.now()) > 0:
             await self._bench.sleep(min(LOOK_EVERY_S, left_s))
 
-    async def _turn(self, happening: Happening, *, on: bool) -> None:
+    async def _turn(self, happening: LoadEvent, *, on: bool) -> None:
         if happening.cut is not None:
             await self._bench.outage(happening.cut, on=on)
             self._write("outage", node=happening.cut, data={"on": on})

@@ -22,7 +22,7 @@ from twopc.sim.scenario.stage import Stage
 from twopc.sim.scenario.words import Case, CaseLesson
 from twopc.sim.workload import drawing
 from twopc.sim.workload.asyncio_bench import AsyncioBench
-from twopc.sim.workload.holding import Holding
+from twopc.sim.workload.holding import BranchTimes
 from twopc.sim.workload.load import Load
 from twopc.sim.workload.thresholds import compared
 from twopc.sim.workload.words import LoadBench
@@ -64,7 +64,7 @@ async def play(
     )
     watch = getattr(stage, "watch", None)  # of a stage whose coordinator can be watched
     if watch is not None:
-        watch(Holding(played_on.time, partial(load.figures.time, "in_doubt")))
+        watch(BranchTimes(played_on.time, partial(load.figures.time, "in_doubt")))
     at_gates = getattr(stage, "at_gates", None)  # of a stage on which faults happen
     if at_gates is not None:
         bench.spawn(_open_gates(at_gates, load, bench), _GATES)

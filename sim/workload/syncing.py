@@ -10,7 +10,7 @@ from twopc.sim.workload.figures import Figures
 from twopc.sim.workload.words import LoadBench, LoadGate
 
 
-class Syncing:
+class SyncQueue:
     """Syncs, one after the other; who asks during one is served by the next, with everybody else.
 
     Args:

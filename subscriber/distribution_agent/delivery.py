@@ -19,7 +19,7 @@ from twopc.subscriber.distribution_agent.failures import DeliveryFailure
 from twopc.subscriber.distribution_agent.loads import BatchLoad, StoredMessage
 from twopc.subscriber.distribution_agent.planner import Batch, BatchPlanner, Window
 from twopc.subscriber.distribution_agent.ports import (
-    Pending,
+    PendingGroup,
     RefusedError,
     Signal,
     SourcePort,
@@ -146,7 +146,7 @@ class Delivery:
         self, batches: Sequence[Batch], stop: Signal | None = None, *, depth: int = _DEPTH
     ) -> DeliveryFailure | None:
         """As `deliver`, over one connection."""
-        flight: deque[tuple[BatchLoad, Pending]] = deque()
+        flight: deque[tuple[BatchLoad, PendingGroup]] = deque()
         failure = None
         sent = self.target.position
         async with aclosing(self.loads(batches, 1)) as loads:
@@ -195,7 +195,7 @@ class Delivery:
         self.counts.transactions += len(load.batch.seqnos) - load.batch.own
         return True
 
-    def send(self, load: BatchLoad, position: int) -> Pending:
+    def send(self, load: BatchLoad, position: int) -> PendingGroup:
         """Send a load to one connection: the position moves in the commit of the data.
 
         Args:
@@ -209,7 +209,7 @@ class Delivery:
             steps.append(s.CommitBatch())
         return self.target.lines[0].send(*steps)
 
-    async def _confirm(self, load: BatchLoad, pending: Pending) -> DeliveryFailure | None:
+    async def _confirm(self, load: BatchLoad, pending: PendingGroup) -> DeliveryFailure | None:
         answer = await pending
         if answer.failure is not None:
             return DeliveryFailure(

@@ -58,7 +58,7 @@ class StepsAnswer:
     """Schema, table and constraint that the failure names, with dots; empty if it names none."""
 
 
-class Pending(Protocol):
+class PendingGroup(Protocol):
     """A group that was sent; `LostError` in the place of its answer if the connection is lost before."""
 
     def __await__(self) -> Generator[Any, Any, StepsAnswer]: ...
@@ -78,7 +78,7 @@ class Pending(Protocol):
 class SessionPort(Protocol):
     """A session at the Subscriber."""
 
-    def send(self, *steps: Step) -> Pending:
+    def send(self, *steps: Step) -> PendingGroup:
         """Send a group of steps; further ones may be sent before the answer has arrived."""
         ...
 
@@ -274,7 +274,7 @@ class WorldPort(Protocol):
         """Until one of them is set, or so much time has passed."""
         ...
 
-    async def first(self, pending: Sequence[Pending], timeout_s: float) -> None:
+    async def first(self, pending: Sequence[PendingGroup], timeout_s: float) -> None:
         """Until one of them is done, or so much time has passed."""
         ...
 
@@ -300,7 +300,7 @@ class WorldPort(Protocol):
         ...
 
 
-async def answers(pending: Iterable[Pending]) -> list[StepsAnswer]:
+async def answers(pending: Iterable[PendingGroup]) -> list[StepsAnswer]:
     """What each came to, once all are done; raises the first failure."""
     found: list[StepsAnswer] = []
     lost: LostError | None = None

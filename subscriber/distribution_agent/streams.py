@@ -14,7 +14,7 @@ from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.loads import BatchLoad
 from twopc.subscriber.distribution_agent.ports import (
     LostError,
-    Pending,
+    PendingGroup,
     RefusedError,
     StepsAnswer,
     TargetPort,
@@ -111,7 +111,7 @@ class Streams:
         await self._abandon(0, set())
 
     async def _answers(
-        self, sent: Mapping[int, Pending], upto: int
+        self, sent: Mapping[int, PendingGroup], upto: int
     ) -> tuple[dict[int, StepsAnswer], bool]:
         """What every stream said, and whether one was stopped because it waited for another."""
         waiting, blocked, stopped = dict(sent), False, False

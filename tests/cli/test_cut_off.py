@@ -10,7 +10,7 @@ from tests.cli.shops import HERE, THREE, Shop
 from twopc.publisher import publication
 from twopc.publisher.distribution import registry
 from twopc.sim import operate
-from twopc.sim.topology.leaving import Leaving
+from twopc.sim.topology.leaving import SubscriptionRemoval
 from twopc.sim.topology.nodes import Nodes
 
 
@@ -61,7 +61,7 @@ async def test_a_subscriber_that_left_half_way_leaves(
         await topology.subscribe("store", update_mode=mode)
         with monkeypatch.context() as patch, pytest.raises(CutError):
             if after == "its end":
-                patch.setattr(Leaving, "_forget_left", cut)
+                patch.setattr(SubscriptionRemoval, "_forget_left", cut)
             else:
                 patch.setattr(registry, "forget_publisher", cut)
             await topology.unsubscribe("store")

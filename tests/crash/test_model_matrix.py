@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from twopc.protocol.variants import VARIANTS
-from twopc.sim.faults.matrix import MatrixCell, MatrixResult, MatrixSetup, Stand, cases, left_out
+from twopc.sim.faults.matrix import (
+    CellPlayer,
+    MatrixCell,
+    MatrixResult,
+    MatrixSetup,
+    cases,
+    left_out,
+)
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.theatres import TheatreOptions, played
@@ -28,7 +35,7 @@ def test_a_sample_of_the_cells_of_the_lost_update() -> None:
             setup = MatrixSetup(
                 path=str(LOST_UPDATE), on="model", options=TheatreOptions(), selection=Selection()
             )
-            stand = Stand(setup, theatre)
+            stand = CellPlayer(setup, theatre)
             cells = await stand.derive(ORDER)
             assert len(cells) > 500
             chosen = [
@@ -65,7 +72,7 @@ def test_a_fault_that_strikes_after_the_end_is_mended(
                 path=path, on="model", options=TheatreOptions(), selection=Selection(twins=False)
             )
             cell = MatrixCell(order=order, point=point, nth=nth, do=do)
-            return await Stand(setup, theatre).cell(cell)
+            return await CellPlayer(setup, theatre).cell(cell)
 
     result = played("model", play())
     assert (result.struck, result.broken) == (True, ())
@@ -94,7 +101,7 @@ def test_a_cell_in_each_variant(commit: str) -> None:
                 path=str(LOST_UPDATE), on="model", options=TheatreOptions(), selection=Selection(),
                 commits=(commit,),
             )  # fmt: skip
-            stand = Stand(setup, theatre)
+            stand = CellPlayer(setup, theatre)
             cells = await stand.derive(f"{ORDER} [{commit}]")
             assert {cell.commit for cell in cells} == {commit}
             chosen = [
@@ -124,7 +131,7 @@ def test_a_guess_that_a_cell_makes_wrong_is_confessed(monkeypatch: pytest.Monkey
                 order="the right one [presumed_nothing]", point="reply.prepare(pub)", nth=1,
                 do="cut coordinator-sub1",
             )  # fmt: skip
-            return await Stand(setup, theatre).cell(cell)
+            return await CellPlayer(setup, theatre).cell(cell)
 
     assert played("model", play()).broken == ()
     monkeypatch.setattr("twopc.sim.faults.matrix._is_confessed", lambda *_: False)
@@ -146,7 +153,7 @@ def test_branches_that_cannot_be_settled_are_counted(caplog: pytest.LogCaptureFi
             cell = MatrixCell(
                 order=ORDER, point="coordinator.before_commit(sub1)", nth=1, do="stop node sub1"
             )
-            return await Stand(setup, theatre).cell(cell)
+            return await CellPlayer(setup, theatre).cell(cell)
 
     result = played("model", play())
     assert result.broken == ()

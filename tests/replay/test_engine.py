@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from twopc.sim.replay.engine import RecordedTransaction, Replayed, replay
+from twopc.sim.replay.engine import RecordedTransaction, ReplayResult, replay
 
 
 class Minutes:
@@ -38,7 +38,7 @@ def replayed(*transactions: RecordedTransaction[str]) -> tuple[list[float], list
     """When each was carried out, and what was recorded of it."""
     clock = Minutes()
     target = Slow(clock)
-    done: list[Replayed[str, str]] = []
+    done: list[ReplayResult[str, str]] = []
     work = replay(
         transactions,
         target,

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fix_sample import Sample
 from twopc.names import VERSION_COLUMN, BranchId
-from twopc.sim.faults.matrix import MatrixCell, MatrixSetup, Stand, cases
+from twopc.sim.faults.matrix import CellPlayer, MatrixCell, MatrixSetup, cases
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord, OrderHistory
@@ -93,7 +93,7 @@ def of_before(records: list[HistoryRecord]) -> list[HistoryRecord]:
     ]
 
 
-class Recording(Stand):
+class Recording(CellPlayer):
     """Keeps the history of each case that it plays."""
 
     def __init__(self, setup: MatrixSetup, place: ModelTheatre) -> None:

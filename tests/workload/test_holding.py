@@ -5,12 +5,12 @@ from __future__ import annotations
 from twopc.protocol.events import BranchAborted, BranchCommitted, CommitAsked, VotedYes
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.agree import compare
-from twopc.sim.workload.holding import Holding
+from twopc.sim.workload.holding import BranchTimes
 
 
 def test_from_the_vote_to_the_end():
     now, ended = [0.0], []
-    holding = Holding(lambda: now[0], ended.append)
+    holding = BranchTimes(lambda: now[0], ended.append)
     for at, gid, event in [
         (1.0, "a", CommitAsked()),
         (1.0, "a", VotedYes(participant="pub")),

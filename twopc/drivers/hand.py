@@ -16,7 +16,7 @@ from twopc.drivers.database import ANSWER_TIMEOUT_S, cut_after
 from twopc.drivers.lean import Lean
 
 
-class Hand:
+class SerialConnection:
     """Says one thing at a time.
 
     Args:

@@ -24,7 +24,7 @@ from twopc.drivers.database import (
     cut_after,
 )
 from twopc.drivers.decided import DecisionReader
-from twopc.drivers.hand import Hand
+from twopc.drivers.hand import SerialConnection
 from twopc.drivers.lean import report
 from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
@@ -121,7 +121,7 @@ class _ResolverServer:
         self._address = address
         self.name = address.name
         self._participant = ServerParticipant(address, f"resolver {at.coordinator}")
-        self._looking = Hand(self.connect)
+        self._looking = SerialConnection(self.connect)
 
     async def connect(self) -> AsyncConnection[Any]:
         """A session of the resolver's here. psycopg.Error"""
@@ -161,7 +161,7 @@ class PublisherServer(_ResolverServer):
 
     def __init__(self, at: ResolverSite) -> None:
         super().__init__(at, at.publisher)
-        self._hands = [Hand(self._connect_as_link) for _ in range(_HANDS)]
+        self._hands = [SerialConnection(self._connect_as_link) for _ in range(_HANDS)]
         self._voted = _VOTED.format(sql.Literal(at.prefix), sql.Literal(at.link_role))
 
     async def close(self) -> None:
@@ -180,7 +180,7 @@ class PublisherServer(_ResolverServer):
         )
         return sum(counts)
 
-    async def _commit(self, hand: Hand, gids: list[str]) -> int:
+    async def _commit(self, hand: SerialConnection, gids: list[str]) -> int:
         count = 0
         for gid in gids:
             command = sql.SQL("commit prepared {}").format(sql.Literal(gid))

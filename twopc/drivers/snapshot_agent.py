@@ -32,7 +32,7 @@ class CopyMoment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unseen:
+class UnseenTransaction:
     """A stored transaction that a copy has not seen."""
 
     seqno: int
@@ -114,11 +114,11 @@ class CopyTargetPort(Protocol):
 class CopyStorePort(Protocol):
     """The distribution database, as whoever copies sees it."""
 
-    async def unseen(self, moment: CopyMoment) -> tuple[int, Unseen | None]:
+    async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
         """Up to where the log is stored, and the first transaction stored that the copy has not seen."""
         ...
 
-    async def unseen_call(self, moment: CopyMoment) -> Unseen | None:
+    async def unseen_call(self, moment: CopyMoment) -> UnseenTransaction | None:
         """A transaction that the copy has not seen and that is stored as a call alone, where the copy takes calls."""
         ...
 
@@ -131,7 +131,7 @@ class CopyStorePort(Protocol):
         ...
 
 
-def start_of(stored: int, unseen: Unseen | None) -> int:
+def start_of(stored: int, unseen: UnseenTransaction | None) -> int:
     """The position after which a Subscriber gets what its copy has not seen. Pure.
 
     The first of the stored transactions that the copy has not seen is the first that it gets; what is not stored yet
@@ -278,7 +278,7 @@ class SnapshotAgent:
             await self.start(moment, delivered=await target.position(), active=active)
         await self._reach("snapshot.started")
 
-    def _too_soon(self, unseen: Unseen, what: str) -> SubscriptionError:
+    def _too_soon(self, unseen: UnseenTransaction, what: str) -> SubscriptionError:
         return SubscriptionError(
             f"transaction {unseen.xid} {what} {self._subscriber.name!r} and cannot be seen at "
             f"{self._publisher.name!r} yet: its commit waits for a synchronous standby; try again"

@@ -24,7 +24,7 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.words import Steps
 from twopc.subscriber.distribution_agent import AgentProgress, DistributionAgent, Profile
-from twopc.subscriber.distribution_agent.ports import Pending, Signal
+from twopc.subscriber.distribution_agent.ports import PendingGroup, Signal
 
 
 class _Flag:
@@ -123,7 +123,7 @@ class AgentProcess(Process):
             timeout_s = min(timeout_s, self._poll_s)
         await AwaitableSteps(wait(self.sleep(timeout_s, f"news for {self.subscriber}")))
 
-    async def first(self, pending: Sequence[Pending], timeout_s: float) -> None:
+    async def first(self, pending: Sequence[PendingGroup], timeout_s: float) -> None:
         self.check_alive()
         look = self.sleep(timeout_s, "look at the streams")
         events: list[Any] = [each.event for each in pending]  # type: ignore[attr-defined] # they are `ModelPending`

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from twopc.distributed import DistributedArticle
 from twopc.drivers.points import Points
-from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent, Unseen
+from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent, UnseenTransaction
 from twopc.drivers.virtual import AwaitableSteps, VirtualTime, steps
 from twopc.errors import LockTimeoutError, SubscriptionError
 from twopc.names import PREFIX
@@ -236,15 +236,15 @@ class ModelCopyStore:
         self._registry = registry
         self._subscriber = subscriber
 
-    async def unseen(self, moment: CopyMoment) -> tuple[int, Unseen | None]:
+    async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
         """See `CopyStorePort`."""
 
-        def find() -> tuple[int, Unseen | None]:
+        def find() -> tuple[int, UnseenTransaction | None]:
             return self._store.read_to, _first(self._unseen(moment))
 
         return await self._ask(find, "what a copy has not seen")
 
-    async def unseen_call(self, moment: CopyMoment) -> Unseen | None:
+    async def unseen_call(self, moment: CopyMoment) -> UnseenTransaction | None:
         """See `CopyStorePort`."""
         registry = self._registry
         if not registry.routines or self._subscriber not in registry.read_only:
@@ -358,8 +358,8 @@ def _execute(text: str, params: Mapping[str, Any], session: NodeSession) -> Step
     return (yield from session.execute(text, params))
 
 
-def _first(unseen: Sequence[StoredTransaction]) -> Unseen | None:
-    return Unseen(seqno=unseen[0].seqno, xid=unseen[0].xid) if unseen else None
+def _first(unseen: Sequence[StoredTransaction]) -> UnseenTransaction | None:
+    return UnseenTransaction(seqno=unseen[0].seqno, xid=unseen[0].xid) if unseen else None
 
 
 def _is_call_alone(each: StoredTransaction) -> bool:

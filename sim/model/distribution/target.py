@@ -50,8 +50,8 @@ def settings_of(profile: Profile) -> Mapping[str, str]:
     }
 
 
-class ModelPending:
-    """See `twopc.subscriber.distribution_agent.ports.Pending`.
+class ModelPendingGroup:
+    """See `twopc.subscriber.distribution_agent.ports.PendingGroup`.
 
     Args:
         event: the process that has the group performed.
@@ -98,12 +98,12 @@ class ModelAgentSession:
         """The group that was sent last: a connection carries one after the other."""
         self.connection = connection
 
-    def send(self, *steps: s.Step) -> ModelPending:
+    def send(self, *steps: s.Step) -> ModelPendingGroup:
         self._process.check_alive()
         what = _called(steps)
         work = self._perform(self._before, steps, what)
         self._before = self._process.spawn(outcome(work), what)
-        return ModelPending(self._before)
+        return ModelPendingGroup(self._before)
 
     def _perform(
         self, before: simpy.Process | None, steps: Sequence[s.Step], what: str

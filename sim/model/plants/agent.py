@@ -15,7 +15,7 @@ from twopc.subscriber.distribution_agent.delivery import Delivery
 from twopc.subscriber.distribution_agent.loads import BatchLoad, StreamPart, part_of
 from twopc.subscriber.distribution_agent.mending import Mending
 from twopc.subscriber.distribution_agent.planner import Batch
-from twopc.subscriber.distribution_agent.ports import Pending, TargetPort, perform
+from twopc.subscriber.distribution_agent.ports import PendingGroup, TargetPort, perform
 from twopc.subscriber.distribution_agent.streams import Streams
 
 
@@ -35,7 +35,7 @@ def _applies(parts: Sequence[StreamPart]) -> list[s.Step]:
 class PositionFirst(Delivery):
     """The position in a commit of its own, before its batch."""
 
-    def send(self, load: BatchLoad, position: int) -> Pending:
+    def send(self, load: BatchLoad, position: int) -> PendingGroup:
         """See `Delivery`."""
         line = self.target.lines[0]
         line.send(s.BeginBatch(), s.Move(position, load.batch.upto), s.CommitBatch())
@@ -45,7 +45,7 @@ class PositionFirst(Delivery):
 class PositionLast(Delivery):
     """The position once the data are there."""
 
-    def send(self, load: BatchLoad, position: int) -> Pending:
+    def send(self, load: BatchLoad, position: int) -> PendingGroup:
         """See `Delivery`."""
         line = self.target.lines[0]
         line.send(s.BeginBatch(), *_applies(load.parts), s.CommitBatch())
@@ -55,7 +55,7 @@ class PositionLast(Delivery):
 class InHalves(Delivery):
     """As many commands in one commit as a batch has room for, wherever a transaction ends."""
 
-    def send(self, load: BatchLoad, position: int) -> Pending:
+    def send(self, load: BatchLoad, position: int) -> PendingGroup:
         """See `Delivery`."""
         line = self.target.lines[0]
         for part in load.parts:

@@ -16,7 +16,7 @@ Dependent = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class OrderPrefix:
     """The first steps of an order."""
 
     steps: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Classes:
         """Whether two steps may not change their turns."""
         return bool(self._felt[self._number[one]] >> self._number[other] & 1)
 
-    def prefixes(self, order: Sequence[str]) -> Iterator[Beginning]:
+    def prefixes(self, order: Sequence[str]) -> Iterator[OrderPrefix]:
         """The first 0, 1, 2 … steps of an order, with what is the same for all of its class."""
         here = self.begin
         yield here
@@ -86,11 +86,11 @@ class Classes:
     # -- the first order of each class -------------------------------------------------------------
 
     @property
-    def begin(self) -> Beginning:
+    def begin(self) -> OrderPrefix:
         """Before anything."""
-        return Beginning(places=self._space.start)
+        return OrderPrefix(places=self._space.start)
 
-    def past(self, beginning: Beginning, of: Iterable[str]) -> int:
+    def past(self, beginning: OrderPrefix, of: Iterable[str]) -> int:
         """What is the same for all beginnings in which these steps, and whatever came before them and
         could be felt by them, were played in the same way."""
         wanted, found = frozenset(of), 0
@@ -100,16 +100,16 @@ class Classes:
         return beginning.known & self._rows(found)
 
     def _rows_of(self, steps: int) -> int:
-        """The bits of `Beginning.known` that are about these steps."""
+        """The bits of `OrderPrefix.known` that are about these steps."""
         width = len(self._steps)
         row = (1 << width) - 1
         return sum(row << (number * width) for number in range(width) if steps >> number & 1)
 
-    def is_whole(self, beginning: Beginning) -> bool:
+    def is_whole(self, beginning: OrderPrefix) -> bool:
         """Whether it is an order."""
         return len(beginning.steps) == len(self._steps)
 
-    def going_on(self, beginning: Beginning) -> Iterator[Beginning]:
+    def going_on(self, beginning: OrderPrefix) -> Iterator[OrderPrefix]:
         """How the first orders of classes go on that begin so, by rank: by one step, or by several that
         must follow each other at once.
 
@@ -131,14 +131,14 @@ class Classes:
         """The first order of each class, by rank."""
         return self._firsts(self.begin)
 
-    def _firsts(self, beginning: Beginning) -> Iterator[tuple[str, ...]]:
+    def _firsts(self, beginning: OrderPrefix) -> Iterator[tuple[str, ...]]:
         if self.is_whole(beginning):
             yield beginning.steps
             return
         for longer in self.going_on(beginning):
             yield from self._firsts(longer)
 
-    def _on(self, here: Beginning, step: str) -> Beginning:
+    def _on(self, here: OrderPrefix, step: str) -> OrderPrefix:
         number = self._number[step]
         played = here.played | 1 << number
         felt = played & self._felt[number]

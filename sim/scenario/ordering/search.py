@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.scenario.ordering.footprint import Dependence, Guess
-from twopc.sim.scenario.ordering.reduce import Beginning, Classes
+from twopc.sim.scenario.ordering.reduce import Classes, OrderPrefix
 from twopc.sim.scenario.words import CaseLesson
 
 #: So many beginnings are looked at; then the rest of the orders is left out.
@@ -30,7 +30,7 @@ class OrderSearch:
         self.classes = Classes(space, self._dependence, order.generate.pairs)
         self._waits: dict[tuple[str, int], bool] = {}
         """A step, and what it can have felt of what was played: whether it waits then."""
-        self._put_off: deque[tuple[Beginning, Beginning]] = deque()
+        self._put_off: deque[tuple[OrderPrefix, OrderPrefix]] = deque()
         self._looked_at = 0
 
     @property
@@ -46,12 +46,12 @@ class OrderSearch:
             for session in self._sessions if played in learned.blocked else ():
                 self._note(beginning, session, waits=session in learned.blocked[played])
 
-    def _note(self, beginning: Beginning, session: str, *, waits: bool) -> None:
+    def _note(self, beginning: OrderPrefix, session: str, *, waits: bool) -> None:
         known = self._state(beginning, session)
         if known is not None:
             self._waits[known] = waits
 
-    def _state(self, beginning: Beginning, session: str) -> tuple[str, int] | None:
+    def _state(self, beginning: OrderPrefix, session: str) -> tuple[str, int] | None:
         """The session's last step, and all that decides whether it waits; None if it cannot.
 
         Those are the steps that lock what it needs or give it back, and what they can have felt.
@@ -62,7 +62,7 @@ class OrderSearch:
         about = [step for step in beginning.steps if self._dependence.may_end(own[-1], step)]
         return own[-1], self.classes.past(beginning, [own[-1], *about])
 
-    def waits(self, beginning: Beginning, step: str) -> bool | None:
+    def waits(self, beginning: OrderPrefix, step: str) -> bool | None:
         """Whether the session of `step` is blocked, so that it cannot come next; None: that is not known."""
         state = self._state(beginning, self._home[step])
         return False if state is None else self._waits.get(state)
@@ -88,7 +88,7 @@ class OrderSearch:
         shorter, longer = self._put_off.popleft()
         return self._below(shorter, longer, None)
 
-    def _orders(self, here: Beginning, guess: Guess | None) -> Iterator[tuple[str, ...]]:
+    def _orders(self, here: OrderPrefix, guess: Guess | None) -> Iterator[tuple[str, ...]]:
         for longer in self.classes.going_on(here):
             self._looked_at += 1
             if self.gave_up:
@@ -103,7 +103,7 @@ class OrderSearch:
                     continue
             yield from self._below(here, longer, after)
 
-    def _guess(self, guess: Guess, here: Beginning, longer: Beginning) -> Guess | None:
+    def _guess(self, guess: Guess, here: OrderPrefix, longer: OrderPrefix) -> Guess | None:
         step, *more = longer.steps[len(here.steps) :]
         session = self._home[step]
         if session in guess.waits and self.waits(here, step) is False:
@@ -111,7 +111,7 @@ class OrderSearch:
         return self._dependence.guess(guess, (step, *more))
 
     def _below(
-        self, shorter: Beginning, longer: Beginning, guess: Guess | None
+        self, shorter: OrderPrefix, longer: OrderPrefix, guess: Guess | None
     ) -> Iterator[tuple[str, ...]]:
         """The orders that begin so, until it is learned that none of them is feasible."""
         if self.classes.is_whole(longer):
@@ -122,7 +122,7 @@ class OrderSearch:
             if self._is_known(shorter, longer):
                 return
 
-    def _is_known(self, shorter: Beginning, longer: Beginning) -> bool:
+    def _is_known(self, shorter: OrderPrefix, longer: OrderPrefix) -> bool:
         """Whether it is known that what comes after `shorter` cannot come there."""
         if self.waits(shorter, longer.steps[len(shorter.steps)]):
             return True

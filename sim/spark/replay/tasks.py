@@ -15,7 +15,7 @@ import pyarrow
 
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import TwopcError
-from twopc.sim.replay.engine import RecordedTransaction, Replayed, replay
+from twopc.sim.replay.engine import RecordedTransaction, ReplayResult, replay
 from twopc.sim.replay.topology import (
     AGAIN,
     Commands,
@@ -130,11 +130,11 @@ async def _carried_out(
     except (TwopcError, psycopg.Error) as error:
         # as data: Spark would only do it again
         stopped = TransactionOutcome(outcome=STOPPED, message=str(error).strip())
-        rows += _rows(Replayed(transaction=current, outcome=stopped))
+        rows += _rows(ReplayResult(transaction=current, outcome=stopped))
     return rows
 
 
-def _rows(replayed: Replayed[Commands, TransactionOutcome]) -> Iterator[dict[str, Any]]:
+def _rows(replayed: ReplayResult[Commands, TransactionOutcome]) -> Iterator[dict[str, Any]]:
     ended = replayed.outcome or TransactionOutcome(outcome=HELD)
     about = {
         "seqno": replayed.transaction.number,
