@@ -22,8 +22,8 @@ from twopc.sim.model.ledger import DecisionLedger
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.values import Cause, Delay, Label, ModelTiming, RowChange, Steps
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Delay, Label, ModelTiming, RowChange, Steps
 
 PUBLISHER = "pub"
 #: What an account has at the beginning.

@@ -19,7 +19,7 @@ from twopc.sim.checkers.records import (
     states,
 )
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.words import row_text
+from twopc.sim.report.phrases import row_text
 
 _Content = dict[str, Any]
 #: Where a sum or a query is about each node by itself.

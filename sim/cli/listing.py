@@ -36,7 +36,7 @@ def list_(
     from twopc.sim.cli.files import load_all
     from twopc.sim.report import terminal
     from twopc.sim.scenario.cases import groups
-    from twopc.sim.scenario.words import Selection
+    from twopc.sim.scenario.values import Selection
 
     selection = Selection(expression=k, tags=tuple(tag or ()), twins=twins)
     found = [(each, of) for each in load_all(paths) if (of := groups(each, selection))]
@@ -111,7 +111,7 @@ def show(
     from twopc.sim.report import terminal
     from twopc.sim.scenario.cases import groups
     from twopc.sim.scenario.check import load
-    from twopc.sim.scenario.words import Selection
+    from twopc.sim.scenario.values import Selection
 
     loaded = load(scenario_files([file])[0])
     chosen = groups(loaded, Selection(orders=(order,) if order else ()))

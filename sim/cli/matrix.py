@@ -102,7 +102,7 @@ async def _outcome(scenario: Scenario, place: int, level: str, theatre: Theatre)
     from twopc.sim.report.history import History
     from twopc.sim.scenario.parts import EVERY_NODE
     from twopc.sim.scenario.runner import Runner
-    from twopc.sim.scenario.words import Case
+    from twopc.sim.scenario.values import Case
 
     order = scenario.orders[place]
     topology = scenario.topology.model_copy(update={"isolation": {EVERY_NODE: level}})

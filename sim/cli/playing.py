@@ -28,7 +28,7 @@ from twopc.sim.report.run_files import RunFiles
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import THEATRES, TheatreOptions, theatre
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 if TYPE_CHECKING:
     from rich.console import Console

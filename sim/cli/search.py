@@ -16,7 +16,7 @@ from twopc.sim.cli.options import File
 
 if TYPE_CHECKING:
     from twopc.sim.model.explore.programs import Script
-    from twopc.sim.model.explore.words import BrokenInvariant, Budget, SearchFigures
+    from twopc.sim.model.explore.results import BrokenInvariant, Budget, SearchFigures
     from twopc.sim.model.wiring import Wiring
     from twopc.sim.scenario.check import LoadedScenario
 
@@ -78,8 +78,8 @@ def search(options: SearchOptions) -> None:
     The search runs on the model and chooses orders of its own; those of the file are not played. It stops at
     the first broken invariant, makes the run short, writes it as a scenario, and tells how to play it again.
     """
+    from twopc.sim.model.explore.results import Budget
     from twopc.sim.model.explore.strikes import FAULTS
-    from twopc.sim.model.explore.words import Budget
     from twopc.sim.scenario.check import load
     from twopc.sim.scenario.searching import script_of
 
@@ -143,8 +143,8 @@ def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOption
     import time
 
     from twopc.sim.model.choosing import SeededChooser
+    from twopc.sim.model.explore.results import SearchFigures
     from twopc.sim.model.explore.single import play, replay
-    from twopc.sim.model.explore.words import SearchFigures
 
     began, endings, orders, done = time.monotonic(), set[str](), set[tuple[int, ...]](), 0
     broken: BrokenInvariant | None = None

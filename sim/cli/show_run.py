@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twopc.sim.report.run_files import RunFiles
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
-    from twopc.sim.scenario.words import Case, CaseCounts
+    from twopc.sim.scenario.values import Case, CaseCounts
 
 #: What is longer is said below the caret and not beside it.
 _BESIDE_MAX = 90

@@ -14,12 +14,12 @@ from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario.model import OrderItem
 from twopc.sim.scenario.player import InfeasibleError, Player
 from twopc.sim.scenario.run import begin, header
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 if TYPE_CHECKING:
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.stage import Theatre
-    from twopc.sim.scenario.words import Case
+    from twopc.sim.scenario.values import Case
 
 #: Nobody is hurried: while somebody thinks, locks are held and steps wait.
 _PATIENCE_MS = 24 * 3600 * 1000

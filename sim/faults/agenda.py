@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from twopc.sim.faults.words import COORDINATOR, Arrival, FaultPlace, FaultPlan
+from twopc.sim.faults.plans import COORDINATOR, Arrival, FaultPlace, FaultPlan
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
 

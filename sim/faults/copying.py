@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twopc.sim.faults.agenda import Agenda
-from twopc.sim.faults.words import Arrival, FaultPlan
+from twopc.sim.faults.plans import Arrival, FaultPlan
 from twopc.sim.topology import Topology
 
 

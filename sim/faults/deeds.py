@@ -13,12 +13,12 @@ from psycopg.pq import TransactionStatus
 
 from twopc.sim.faults import strikes
 from twopc.sim.faults.agenda import Agenda
+from twopc.sim.faults.plans import Arrival, FaultPlan
 from twopc.sim.faults.remote import RemoteProcess
 from twopc.sim.faults.serving import ResumeOrder
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.faults.ways import REQUESTS, Ways
 from twopc.sim.faults.wires import Fate
-from twopc.sim.faults.words import Arrival, FaultPlan
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from twopc.sim.faults.words import needs_servers
+from twopc.sim.faults.plans import needs_servers
 from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import LoadedScenario, load
@@ -32,7 +32,7 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.runner import Runner
 from twopc.sim.scenario.stage import Theatre
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
-from twopc.sim.scenario.words import Capabilities, Case, Selection
+from twopc.sim.scenario.values import Capabilities, Case, Selection
 
 #: The id of a cell's fault: no file's fault is called so.
 _FAULT = "cell"

@@ -16,15 +16,15 @@ import simpy
 from twopc.drivers.virtual import AwaitableSteps, wait
 from twopc.names import branch_gid
 from twopc.protocol.effects import Outcome
-from twopc.sim.faults.able import ANSWERS, COPIES, GATED
 from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
+from twopc.sim.faults.capabilities import ANSWERS, COPIES, GATED
+from twopc.sim.faults.plans import COORDINATOR, Arrival, FaultPlan
 from twopc.sim.faults.ways import REQUESTS, ends, gid_in, ways_of_answers
-from twopc.sim.faults.words import COORDINATOR, Arrival, FaultPlan
 from twopc.sim.model.network import RequestWatch
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.system import LOG, System
-from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, StatementResult, Steps
+from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, StatementResult, Steps
 from twopc.sim.sessions.model import CoordinatedSession, VirtualSession
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name

@@ -9,13 +9,13 @@ from contextlib import suppress
 import psycopg
 
 from twopc.sim.faults.model import ModelPerformer
-from twopc.sim.faults.words import plans_of
+from twopc.sim.faults.plans import plans_of
 from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model_check import NullRecorder
 from twopc.sim.scenario.model_stage import ModelStage
 from twopc.sim.scenario.stage import AwayError, NodeContent
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import CoordinatedSession
 from twopc.sim.sessions.waits import Waits

@@ -25,7 +25,7 @@ from twopc.drivers.implementation import PRODUCT, Implementation
 from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.transaction import Transaction
 from twopc.sim.faults.agenda import Occasions
-from twopc.sim.faults.words import FaultPlace
+from twopc.sim.faults.plans import FaultPlace
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.servers import result_of, transaction_at
 

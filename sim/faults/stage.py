@@ -11,17 +11,17 @@ from typing import Any
 
 import psycopg
 
-from twopc.sim.faults.able import IN_PROCESS
+from twopc.sim.faults.capabilities import IN_PROCESS
+from twopc.sim.faults.plans import plans_of
 from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.remote import DeadError
 from twopc.sim.faults.serving import RECOVER
 from twopc.sim.faults.sessions import RemoteSession
-from twopc.sim.faults.words import plans_of
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_prepared import PreparedTopology
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.stage import AwayError, NodeContent, StageDelivery
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.servers import refused
 from twopc.sim.sessions.waits import Waits

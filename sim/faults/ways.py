@@ -13,8 +13,8 @@ from psycopg import sql
 
 from twopc.drivers import ParticipantAddress
 from twopc.names import BranchId
+from twopc.sim.faults.plans import COORDINATOR, FaultAction, FaultPlace, FaultPlan
 from twopc.sim.faults.wires import ServerWire
-from twopc.sim.faults.words import COORDINATOR, FaultAction, FaultPlace, FaultPlan
 from twopc.sim.topology import Topology
 from twopc.subscriber.objects import SERVER
 

@@ -31,7 +31,7 @@ from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication.articles import link_role
 from twopc.sim.model.replication.subscription import flush_log
 from twopc.sim.model.sites import ModelSite
-from twopc.sim.model.words import Cause, Label, SqlError, Steps
+from twopc.sim.model.values import Cause, Label, SqlError, Steps
 from twopc.waits import link_name, link_prefix
 
 _SWEEP_S = 0.25

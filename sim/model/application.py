@@ -17,8 +17,8 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.ports import Kernel
 from twopc.sim.model.sql.types import output
+from twopc.sim.model.values import RequestLostError, SqlError, StatementResult, Steps
 from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import RequestLostError, SqlError, StatementResult, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.coordinator import CoordinatorProcess

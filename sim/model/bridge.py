@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import simpy
 
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import Steps
+from twopc.sim.model.values import Steps
 
 T = TypeVar("T")
 

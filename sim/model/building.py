@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from twopc.sim.model.words import SqlError, TableSpec, UnsupportedError
+from twopc.sim.model.values import SqlError, TableSpec, UnsupportedError
 
 
 class BuildError(Exception):

@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 import simpy
 
 from twopc.sim.model.kernel import Environment, SimpyKernel
-from twopc.sim.model.words import Cause, Delay, Label
+from twopc.sim.model.values import Cause, Delay, Label
 
 #: Only when nothing else can happen, and then the earliest of them.
 TIMERS = frozenset((Cause.TIMER, Cause.LOCK_TIMEOUT, Cause.DEADLOCK, Cause.POLL, Cause.PAUSE))

@@ -18,8 +18,8 @@ from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.transaction import ModelTransaction
+from twopc.sim.model.values import RequestLostError, SqlError, StatementResult, Steps
 from twopc.sim.model.wire import KILLED, Wire
-from twopc.sim.model.words import RequestLostError, SqlError, StatementResult, Steps
 
 T = TypeVar("T")
 

@@ -32,9 +32,9 @@ from twopc.sim.model.log_client import ModelDecisionReader
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.transaction import ModelTransaction
+from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, Steps
 from twopc.sim.model.wire import KILLED
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, Steps
 
 _TURN_S = 0.001
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from twopc.sim.model.words import RequestLostError, SqlError
+from twopc.sim.model.values import RequestLostError, SqlError
 
 
 def as_psycopg(error: SqlError | RequestLostError) -> psycopg.Error:

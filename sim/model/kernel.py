@@ -17,7 +17,7 @@ import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL
 
-from twopc.sim.model.words import Delay, Label, Steps
+from twopc.sim.model.values import Delay, Label, Steps
 
 #: What a delay has in the place of callbacks once nobody waits for it any more.
 _CANCELLED: Any = ()

@@ -14,7 +14,7 @@ import simpy
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.protocol.effects import Outcome, Record, RecordKind
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import Cause, Delay, Label, RequestLostError, SqlError, Steps
+from twopc.sim.model.values import Cause, Delay, Label, RequestLostError, SqlError, Steps
 
 
 @dataclass(slots=True, kw_only=True)

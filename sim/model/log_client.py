@@ -20,8 +20,8 @@ from twopc.sim.model.errors import as_psycopg, raised
 from twopc.sim.model.ledger import DecisionLedger, LedgerDamage, LedgerSession
 from twopc.sim.model.network import Network
 from twopc.sim.model.pool import ConnectionPool, FairLock
+from twopc.sim.model.values import RequestLostError, SqlError, Steps
 from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import RequestLostError, SqlError, Steps
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ import simpy
 
 from twopc.errors import TwopcError
 from twopc.sim.model.kernel import SimpyKernel
-from twopc.sim.model.words import Cause, Label
+from twopc.sim.model.values import Cause, Label
 
 Args = TypeVarTuple("Args")
 _KERNEL: ContextVar[SimpyKernel | None] = ContextVar("kernel", default=None)

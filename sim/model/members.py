@@ -19,7 +19,7 @@ from twopc.sim.model.replication.shipping import MARKER
 from twopc.sim.model.replication.subscription import ModelSubscription
 from twopc.sim.model.replication.versions import Births
 from twopc.sim.model.sql.plpgsql import SqlTrigger
-from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec
+from twopc.sim.model.values import ModelSpec, Steps, SubscriberSpec
 
 
 class Members:

@@ -12,8 +12,8 @@ from typing import TypeVar
 import simpy
 
 from twopc.sim.model.ports import Kernel
+from twopc.sim.model.values import Cause, Delay, Label, ModelTiming, RequestLostError, Steps
 from twopc.sim.model.wire import ServedSession, Unconnected, Wire
-from twopc.sim.model.words import Cause, Delay, Label, ModelTiming, RequestLostError, Steps
 
 T = TypeVar("T")
 

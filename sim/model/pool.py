@@ -13,8 +13,8 @@ import simpy
 
 from twopc.sim.model.network import Network
 from twopc.sim.model.ports import Kernel
+from twopc.sim.model.values import Steps
 from twopc.sim.model.wire import ServedSession, Wire
-from twopc.sim.model.words import Steps
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import simpy
 
 from twopc.protocol.effects import Outcome
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     CommittedTransaction,
     Delay,
     Label,

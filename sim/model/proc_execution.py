@@ -24,7 +24,7 @@ from twopc.sim.model.replication.articles import ACTS
 from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.plpgsql import Function, SqlTrigger
 from twopc.sim.model.sql.types import output
-from twopc.sim.model.words import ModelSpec, ProcedureSpec, SqlError, Steps, UnsupportedError
+from twopc.sim.model.values import ModelSpec, ProcedureSpec, SqlError, Steps, UnsupportedError
 
 MARKER = "msrepl.call_marker"
 _TABLE = """

@@ -9,7 +9,7 @@ from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.virtual import VirtualTime, steps
 from twopc.sim.model.coordinator import CoordinatorProcess
 from twopc.sim.model.deadlocks import ModelWaits
-from twopc.sim.model.words import Cause, Label, Steps
+from twopc.sim.model.values import Cause, Label, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.system import System

@@ -21,7 +21,7 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.pool import ConnectionPool
-from twopc.sim.model.words import Cause, Label, StatementResult, Steps
+from twopc.sim.model.values import Cause, Label, StatementResult, Steps
 from twopc.waits import link_name
 
 T = TypeVar("T")

@@ -41,13 +41,13 @@ from twopc.sim.model.replication.subscription import ModelSubscription, watch_pu
 from twopc.sim.model.replication.versions import Births
 from twopc.sim.model.seats import CoordinatorSeat, LogHost
 from twopc.sim.model.sql.ddl import condition
-from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     ModelSpec,
     RequestLostError,
     Steps,
     SubscriberSpec,
 )
+from twopc.sim.model.wiring import Wiring
 
 #: What `Wiring.parts` may replace, by name, with what stands there otherwise: a replacement is called as that is. What
 #: each does is said in `twopc.sim.model.replication.behaviour` and `twopc.sim.model.distribution`.

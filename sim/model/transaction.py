@@ -11,7 +11,7 @@ from typing import Any
 from twopc.drivers.lean import ServerReport
 from twopc.drivers.outcome import rejection
 from twopc.drivers.transaction import Transaction
-from twopc.sim.model.words import RequestLostError, SqlError, StatementResult, Steps
+from twopc.sim.model.values import RequestLostError, SqlError, StatementResult, Steps
 
 
 class ModelTransaction:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import simpy
 
-from twopc.sim.model.words import Cause, Label, RequestLostError, Steps
+from twopc.sim.model.values import Cause, Label, RequestLostError, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.network import Network

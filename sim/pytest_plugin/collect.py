@@ -16,7 +16,7 @@ from _pytest.fixtures import TopRequest
 from twopc.errors import TwopcError
 from twopc.sim.pytest_plugin import config as settings
 from twopc.sim.pytest_plugin.marks import wrong
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 if TYPE_CHECKING:
     from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer

@@ -21,7 +21,7 @@ from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
-from twopc.sim.scenario.words import Case, Selection
+from twopc.sim.scenario.values import Case, Selection
 
 if TYPE_CHECKING:
     from twopc.sim.scenario.stage import Theatre

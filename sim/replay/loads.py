@@ -20,11 +20,11 @@ from twopc.sim.replay.lanes import Sync, lanes
 from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario import observe
 from twopc.sim.scenario.stage import Stage
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 from twopc.sim.workload.asyncio_bench import AsyncioBench
 from twopc.sim.workload.attempts import attempt, leave
 from twopc.sim.workload.load import AT_ONCE_MAX, Load
-from twopc.sim.workload.words import (
+from twopc.sim.workload.ports import (
     COMMITTED,
     AttemptOutcome,
     ClientTransaction,

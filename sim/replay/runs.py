@@ -25,7 +25,7 @@ from twopc.sim.scenario.player import Player
 from twopc.sim.scenario.run import begin, header
 from twopc.sim.scenario.stage import Stage
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
-from twopc.sim.scenario.words import Case, Selection
+from twopc.sim.scenario.values import Case, Selection
 
 #: A load's history does not have the rows that its queries gave.
 _OF_LOADS = ("rowcount", "outcome", "error", "state")

@@ -12,8 +12,8 @@ from twopc.names import BranchId
 from twopc.sim.report.changes import changed_text
 from twopc.sim.report.fold import Fold, StaleChange
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.phrases import rows_text, shorten
 from twopc.sim.report.sentences import counted, listed
-from twopc.sim.report.words import rows_text, shorten
 
 #: Because of what, and what speaks against it; empty where nothing is known for sure.
 Reasons = tuple[str, str]

@@ -13,9 +13,9 @@ from twopc.sim.report.breaches import REASONS, Reasons, behind, lost_text, lost_
 from twopc.sim.report.changes import changed_text
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.phrases import result_text
 from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
 from twopc.sim.report.transactions import Author
-from twopc.sim.report.words import result_text
 
 #: Rows that are told of one table.
 _ROWS_TOLD = 2

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.phrases import WORDS, nameless, refusal
 from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import LaneEntry, timeline
-from twopc.sim.report.words import WORDS, nameless, refusal
 
 _TROUBLES = {"outage": "accepts no connections", "paused": "its agent is paused"}
 

@@ -14,8 +14,8 @@ from twopc import lexer
 from twopc.sim.report.changes import Changes, VersionChange, changed_text
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.phrases import because, is_of_dependencies, nameless, row_text, rows_text
 from twopc.sim.report.transactions import Author
-from twopc.sim.report.words import because, is_of_dependencies, nameless, row_text, rows_text
 
 #: Changes of one transaction that are told one by one.
 _CHANGES_TOLD = 3

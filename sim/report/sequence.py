@@ -14,9 +14,7 @@ from typing import Any
 
 from twopc.sim.report.fold import DELIVERIES, PlayedStep
 from twopc.sim.report.history import ENDS, HistoryRecord
-from twopc.sim.report.played import PlayedOrder
-from twopc.sim.report.timeline import RECOVERY
-from twopc.sim.report.words import (
+from twopc.sim.report.phrases import (
     HAPPENINGS,
     WORDS,
     because,
@@ -31,6 +29,8 @@ from twopc.sim.report.words import (
     shorten,
     style_of,
 )
+from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.timeline import RECOVERY
 
 #: Of more items than these only a window is drawn, around what went wrong.
 ITEMS_MAX = 60

@@ -13,6 +13,7 @@ from twopc.sim.report.causes import because_of
 from twopc.sim.report.changes import VersionChange
 from twopc.sim.report.fold import DELIVERIES, Fold, Settlement
 from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.phrases import happening, notices, rows_text, settled_text, shorten
 from twopc.sim.report.sentences import (
     did,
     listed,
@@ -23,7 +24,6 @@ from twopc.sim.report.sentences import (
     waits_for,
     wants,
 )
-from twopc.sim.report.words import happening, notices, rows_text, settled_text, shorten
 
 __all__ = ["because_of", "story"]
 

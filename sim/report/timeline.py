@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from twopc.sim.report.fold import DELIVERIES, Fold
 from twopc.sim.report.history import ENDS, HistoryRecord
-from twopc.sim.report.words import (
+from twopc.sim.report.phrases import (
     HAPPENINGS,
     WORDS,
     because,

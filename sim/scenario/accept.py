@@ -19,7 +19,7 @@ from twopc.sim.scenario.judging.compare import as_expected, as_rows, holder, tol
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs, StepRun
 from twopc.sim.scenario.text import Document, Map
-from twopc.sim.scenario.words import Case, Path
+from twopc.sim.scenario.values import Case, Path
 
 #: Checks of which what has happened may become what is expected; each has a name after it.
 _BLESSED = ("steps.", "sessions.", "tables.")

@@ -14,7 +14,7 @@ from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.ordering import Courses, courses, single
 from twopc.sim.scenario.selecting import selector
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.words import Case, Cell, Path, Selection
+from twopc.sim.scenario.values import Case, Cell, Path, Selection
 
 #: What is played unless somebody says otherwise.
 EVERYTHING = Selection()

@@ -22,7 +22,7 @@ from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import HOLE, kind_of
 from twopc.sim.scenario.text import Document, Map, Mark, listed, suggestion
-from twopc.sim.scenario.words import Cell
+from twopc.sim.scenario.values import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

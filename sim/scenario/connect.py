@@ -15,7 +15,7 @@ from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
 from twopc.sim.scenario.stage import SetUpError
-from twopc.sim.scenario.words import Case, Path
+from twopc.sim.scenario.values import Case, Path
 
 _READ = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
 _UTILITIES = """

@@ -18,7 +18,7 @@ from twopc.sim.scenario.procedures_meaning import check_commands
 from twopc.sim.scenario.reach import NUMBERS, refuse_without
 from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.text import Document, listed, suggestion
-from twopc.sim.scenario.words import Cell
+from twopc.sim.scenario.values import Cell
 
 Path = tuple[str | int, ...]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.cases import CaseGroup
 from twopc.sim.scenario.judging import OrderVerdict
-from twopc.sim.scenario.words import Case, CaseLesson
+from twopc.sim.scenario.values import Case, CaseLesson
 
 #: How often everything is played at most when it is played until something fails.
 UNTIL_FAIL_MAX = 1000

@@ -10,7 +10,7 @@ from typing import Any
 
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import Document, Map, Mark, Sequence
-from twopc.sim.scenario.words import Cell
+from twopc.sim.scenario.values import Cell
 
 CELLS_MAX = 64
 #: Where a dotted key may begin; any other is meant below `topology`.

@@ -15,14 +15,14 @@ from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.ports import RecorderPort
 from twopc.sim.model.sql import parse
 from twopc.sim.model.system import System, build
+from twopc.sim.model.values import ModelSpec, SqlError, UnsupportedError
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import ModelSpec, SqlError, UnsupportedError
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.stage import SetUpError
-from twopc.sim.scenario.words import Path
+from twopc.sim.scenario.values import Path
 
 _NO_RIGHTS = "the model looks at no rights, so it has no roles"
 _NO_NOTICES = "the model sends no notices"

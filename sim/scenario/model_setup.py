@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     PREPARED_MAX,
     Delay,
     ModelSpec,
@@ -22,7 +22,7 @@ from twopc.sim.model.words import (
 from twopc.sim.scenario import workload
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.stage import SetUpError
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 
 #: PostgreSQL's settings that the model has too: what each is called in a specification, or in its timing.
 SETTINGS = frozenset({"max_prepared_transactions", "deadlock_timeout"})

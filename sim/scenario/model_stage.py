@@ -13,21 +13,21 @@ from typing import Any, Self
 from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError, from_sqlstate
 from twopc.names import PREFIX
-from twopc.sim.faults.able import ON_MODEL
+from twopc.sim.faults.capabilities import ON_MODEL
 from twopc.sim.model.bridge import performed
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.loop import VirtualLoop
 from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.system import System
+from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import NullRecorder, built, path_of, told
 from twopc.sim.scenario.model_setup import SETTINGS, spec_of
 from twopc.sim.scenario.stage import AGENTS, AwayError, NodeContent, SetUpError, StageDelivery
-from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
+from twopc.sim.scenario.values import Capabilities, Case, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import (
     CoordinatedSession,

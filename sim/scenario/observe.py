@@ -15,7 +15,7 @@ from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.stage import AwayError, NodeContent, Stage
 from twopc.sim.scenario.tables import ScenarioTable
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 from twopc.together import together
 
 #: How often it is looked whether all branches are finished.

@@ -19,8 +19,8 @@ from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
 from twopc.sim.scenario.observe import answers, final_states, initial_states, settled
 from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
+from twopc.sim.scenario.values import Case, CaseLesson
 from twopc.sim.scenario.watching import CaseSessions, StuckError, now_s
-from twopc.sim.scenario.words import Case, CaseLesson
 from twopc.sim.sessions.waits import LOOK_EVERY_S
 
 

@@ -14,11 +14,11 @@ import psycopg
 
 from twopc.errors import TwopcError
 from twopc.log import get_logger
-from twopc.sim.faults.able import IN_PROCESS
+from twopc.sim.faults.capabilities import IN_PROCESS
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Scenario, Step
 from twopc.sim.scenario.steps import OF_SUBSCRIPTIONS
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind

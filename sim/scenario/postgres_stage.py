@@ -24,7 +24,7 @@ from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.server import EmbeddedServer, ExternalServer, choose
 from twopc.server.choice import EMBEDDED, kind_of
-from twopc.sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
+from twopc.sim.faults.capabilities import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
@@ -32,7 +32,7 @@ from twopc.sim.scenario.postgres_looking import StageInspection
 from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
 from twopc.sim.scenario.stage import AGENTS, SetUpError, StageDelivery
-from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
+from twopc.sim.scenario.values import Capabilities, Case, NotPlayableError
 from twopc.sim.sessions.any_client import AnyClientSession
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.plain import PlainPostgresSession
@@ -212,7 +212,7 @@ class PostgresTheatre:
         """
         struck = None
         if scenario.faults:
-            from twopc.sim.faults.words import needs_servers  # which few scenarios need
+            from twopc.sim.faults.plans import needs_servers  # which few scenarios need
 
             struck = needs_servers(scenario)
         if struck is not None and (self._dsns or kind_of(self._pg) == "url"):

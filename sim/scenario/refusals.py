@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.model import OrderItem, Scenario
-from twopc.sim.scenario.words import Capabilities, NotPlayableError, Path
+from twopc.sim.scenario.values import Capabilities, NotPlayableError, Path
 
 _BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
 

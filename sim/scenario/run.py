@@ -23,7 +23,7 @@ from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
 from twopc.sim.scenario.refusals import refuse
 from twopc.sim.scenario.runner import Runner
 from twopc.sim.scenario.stage import SetUpError, Stage, Theatre
-from twopc.sim.scenario.words import Case, CaseCounts, CaseLesson, Selection
+from twopc.sim.scenario.values import Case, CaseCounts, CaseLesson, Selection
 
 __all__ = [
     "GroupListener",

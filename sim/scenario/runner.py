@@ -5,7 +5,7 @@ from __future__ import annotations
 from twopc.sim.report.history import OrderHistory
 from twopc.sim.scenario.player import InfeasibleError, Player
 from twopc.sim.scenario.stage import Stage
-from twopc.sim.scenario.words import Case, CaseLesson
+from twopc.sim.scenario.values import Case, CaseLesson
 
 
 class Runner:

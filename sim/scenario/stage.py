@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.words import Capabilities, Case
+from twopc.sim.scenario.values import Capabilities, Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Waits
 

@@ -17,7 +17,7 @@ from twopc.sim.scenario.model import Session
 from twopc.sim.scenario.observe import state_after, write_deliveries, write_settled
 from twopc.sim.scenario.stage import AGENTS, Stage
 from twopc.sim.scenario.steps import OF_AGENTS
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.waits import LOOK_EVERY_S, RepeatedLook, Wait, Waits
 
 #: How long a cancelled step may take to end before its session is given up.

@@ -29,14 +29,14 @@ from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.control import control
 from twopc.sim.model.system import System
-from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     RequestLostError,
     SqlError,
     StatementResult,
     Steps,
     UnsupportedError,
 )
+from twopc.sim.model.wire import Wire
 from twopc.sim.scenario import sqltext
 from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ONLY_PLAIN, ONLY_SYNCS, SyncError
 from twopc.sim.sessions.results import Result, Rows

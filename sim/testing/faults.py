@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twopc.errors import ConfigurationError
-from twopc.sim.faults import able
+from twopc.sim.faults import capabilities
+from twopc.sim.faults.plans import COORDINATOR, FaultPlace, FaultPlan, deed_of, heal_of, point_name
 from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.sessions import RemoteSession
-from twopc.sim.faults.words import COORDINATOR, FaultPlace, FaultPlan, deed_of, heal_of, point_name
 from twopc.sim.scenario.faults_meaning import DEEDS, is_deed, points
 from twopc.sim.sessions.servers import Refusal
 from twopc.sim.sessions.waits import Observer
@@ -85,10 +85,10 @@ class TestFaults:
     def _why_not(place: FaultPlace, verb: str) -> str:
         if verb in _OF_SERVERS:
             return "the server is that of other tests, too; a scenario file gets one of its own"
-        if place.name in able.GATED:
+        if place.name in capabilities.GATED:
             return "triggers and procedures get their gates in scenario files only"
-        if place.name not in able.ON_POSTGRES.get(verb, frozenset()):
-            return able.WHY_NOT.get(verb, "it is not performed there")
+        if place.name not in capabilities.ON_POSTGRES.get(verb, frozenset()):
+            return capabilities.WHY_NOT.get(verb, "it is not performed there")
         return ""
 
     async def session(self, name: str, node: str, refusal: Refusal) -> RemoteSession:

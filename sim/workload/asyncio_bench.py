@@ -14,11 +14,11 @@ from twopc.errors import DeliveryError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.stage import Stage
 from twopc.sim.sessions.interface import SyncError
-from twopc.sim.workload.words import LoadClient
+from twopc.sim.workload.ports import LoadClient
 
 
 class _Gate:
-    """See `twopc.sim.workload.words.LoadGate`."""
+    """See `twopc.sim.workload.ports.LoadGate`."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -31,7 +31,7 @@ class _Gate:
 
 
 class AsyncioBench:
-    """See `twopc.sim.workload.words.LoadBench`."""
+    """See `twopc.sim.workload.ports.LoadBench`."""
 
     def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
         self._stage = stage

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from twopc.errors import ConflictError, InDoubtError, TransactionError
-from twopc.sim.workload.words import (
+from twopc.sim.workload.ports import (
     COMMITTED,
     ERROR,
     IN_DOUBT,

@@ -14,7 +14,7 @@ from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.workload import Timing, Workload
 from twopc.sim.workload.keys import Picker, Uniform, picker
-from twopc.sim.workload.words import ClientTransaction
+from twopc.sim.workload.ports import ClientTransaction
 
 #: The most that is drawn for ``:amount``.
 AMOUNT_MAX = 100

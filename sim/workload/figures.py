@@ -12,7 +12,7 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from twopc.sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, AttemptOutcome
+from twopc.sim.workload.ports import COMMITTED, ERROR, IN_DOUBT, REJECTED, AttemptOutcome
 
 #: Latencies are kept in microseconds, up to an hour, to three digits.
 _MAX_US = 3_600_000_000

@@ -14,8 +14,8 @@ import simpy
 from twopc.drivers.virtual import AwaitableSteps, steps, wait
 from twopc.errors import TransactionError, from_sqlstate
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, Steps
-from twopc.sim.workload.words import LoadClient
+from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, Steps
+from twopc.sim.workload.ports import LoadClient
 
 _REST = Label(actor="load", cause=Cause.TIMER, what="a pause of the load's")
 
@@ -40,7 +40,7 @@ class LoadModel(Protocol):
 
 
 class KernelGate:
-    """See `twopc.sim.workload.words.LoadGate`."""
+    """See `twopc.sim.workload.ports.LoadGate`."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._event = kernel.event()
@@ -56,7 +56,7 @@ class KernelGate:
 
 
 class KernelClient:
-    """See `twopc.sim.workload.words.LoadClient`; errors of the model come as our own."""
+    """See `twopc.sim.workload.ports.LoadClient`; errors of the model come as our own."""
 
     def __init__(self, session: ModelClientLike, node: str) -> None:
         self._session = session
@@ -103,7 +103,7 @@ class KernelClient:
 
 
 class KernelBench:
-    """See `twopc.sim.workload.words.LoadBench`.
+    """See `twopc.sim.workload.ports.LoadBench`.
 
     Args:
         kernel: whose time it is.

@@ -17,8 +17,7 @@ from twopc.sim.workload import drawing
 from twopc.sim.workload.attempts import attempt, leave
 from twopc.sim.workload.drawing import Drawer, chance
 from twopc.sim.workload.figures import Figures
-from twopc.sim.workload.syncing import SyncQueue
-from twopc.sim.workload.words import (
+from twopc.sim.workload.ports import (
     COMMITTED,
     REJECTED,
     AttemptOutcome,
@@ -26,6 +25,7 @@ from twopc.sim.workload.words import (
     LoadBench,
     LoadClient,
 )
+from twopc.sim.workload.syncing import SyncQueue
 
 #: At a rate, so many transactions are under way at most; what is to begin beyond them is dropped, and counted.
 AT_ONCE_MAX = 64

@@ -7,7 +7,7 @@ from typing import Any
 
 from twopc.errors import TwopcError
 from twopc.sim.workload.figures import Figures
-from twopc.sim.workload.words import LoadBench, LoadGate
+from twopc.sim.workload.ports import LoadBench, LoadGate
 
 
 class SyncQueue:

@@ -15,7 +15,7 @@ from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.player import Player
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.stage import AGENTS
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 
 T = TypeVar("T")
 

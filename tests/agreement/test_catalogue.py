@@ -20,7 +20,7 @@ from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 from twopc.sim.scenario.theatres import played
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 #: Without loads, of which no two go the same way.

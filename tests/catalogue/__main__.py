@@ -18,7 +18,7 @@ from twopc.sim.report.history import History
 from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".twopc" / "catalogue"

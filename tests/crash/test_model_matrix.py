@@ -19,7 +19,7 @@ from twopc.sim.faults.matrix import (
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.theatres import TheatreOptions, played
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"

@@ -17,7 +17,7 @@ from random import Random
 
 from twopc.sim.model.choosing import Choice, ChoiceKernel, Option, Strike, depend
 from twopc.sim.model.explore.programs import Script, ScriptRun
-from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.searching import script_of

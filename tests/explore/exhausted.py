@@ -14,8 +14,8 @@ from pathlib import Path
 
 import structlog
 
+from twopc.sim.model.explore.results import Budget, SearchFigures
 from twopc.sim.model.explore.search import exhaust
-from twopc.sim.model.explore.words import Budget, SearchFigures
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.searching import script_of

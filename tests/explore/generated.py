@@ -16,7 +16,7 @@ from twopc.protocol import VARIANTS
 from twopc.sim.model.choosing import ChoiceKernel
 from twopc.sim.model.explore.programs import Script, ScriptClient
 from twopc.sim.model.explore.small import spec
-from twopc.sim.model.words import ModelSpec
+from twopc.sim.model.values import ModelSpec
 
 #: Faults of which a program has one at most, and how often each is drawn.
 FAULTS = (

@@ -12,8 +12,8 @@ from tests.explore.commuting import Runs
 from tests.explore.generated import differences, generated
 from twopc.sim.model.choosing import ChoiceKernel
 from twopc.sim.model.explore.programs import Script, ScriptRun
+from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import exhaust
-from twopc.sim.model.explore.words import Budget
 from twopc.sim.model.wiring import Wiring
 
 #: Functions that only pass on what others record.

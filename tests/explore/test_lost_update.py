@@ -9,9 +9,9 @@ import pytest
 
 from twopc.sim.model.choosing import ChoiceKernel
 from twopc.sim.model.explore.programs import Script, ScriptRun
+from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import exhaust
 from twopc.sim.model.explore.strikes import STRIKES
-from twopc.sim.model.explore.words import Budget
 from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load

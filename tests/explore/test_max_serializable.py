@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from twopc.sim.model.explore.programs import Script
+from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import exhaust
-from twopc.sim.model.explore.words import Budget
 from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load

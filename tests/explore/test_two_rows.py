@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import exhaust
-from twopc.sim.model.explore.words import Budget
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.searching import script_of

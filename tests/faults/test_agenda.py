@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twopc.sim.faults.agenda import Agenda
-from twopc.sim.faults.words import Arrival, FaultAction, FaultPlace, FaultPlan, Heal
+from twopc.sim.faults.plans import Arrival, FaultAction, FaultPlace, FaultPlan, Heal
 
 POINT = "coordinator.decision_logged"
 

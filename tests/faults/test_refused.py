@@ -6,8 +6,8 @@ import pytest
 
 from twopc.errors import ScenarioError
 from twopc.server import EmbeddedServer
-from twopc.sim.faults import able
-from twopc.sim.faults.words import Heal, deed_of, heal_of, plan_of
+from twopc.sim.faults import capabilities
+from twopc.sim.faults.plans import Heal, deed_of, heal_of, plan_of
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.faults_meaning import DEEDS
@@ -59,8 +59,8 @@ async def test_a_server_of_somebody_else_is_not_struck(server: EmbeddedServer) -
 
 
 def test_every_deed_is_performed_somewhere_or_it_is_said_why_not() -> None:
-    assert DEEDS.keys() == able.ON_POSTGRES.keys() | able.WHY_NOT.keys()
-    assert DEEDS.keys() == able.ON_MODEL.keys()
+    assert DEEDS.keys() == capabilities.ON_POSTGRES.keys() | capabilities.WHY_NOT.keys()
+    assert DEEDS.keys() == capabilities.ON_MODEL.keys()
 
 
 def test_what_is_written_is_taken_apart() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks.bank import Bank
-from twopc.sim.model.words import Delay, ModelTiming
+from twopc.sim.model.values import Delay, ModelTiming
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.replication.subscription import flush_log
 from twopc.sim.model.transaction import ModelTransaction
+from twopc.sim.model.values import Cause, Delay, Label, ModelTiming, Steps
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Delay, Label, ModelTiming, Steps
 
 PUBLISHER, SUBSCRIBER = "pub", "sub1"
 TABLE = "create table account (id int primary key, balance int not null check (balance >= 0))"

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.bank import Bank
 from benchmarks.bare import BareLoop
 from benchmarks.model import Side, counted, figures
-from twopc.sim.model.words import Delay, ModelTiming
+from twopc.sim.model.values import Delay, ModelTiming
 from twopc.sim.report import history
 from twopc.sim.report.history import HistoryRecord
 

@@ -12,7 +12,7 @@ from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model.clocks import Clock
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.node import ModelNode
-from twopc.sim.model.words import Delay, ModelTiming, SqlError
+from twopc.sim.model.values import Delay, ModelTiming, SqlError
 
 
 def _node(kernel: SimpyKernel, clock: Clock) -> ModelNode:

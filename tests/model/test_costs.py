@@ -13,7 +13,7 @@ import pytest
 
 from tests.model.pair import PUBLISHER, SUBSCRIBER, Pair
 from twopc.protocol import effects as x
-from twopc.sim.model.words import Cause, Delay, Label
+from twopc.sim.model.values import Cause, Delay, Label
 
 
 class Cost(NamedTuple):

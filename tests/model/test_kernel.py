@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from twopc.sim.model.kernel import SimpyKernel
-from twopc.sim.model.words import Cause, Delay, Label, Steps
+from twopc.sim.model.values import Cause, Delay, Label, Steps
 
 
 def label(actor: str) -> Label:

@@ -9,8 +9,7 @@ import simpy
 
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
-from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     Cause,
     Delay,
     Label,
@@ -19,6 +18,7 @@ from twopc.sim.model.words import (
     SqlError,
     Steps,
 )
+from twopc.sim.model.wire import Wire
 
 HERE, THERE = "app", "sub1"
 TOUCHES = frozenset((THERE,))

@@ -12,10 +12,10 @@ from tests.report.recorded import NAMES, ended, made, records, sent
 from twopc.sim.report.diagram import diagram, text
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord, by_order
+from twopc.sim.report.phrases import shorten
 from twopc.sim.report.played import played
 from twopc.sim.report.story import story
 from twopc.sim.report.timeline import timeline
-from twopc.sim.report.words import shorten
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.words import CaseLesson
+from twopc.sim.scenario.values import CaseLesson
 
 
 @dataclass

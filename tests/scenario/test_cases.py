@@ -7,7 +7,7 @@ import pytest
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.words import CaseLesson, Selection
+from twopc.sim.scenario.values import CaseLesson, Selection
 
 FILE = """\
 twopc: 1

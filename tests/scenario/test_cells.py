@@ -7,7 +7,7 @@ import pytest
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.judging.expected import CaseExpectations
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 FILE = """\
 twopc: 1

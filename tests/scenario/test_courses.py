@@ -8,7 +8,7 @@ from tests.scenario.locking import Toy
 from tests.scenario.test_footprint import BEFORE, WORKED, scenario_of
 from twopc.sim.scenario.ordering import courses, listed, single
 from twopc.sim.scenario.ordering.courses import drawn
-from twopc.sim.scenario.words import CaseLesson
+from twopc.sim.scenario.values import CaseLesson
 
 #: Five tables, each written by its own sessions: nothing depends on anything else.
 APART = """\

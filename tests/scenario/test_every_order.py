@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 

@@ -16,7 +16,7 @@ from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = ROOT / "scenarios"

@@ -17,7 +17,7 @@ from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.refusals import refuse
 from twopc.sim.scenario.run import run
-from twopc.sim.scenario.words import CaseLesson, NotPlayableError, Selection
+from twopc.sim.scenario.values import CaseLesson, NotPlayableError, Selection
 
 SESSIONS = """\
 sessions:

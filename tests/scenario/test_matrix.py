@@ -9,7 +9,7 @@ import pytest
 from twopc.errors import ScenarioError
 from twopc.sim.scenario import matrix
 from twopc.sim.scenario.check import examine, parse
-from twopc.sim.scenario.words import Cell
+from twopc.sim.scenario.values import Cell
 
 FILE = """\
 twopc: 1

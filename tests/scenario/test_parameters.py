@@ -10,7 +10,7 @@ import pytest
 from tests.agreement.test_catalogue import on_model
 from tests.model.node.playing import make_node
 from twopc.sim.model.kernel import SimpyKernel
-from twopc.sim.model.words import UnsupportedError
+from twopc.sim.model.values import UnsupportedError
 from twopc.sim.scenario.check import parse
 
 FILE = """\

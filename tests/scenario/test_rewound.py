@@ -11,7 +11,7 @@ from twopc.sim.scenario import postgres_prepared
 from twopc.sim.scenario.check import load, parse
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 HEAD = """\

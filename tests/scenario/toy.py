@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from twopc.errors import from_sqlstate
 from twopc.sim.scenario.stage import NodeContent
-from twopc.sim.scenario.words import Capabilities
+from twopc.sim.scenario.values import Capabilities
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import Wait, Waits
 

@@ -11,7 +11,7 @@ import pytest
 from twopc.drivers.virtual import steps
 from twopc.errors import ConflictError, DeliveryError, InDoubtError
 from twopc.sim.model.kernel import SimpyKernel
-from twopc.sim.model.words import Cause, Label, StatementResult, Steps
+from twopc.sim.model.values import Cause, Label, StatementResult, Steps
 from twopc.sim.scenario.check import parse
 from twopc.sim.workload.kernel_bench import KernelBench
 from twopc.sim.workload.load import AT_ONCE_MAX, Load

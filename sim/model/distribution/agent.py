@@ -22,7 +22,7 @@ from twopc.sim.model.distribution.target import ROLE, ModelTarget, Settings, set
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import Steps
+from twopc.sim.model.values import Steps
 from twopc.subscriber.distribution_agent import AgentProgress, DistributionAgent, Profile
 from twopc.subscriber.distribution_agent.ports import PendingGroup, Signal
 

@@ -22,7 +22,7 @@ from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.sql.types import named, output
-from twopc.sim.model.words import SqlError, Steps, Values
+from twopc.sim.model.values import SqlError, Steps, Values
 
 POSITIONS = """
 create table msrepl.msreplication_subscriptions (publisher text primary key, position bigint not null)

@@ -19,7 +19,7 @@ from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.sql.types import SqlType
-from twopc.sim.model.words import SubscriberSpec, TableSpec, Values
+from twopc.sim.model.values import SubscriberSpec, TableSpec, Values
 from twopc.subscriber.distribution_agent.planner import ArticleTerms, PgSnapshot
 
 _ALWAYS = 2**63 - 1

@@ -13,7 +13,7 @@ from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.sql.types import SqlType
-from twopc.sim.model.words import SqlError, Values
+from twopc.sim.model.values import SqlError, Values
 
 
 class Shape:

@@ -21,8 +21,8 @@ from twopc.sim.model.distribution.packets import encode
 from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql.types import output
-from twopc.sim.model.words import CommittedTransaction, RowChange
-from twopc.sim.model.words import Values as Row
+from twopc.sim.model.values import CommittedTransaction, RowChange
+from twopc.sim.model.values import Values as Row
 
 
 class Messages:

@@ -26,7 +26,7 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.rows import visible
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.words import SqlError, StatementResult, Steps, Values
+from twopc.sim.model.values import SqlError, StatementResult, Steps, Values
 from twopc.subscriber.distribution_agent.planner import PgSnapshot
 
 T = TypeVar("T")

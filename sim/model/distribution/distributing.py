@@ -37,8 +37,8 @@ from twopc.sim.model.distribution.target import settings_of
 from twopc.sim.model.distribution.told import ModelDelivery, deliveries
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
+from twopc.sim.model.values import Cause, Label, ModelSpec, Steps, SubscriberSpec
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Label, ModelSpec, Steps, SubscriberSpec
 from twopc.subscriber.distribution_agent import AgentProgress, Profile
 
 #: Parts of `twopc.sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same

@@ -28,7 +28,7 @@ from twopc.sim.model.distribution.store import PublisherStore, StoredTransaction
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import CommittedTransaction, SqlError, Steps
+from twopc.sim.model.values import CommittedTransaction, SqlError, Steps
 
 ROLE = "msrepl_logreader"
 #: So many transactions of the log are read at a time.

@@ -19,8 +19,8 @@ from twopc.sim.model.errors import raised
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, Steps
 from twopc.sim.model.wire import KILLED, Wire
-from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, Steps
 from twopc.subscriber.distribution_agent import ports
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from typing import Any
 
 from twopc.sim.model.distribution.processes import until_killed
 from twopc.sim.model.distribution.source import AgentRecord
-from twopc.sim.model.words import Steps
+from twopc.sim.model.values import Steps
 
 
 class Seat:

@@ -17,7 +17,7 @@ from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.processes import Connection, Process, at_once
 from twopc.sim.model.distribution.store import PublisherStore, StoredTransaction
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import Steps
+from twopc.sim.model.values import Steps
 from twopc.subscriber.distribution_agent.loads import (
     BatchLoad,
     DecodedCommand,

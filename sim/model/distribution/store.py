@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import SqlError, Steps
+from twopc.sim.model.values import SqlError, Steps
 from twopc.subscriber.distribution_agent.loads import DecodedCommand
 from twopc.subscriber.distribution_agent.planner import Window
 

@@ -16,7 +16,7 @@ from twopc.sim.model.distribution.apply import Call
 from twopc.sim.model.distribution.processes import Connection, Process, at_once, outcome, report_of
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import Cause, Label, RequestLostError, SqlError, Steps
+from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, Steps
 from twopc.subscriber.distribution_agent import Profile, ports
 from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers, texts

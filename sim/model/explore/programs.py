@@ -27,11 +27,11 @@ from twopc.sim.model.choosing import ChoiceKernel, Option, Strike
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.explore.evidence import Evidence, ReportedOutcome
 from twopc.sim.model.explore.invariants import broken
+from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.strikes import STRIKES
-from twopc.sim.model.explore.words import Budget
 from twopc.sim.model.system import LOG, System, build
+from twopc.sim.model.values import Cause, Label, ModelSpec, RequestLostError, SqlError, Steps
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Cause, Label, ModelSpec, RequestLostError, SqlError, Steps
 from twopc.waits import link_name
 
 #: Longer than recovery waits between two passes.

@@ -25,8 +25,8 @@ from twopc.sim.model.choosing import (
     passed_over,
 )
 from twopc.sim.model.explore.races import EventLog
+from twopc.sim.model.explore.results import BrokenInvariant, Budget, SearchFigures
 from twopc.sim.model.explore.single import ExploredRun, Program, replay
-from twopc.sim.model.explore.words import BrokenInvariant, Budget, SearchFigures
 from twopc.sim.model.wiring import Wiring
 
 #: Rubbish of so many runs is kept before it is collected: less than a megabyte each.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twopc.sim.model.explore.programs import Script
+from twopc.sim.model.explore.results import BrokenInvariant, Budget, Choices
 from twopc.sim.model.explore.search import Search
 from twopc.sim.model.explore.single import Program
 from twopc.sim.model.explore.single import replay as played_again
-from twopc.sim.model.explore.words import BrokenInvariant, Budget, Choices
 from twopc.sim.model.wiring import Wiring
 
 

@@ -17,7 +17,7 @@ from twopc.sim.model.choosing import (
     Strike,
     passed_over,
 )
-from twopc.sim.model.explore.words import BrokenInvariant, Budget, Choices
+from twopc.sim.model.explore.results import BrokenInvariant, Budget, Choices
 from twopc.sim.model.wiring import Wiring
 
 

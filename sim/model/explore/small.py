@@ -11,7 +11,7 @@ from twopc.sim.model.choosing import ChoiceKernel
 from twopc.sim.model.explore.evidence import Evidence
 from twopc.sim.model.explore.programs import Script, ScriptClient
 from twopc.sim.model.system import System
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     Delay,
     ModelSpec,
     ModelTiming,

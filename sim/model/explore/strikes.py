@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from twopc.sim.model.choosing import WRITE, Absorbs, Choice, Strike
 from twopc.sim.model.system import LOG
-from twopc.sim.model.words import Cause
+from twopc.sim.model.values import Cause
 
 if TYPE_CHECKING:
     from twopc.sim.model.explore.programs import ScriptRun

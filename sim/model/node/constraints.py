@@ -13,7 +13,7 @@ from twopc.sim.model.node.heap import HeapRow, HeapTable, Index
 from twopc.sim.model.node.modes import KEY_SHARE
 from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.transactions import Xact
-from twopc.sim.model.words import SqlError, Steps, Values
+from twopc.sim.model.values import SqlError, Steps, Values
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.triggers import RowEvent

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from twopc.sim.model.node import prepared
 from twopc.sim.model.node.transactions import PREPARED, TopXact
-from twopc.sim.model.words import Cause, Label, RequestLostError, Steps
+from twopc.sim.model.values import Cause, Label, RequestLostError, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from twopc.sim.model.node.transactions import Xact
-from twopc.sim.model.words import Values
+from twopc.sim.model.values import Values
 
 
 class Version:

@@ -21,7 +21,7 @@ from twopc.sim.model.node.modes import CONFLICTS, ROW_EXCLUSIVE, SHARE, TABLE_CO
 from twopc.sim.model.node.transactions import ABORTED, RUNNING, TopXact, Xact
 from twopc.sim.model.node.waiting import LockQueueWait, Queue
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import Cause, Delay, Label, RequestLostError, SqlError, Steps
+from twopc.sim.model.values import Cause, Delay, Label, RequestLostError, SqlError, Steps
 
 
 def _number(one: tuple[int, Callable[[], None]]) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twopc.sim.model.node import prepared
 from twopc.sim.model.node.transactions import TopXact
-from twopc.sim.model.words import CommittedTransaction, LockWait, MarkerRow
+from twopc.sim.model.values import CommittedTransaction, LockWait, MarkerRow
 from twopc.waits import OpenTransaction as WaitRow
 
 if TYPE_CHECKING:

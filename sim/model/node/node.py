@@ -25,7 +25,7 @@ from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.node.wal import Wal, WalRecord
 from twopc.sim.model.ports import Kernel, Trigger
 from twopc.sim.model.sql.plans import StatementPlans
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     CommittedTransaction,
     LockWait,
     MarkerRow,

@@ -16,7 +16,7 @@ from twopc.protocol import events as e
 from twopc.protocol import states
 from twopc.protocol.effects import Message, Outcome, RecordKind
 from twopc.sim.model.node.transactions import ABORTED, COMMITTED, PREPARED, TopXact
-from twopc.sim.model.words import RequestLostError, SqlError, Steps
+from twopc.sim.model.values import RequestLostError, SqlError, Steps
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode

@@ -14,7 +14,7 @@ from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import KEY_SHARE, NO_KEY_UPDATE, UPDATE
 from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.triggers import RowEvent, before_row
-from twopc.sim.model.words import SqlError, Steps, Values
+from twopc.sim.model.values import SqlError, Steps, Values
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.tx import OpenTx

@@ -17,7 +17,7 @@ from twopc.sim.model.node.transactions import ABORTED, TopXact
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.node.waiting import LockQueueWait
 from twopc.sim.model.sql.control import Control
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     Cause,
     Label,
     RequestLostError,

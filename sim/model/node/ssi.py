@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twopc.sim.model.node.transactions import ABORTED, COMMITTED, TopXact
-from twopc.sim.model.words import SqlError, Values
+from twopc.sim.model.values import SqlError, Values
 
 #: Read of a whole table.
 ALL: Values = ("all",)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twopc.sim.model.node import constraints
 from twopc.sim.model.node.constraints import ModelForeignKey
 from twopc.sim.model.node.heap import HeapRow, HeapTable
-from twopc.sim.model.words import RowChange, SqlError, Steps, Values
+from twopc.sim.model.values import RowChange, SqlError, Steps, Values
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.tx import OpenTx

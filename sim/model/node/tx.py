@@ -15,7 +15,7 @@ from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.ssi import ALL, GAP
 from twopc.sim.model.node.transactions import ABORTED, TopXact, Xact
 from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
-from twopc.sim.model.words import Level, SqlError, StatementResult, Steps, Values
+from twopc.sim.model.values import Level, SqlError, StatementResult, Steps, Values
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode

@@ -12,7 +12,7 @@ from typing import Any
 import simpy
 
 from twopc.sim.model.ports import Kernel
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     Cause,
     CommittedTransaction,
     Delay,

@@ -7,7 +7,7 @@ that was never seen to find anything proves nothing.
 
 from __future__ import annotations
 
-from twopc.sim.model.explore.words import PlantedBug
+from twopc.sim.model.explore.results import PlantedBug
 from twopc.sim.model.plants import (
     agent,
     coordinator,

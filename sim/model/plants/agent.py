@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twopc.drivers.lean import ServerReport
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import Plant, Wiring
 from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers, texts

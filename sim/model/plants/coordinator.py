@@ -21,7 +21,7 @@ from twopc.protocol.effects import Message, Outcome, RecordKind
 from twopc.protocol.finishing import BranchProgress
 from twopc.protocol.states import CoordinatorState
 from twopc.sim.model.application import ModelLinkedSession
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
 
 _Effects = tuple[x.Effect, ...]

@@ -9,11 +9,11 @@ from typing import Any
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.names import EpochIds
 from twopc.protocol.effects import Record
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.ledger import DecisionLedger, LedgerSession
 from twopc.sim.model.log_client import ModelLog
 from twopc.sim.model.node.wal import LAZY_S
-from twopc.sim.model.words import Cause, Label, RequestLostError, Steps
+from twopc.sim.model.values import Cause, Label, RequestLostError, Steps
 
 
 def kept_by(session: type[LedgerSession], ledger: type[DecisionLedger] = DecisionLedger) -> Any:

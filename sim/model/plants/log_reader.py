@@ -11,7 +11,7 @@ from twopc.proc_execution import Writers
 from twopc.publisher.log_reader import LogReaderEngine
 from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.publisher.pgoutput import BeginMessage
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
 
 

@@ -14,7 +14,7 @@ from twopc.names import PREFIX, BranchId
 from twopc.protocol.effects import Outcome
 from twopc.protocol.recovery import Action, BranchFacts, BranchVerdict
 from twopc.protocol.variants import Variant
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.sites import ModelSite
 
 

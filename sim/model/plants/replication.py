@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.replication.behaviour import Condition
+from twopc.sim.model.values import Values
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Values
 from twopc.subscriber.distribution_agent.loads import DecodedCommand
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.resolver import Resolver
 from twopc.protocol.effects import Outcome
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
 
 

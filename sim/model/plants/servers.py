@@ -10,7 +10,7 @@ from twopc.protocol import Participant
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome, RecordKind
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.sites import ModelSite
 
 _Effects = tuple[x.Effect, ...]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from twopc.drivers.several import SeveralDriver
 from twopc.protocol import events as e
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.replication.articles import link_role
 from twopc.sim.model.wiring import Wiring
 

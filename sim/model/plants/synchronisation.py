@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
 from twopc.subscriber.distribution_agent import AgentProgress
 from twopc.subscriber.distribution_agent.synchronisation import Synchronisation

@@ -19,7 +19,7 @@ from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.facts import Raw, row_json
 from twopc.sim.model.sql import types
 from twopc.sim.model.sql.ddl import condition
-from twopc.sim.model.words import SqlError, Steps, TableSpec, Values
+from twopc.sim.model.values import SqlError, Steps, TableSpec, Values
 
 #: What a foreign key does by itself.
 ACTS = ("cascade", "set null", "set default")

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from twopc.sim.model.replication.versions import digest
-from twopc.sim.model.words import Values
+from twopc.sim.model.values import Values
 
 #: Whether a row is meant.
 Condition = Callable[[Values], bool]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from twopc.sim.model.words import Values
+from twopc.sim.model.values import Values
 
 Operation = Literal["ins", "upd", "del"]
 

@@ -18,7 +18,7 @@ from twopc.sim.model.replication.calls import Operation, SyncCall
 from twopc.sim.model.replication.held import HeldRow
 from twopc.sim.model.replication.link import Link
 from twopc.sim.model.replication.shipping import Shipping
-from twopc.sim.model.words import RowChange, SqlError, Steps, Values
+from twopc.sim.model.values import RowChange, SqlError, Steps, Values
 
 Answer = Steps[Sequence[RowChange] | None]
 #: Blocks of generated values grow up to this many.

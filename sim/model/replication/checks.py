@@ -16,7 +16,7 @@ from twopc.sim.model.replication.articles import ACTS, ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import SyncCall
 from twopc.sim.model.replication.facts import Raw
-from twopc.sim.model.words import SqlError, Steps, Values
+from twopc.sim.model.values import SqlError, Steps, Values
 
 
 class Checks:

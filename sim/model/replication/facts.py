@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from twopc.sim.model.sql import types
-from twopc.sim.model.words import SqlError
+from twopc.sim.model.values import SqlError
 
 #: What the original raises after 20515, and when trying again helps.
 _HINT = "20512: the transaction is rolled back at both sites."

@@ -16,7 +16,7 @@ from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import DeferKeys, Operation, SyncCall
 from twopc.sim.model.replication.link import Link
-from twopc.sim.model.words import Values
+from twopc.sim.model.values import Values
 
 _OPEN, _HELD = "msrepl.open_statements", "msrepl.held_rows"
 

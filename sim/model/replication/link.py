@@ -20,8 +20,8 @@ from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.replication import facts
 from twopc.sim.model.replication.articles import link_role
 from twopc.sim.model.replication.calls import DeferKeys, GenerateCall, Order, Procedure, SyncCall
+from twopc.sim.model.values import RequestLostError, SqlError, StatementResult, Steps
 from twopc.sim.model.wire import Wire
-from twopc.sim.model.words import RequestLostError, SqlError, StatementResult, Steps
 from twopc.waits import link_name
 
 Plan = Callable[..., Steps[StatementResult]]

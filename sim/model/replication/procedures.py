@@ -19,7 +19,7 @@ from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import DeferKeys, GenerateCall, Procedure, SyncCall
 from twopc.sim.model.replication.checks import Checks
 from twopc.sim.model.replication.stored import StoredProcedures
-from twopc.sim.model.words import SqlError, StatementResult, Steps, Values
+from twopc.sim.model.values import SqlError, StatementResult, Steps, Values
 
 #: unique_violation and exclusion_violation.
 _TAKEN = ("23505", "23P01")

@@ -19,7 +19,7 @@ from twopc.sim.model.replication import facts
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import DeferKeys, GenerateCall, Order, SyncCall
 from twopc.sim.model.replication.link import Link, is_cancelled
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     RequestLostError,
     RowChange,
     SqlError,

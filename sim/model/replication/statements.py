@@ -14,7 +14,7 @@ from twopc.sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
 from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.words import Steps, Values
+from twopc.sim.model.values import Steps, Values
 
 #: The row's key, whether its newest version is still meant, and what becomes of it.
 Change = tuple[Values, Callable[[Values], bool], Callable[[Values], Values]]

@@ -13,7 +13,7 @@ from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import facts
 from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.facts import Raw
-from twopc.sim.model.words import RowChange, Steps, Values
+from twopc.sim.model.values import RowChange, Steps, Values
 
 _SYNCING, _TOUCHED = "msrepl.syncing", "msrepl.touched"
 

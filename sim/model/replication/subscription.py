@@ -39,7 +39,7 @@ from twopc.sim.model.replication.shipping import MARKER, AnyClientsPort, Guard, 
 from twopc.sim.model.replication.stored import Witness
 from twopc.sim.model.replication.versions import Births
 from twopc.sim.model.sql.plpgsql import SqlTrigger
-from twopc.sim.model.words import Steps
+from twopc.sim.model.values import Steps
 
 OPERATIONS: tuple[Operation, ...] = ("ins", "upd", "del")
 

@@ -11,7 +11,7 @@ from hashlib import md5
 from typing import Any
 from uuid import UUID
 
-from twopc.sim.model.words import RowChange, Steps, Values
+from twopc.sim.model.values import RowChange, Steps, Values
 
 
 def digest(text: str) -> UUID:

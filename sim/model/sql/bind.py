@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twopc.sim.model.sql.types import SqlType
-from twopc.sim.model.words import SqlError
+from twopc.sim.model.values import SqlError
 
 Rows = tuple[Any, ...]
 Fn = Callable[[Rows, Any], Any]

@@ -23,7 +23,7 @@ from twopc.sim.model.sql.steps import (
     repeat,
     without_into,
 )  # fmt: skip
-from twopc.sim.model.words import SqlError, Steps, UnsupportedError
+from twopc.sim.model.values import SqlError, Steps, UnsupportedError
 
 
 def sql_body(text: str, variables: frozenset[str], plans: Any) -> StatementBlock:

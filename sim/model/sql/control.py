@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from twopc.lexer import unquoted
 from twopc.sim.model.sql import parse
-from twopc.sim.model.words import UnsupportedError
+from twopc.sim.model.values import UnsupportedError
 
 _LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
 

@@ -14,7 +14,7 @@ from twopc.sim.model.sql import types
 from twopc.sim.model.sql.bind import Context, FromSource, Scope
 from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.parse import expression, kind, rendered
-from twopc.sim.model.words import SqlError, UnsupportedError, Values
+from twopc.sim.model.values import SqlError, UnsupportedError, Values
 
 
 def create_table(node: Any, plans: Any, *, temporary: bool) -> HeapTable | None:

@@ -17,7 +17,7 @@ from twopc.sim.model.sql.functions import AGGREGATES, LENIENT, RENAMED, STRICT
 from twopc.sim.model.sql.parse import kind, rendered
 from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.sql.widths import width
-from twopc.sim.model.words import SqlError, UnsupportedError
+from twopc.sim.model.values import SqlError, UnsupportedError
 
 _Handler = Callable[[Any, Scope], Fn]
 

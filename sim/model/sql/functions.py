@@ -15,7 +15,7 @@ from uuid import UUID
 from twopc.sim.model.sql import operators
 from twopc.sim.model.sql.operators import WIDE
 from twopc.sim.model.sql.types import as_text
-from twopc.sim.model.words import SqlError, UnsupportedError
+from twopc.sim.model.values import SqlError, UnsupportedError
 
 Function = Callable[..., Any]
 

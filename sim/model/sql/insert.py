@@ -17,7 +17,7 @@ from twopc.sim.model.sql.expressions import compiled, truth
 from twopc.sim.model.sql.parse import kind, rendered
 from twopc.sim.model.sql.select import Plan, Query
 from twopc.sim.model.sql.write import Assignments, Returning, is_default, result, target
-from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError, Values
+from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError, Values
 
 
 class _Conflict:

@@ -11,7 +11,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from twopc.sim.model.sql.types import as_text, kind_of, like
-from twopc.sim.model.words import SqlError
+from twopc.sim.model.values import SqlError
 
 WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 _BIGINT = 2**63

@@ -10,7 +10,7 @@ from twopc.sim.model.sql import types
 from twopc.sim.model.sql.bind import Context, Fn, Scope
 from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.parse import kind
-from twopc.sim.model.words import SqlError, UnsupportedError
+from twopc.sim.model.values import SqlError, UnsupportedError
 
 #: Under which an array is given to the last parameter as a whole: ``VARIADIC array``.
 WHOLE = ""

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from twopc import lexer
-from twopc.sim.model.words import UnsupportedError
+from twopc.sim.model.values import UnsupportedError
 
 #: Of SQL's words those that the parser does not take for a parameter's name, and what makes a name of them.
 _KEYWORD = re.compile(

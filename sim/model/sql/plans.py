@@ -17,7 +17,7 @@ from twopc.sim.model.sql.control import Control, control
 from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.select import Plan
 from twopc.sim.model.sql.short import ShortPaths
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     RequestLostError,
     SqlError,
     StatementResult,

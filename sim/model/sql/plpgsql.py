@@ -15,7 +15,7 @@ from twopc.sim.model.sql import body
 from twopc.sim.model.sql.bind import Context, NamedRow
 from twopc.sim.model.sql.parameters import RoutineSignature, checked, read
 from twopc.sim.model.sql.steps import StatementBlock
-from twopc.sim.model.words import RowChange, SqlError, Steps, UnsupportedError
+from twopc.sim.model.values import RowChange, SqlError, Steps, UnsupportedError
 
 _OPERATIONS = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE", "tru": "TRUNCATE"}
 _TRIGGER_VARIABLES = frozenset(

@@ -10,7 +10,7 @@ from twopc.sim.model.node.rows import visible
 from twopc.sim.model.sql.bind import Context, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.parse import kind
-from twopc.sim.model.words import Values
+from twopc.sim.model.values import Values
 
 Handle = tuple[HeapRow, Version] | None
 

@@ -26,7 +26,7 @@ from twopc.sim.model.sql.functions import AGGREGATES
 from twopc.sim.model.sql.parameters import given_by
 from twopc.sim.model.sql.parse import expression, kind, rendered
 from twopc.sim.model.sql.scan import Scan, scan
-from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
+from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 
 #: ``plan(tx, params, variables)``; variables are those of a PL/pgSQL function.
 Plan = Callable[..., Steps[StatementResult]]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from twopc.sim.model.sql.bind import Context
 from twopc.sim.model.sql.parameters import OutParameters
-from twopc.sim.model.words import StatementResult, Steps, UnsupportedError
+from twopc.sim.model.values import StatementResult, Steps, UnsupportedError
 
 Maker = Callable[[str], Any]
 

@@ -14,7 +14,7 @@ from twopc.lexer import tokens, unquoted
 from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.bind import Context
 from twopc.sim.model.sql.types import as_text
-from twopc.sim.model.words import SqlError, Steps, UnsupportedError
+from twopc.sim.model.values import SqlError, Steps, UnsupportedError
 
 Step = Callable[[Any, Context], Steps[Any]]
 

@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
-from twopc.sim.model.words import SqlError, UnsupportedError
+from twopc.sim.model.values import SqlError, UnsupportedError
 
 _RANGES = {"smallint": 2**15, "integer": 2**31, "bigint": 2**63}
 _WIDE = Context(prec=200, rounding=ROUND_HALF_UP)

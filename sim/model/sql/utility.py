@@ -17,7 +17,7 @@ from twopc.sim.model.sql.expressions import arguments
 from twopc.sim.model.sql.functions import STRICT
 from twopc.sim.model.sql.parameters import RoutineSignature, given_by
 from twopc.sim.model.sql.short import calls
-from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
+from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 
 Plan = Callable[..., Steps[StatementResult]]
 

@@ -17,7 +17,7 @@ from twopc.sim.model.sql.expressions import compiled, truth
 from twopc.sim.model.sql.parse import expression, kind, rendered
 from twopc.sim.model.sql.scan import scan
 from twopc.sim.model.sql.select import Plan, _name, source_of
-from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError, Values
+from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError, Values
 
 
 class Returning:

@@ -11,10 +11,7 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
 from twopc.sim.report.kinds import KINDS_TABLE
 from twopc.sim.report.mermaid import mermaid
-from twopc.sim.report.played import PlayedOrder
-from twopc.sim.report.story import story
-from twopc.sim.report.timeline import AGENTS
-from twopc.sim.report.words import (
+from twopc.sim.report.phrases import (
     because,
     call_text,
     done_text,
@@ -23,6 +20,9 @@ from twopc.sim.report.words import (
     row_text,
     style_of,
 )
+from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.story import story
+from twopc.sim.report.timeline import AGENTS
 
 _COLUMNS = 110
 #: So many steps are listed with their times.

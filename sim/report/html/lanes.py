@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Markup, join, signs, tag
 from twopc.sim.report.moments import TimelineRow
+from twopc.sim.report.phrases import style_of
 from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import AGENTS, RECOVERY, LaneEntry, timeline
-from twopc.sim.report.words import style_of
 
 #: The first row of the grid that is a happening: above it stand the names.
 _FIRST = 2

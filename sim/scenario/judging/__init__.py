@@ -17,7 +17,7 @@ from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import WELL, Runs
 from twopc.sim.scenario.judging.steps import hangs, steps, syncs, twin_steps, waits
 from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, FailedCheck, OrderVerdict
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 
 __all__ = ["FAILURE_KINDS", "FailedCheck", "OrderVerdict", "judge"]
 

@@ -9,7 +9,7 @@ from twopc.sim.scenario.expectations import Count
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.words import Case, Path
+from twopc.sim.scenario.values import Case, Path
 
 
 def sessions(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:

@@ -19,7 +19,7 @@ from twopc.sim.scenario.expectations import (
 )
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.procedures import Commands
-from twopc.sim.scenario.words import Case, Cell, Path
+from twopc.sim.scenario.values import Case, Cell, Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

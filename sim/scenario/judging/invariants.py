@@ -10,7 +10,7 @@ from twopc.sim.scenario.expectations import NOT_JUDGED
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.words import Case, Path
+from twopc.sim.scenario.values import Case, Path
 
 #: Invariants whose expectation is a number, and what is said where there is none.
 _COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}

@@ -19,7 +19,7 @@ from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.steps import hangs
 from twopc.sim.scenario.judging.twins import judge_twin, note
 from twopc.sim.scenario.judging.verdicts import FailedCheck, OrderVerdict
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 
 #: So many failures of one check are shown.
 SHOWN_MAX = 5

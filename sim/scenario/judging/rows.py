@@ -7,13 +7,13 @@ from typing import Any
 
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.words import rows_text
+from twopc.sim.report.phrases import rows_text
 from twopc.sim.scenario.expectations import EVERYWHERE, NodeRows
 from twopc.sim.scenario.judging.compare import as_rows, only, unmatched
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.words import Case, Path
+from twopc.sim.scenario.values import Case, Path
 
 _Final = Mapping[tuple[str, str], HistoryRecord]  # by node and table
 

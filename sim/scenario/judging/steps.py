@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.words import rows_text
+from twopc.sim.report.phrases import rows_text
 from twopc.sim.scenario.expectations import StepExpect
 from twopc.sim.scenario.judging.compare import (
     as_expected,
@@ -24,7 +24,7 @@ from twopc.sim.scenario.judging.runs import WELL, Runs, StepRun
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.model import OrderItem, sync_name
 from twopc.sim.scenario.steps import OF_AGENTS
-from twopc.sim.scenario.words import Case, Path
+from twopc.sim.scenario.values import Case, Path
 
 
 def hangs(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:

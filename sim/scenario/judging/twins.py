@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, FailedCheck
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.words import Case, Path
+from twopc.sim.scenario.values import Case, Path
 
 
 def judge_twin(

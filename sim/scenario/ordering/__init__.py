@@ -6,7 +6,7 @@ from typing import Protocol
 
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.ordering.courses import GeneratedCourses, ListedCourse, RankedCourse
-from twopc.sim.scenario.words import CaseCounts, CaseLesson
+from twopc.sim.scenario.values import CaseCounts, CaseLesson
 
 __all__ = ["Courses", "courses", "listed", "single"]
 

@@ -9,7 +9,7 @@ from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.scenario.ordering.search import LOOK_AT_MAX, OrderSearch
-from twopc.sim.scenario.words import CaseCounts, CaseLesson
+from twopc.sim.scenario.values import CaseCounts, CaseLesson
 
 Course = tuple[int, tuple[OrderItem, ...]]
 

@@ -9,7 +9,7 @@ from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.scenario.ordering.footprint import Dependence, Guess
 from twopc.sim.scenario.ordering.reduce import Classes, OrderPrefix
-from twopc.sim.scenario.words import CaseLesson
+from twopc.sim.scenario.values import CaseLesson
 
 #: So many beginnings are looked at; then the rest of the orders is left out.
 LOOK_AT_MAX = 100_000

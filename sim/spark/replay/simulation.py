@@ -35,7 +35,7 @@ from twopc.sim.spark.source.histories import record_of
 from twopc.sim.spark.sweep.grid import Point, with_settings
 from twopc.sim.spark.sweep.summary import PointSummary
 from twopc.sim.spark.sweep.trial import figures, simulated
-from twopc.sim.workload.words import COMMITTED
+from twopc.sim.workload.ports import COMMITTED
 
 #: What a task returns of its trial.
 _TRIAL = StructType(

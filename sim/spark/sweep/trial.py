@@ -18,7 +18,7 @@ from twopc.sim.report.load import of as load_of
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 #: A trial that broke off is told so; it is no verdict about the scenario.
 BROKEN = "broken"

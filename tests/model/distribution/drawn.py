@@ -16,8 +16,8 @@ from random import Random
 
 from tests.model.distribution.rig import FIRST, Rig
 from twopc.errors import DeliveryError
+from twopc.sim.model.values import RequestLostError, Steps, SubscriberSpec
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import RequestLostError, Steps, SubscriberSpec
 
 COUNTS = (
     "create table seen (id int, token int)",

@@ -14,8 +14,15 @@ from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.values import (
+    ModelSpec,
+    ModelTiming,
+    SqlError,
+    Steps,
+    SubscriberSpec,
+    TableSpec,
+)
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import ModelSpec, ModelTiming, SqlError, Steps, SubscriberSpec, TableSpec
 
 ACCOUNT = TableSpec(
     name="account", columns={"id": "int", "owner": "text", "balance": "int"}, key=("id",)

@@ -20,7 +20,7 @@ from twopc.publisher.log_reader.rows import (
 from twopc.sim.model.distribution.store import read_blocks
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
-from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
+from twopc.sim.model.values import ModelSpec, Steps, SubscriberSpec, TableSpec
 
 COLUMNS = {
     "region": "text", "id": "int", "name": "varchar(40)", "price": "numeric(10,2)", "born": "date", "seen": "timestamptz",

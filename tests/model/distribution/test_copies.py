@@ -10,8 +10,8 @@ import pytest
 from tests.model.distribution.rig import ACCOUNT, FIRST, Rig
 from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent
 from twopc.errors import DeliveryError, LockTimeoutError, SubscriptionError
+from twopc.sim.model.values import Steps, SubscriberSpec
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Steps, SubscriberSpec
 
 SUB1 = SubscriberSpec(name="sub1")
 

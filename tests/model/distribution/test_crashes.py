@@ -18,8 +18,8 @@ from twopc.publisher.log_reader import LogReaderEngine, LogReaderProfile
 from twopc.sim.model.distribution.log_reader import ModelLogReader
 from twopc.sim.model.plants.agent import InHalves, PositionLast, made_of
 from twopc.sim.model.plants.log_reader import IgnoresMarks, planned_by
+from twopc.sim.model.values import Delay, ModelTiming, RequestLostError, Steps, SubscriberSpec
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Delay, ModelTiming, RequestLostError, Steps, SubscriberSpec
 
 COUNTS = (
     "create table seen (id int, balance int)",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.model.distribution.rig import ACCOUNT, Rig
 from twopc.errors import DeliveryError
-from twopc.sim.model.words import SqlError, SubscriberSpec, TableSpec
+from twopc.sim.model.values import SqlError, SubscriberSpec, TableSpec
 
 SUB1 = SubscriberSpec(name="sub1")
 

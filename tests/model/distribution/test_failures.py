@@ -10,7 +10,7 @@ import pytest
 
 from tests.model.distribution.rig import ACCOUNT, FIRST, Rig
 from twopc.errors import DeliveryError
-from twopc.sim.model.words import SubscriberSpec, TableSpec
+from twopc.sim.model.values import SubscriberSpec, TableSpec
 
 SUB1 = SubscriberSpec(name="sub1")
 

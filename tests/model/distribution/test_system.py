@@ -6,7 +6,7 @@ from typing import Any
 
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import build
-from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
+from twopc.sim.model.values import ModelSpec, Steps, SubscriberSpec, TableSpec
 
 STOCK = TableSpec(
     name="stock", columns={"item": "text", "pieces": "int not null"}, key=("item",),

@@ -19,8 +19,8 @@ from tests.model.distribution.test_system import Silent
 from twopc.errors import DeliveryError, HeuristicError, InDoubtError, TransactionError
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
+from twopc.sim.model.values import ModelSpec, RequestLostError, Steps, SubscriberSpec, TableSpec
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import ModelSpec, RequestLostError, Steps, SubscriberSpec, TableSpec
 
 ROWS = 12
 

@@ -18,7 +18,7 @@ import psycopg
 from tests.model.node.playing import World, world
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.sql.types import as_text
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     Delay,
     ModelTiming,
     SqlError,

@@ -11,7 +11,7 @@ from twopc.protocol.variants import PRESUMED_ABORT, Settings
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import ModelTiming, RequestLostError, SqlError, StatementResult, Steps
+from twopc.sim.model.values import ModelTiming, RequestLostError, SqlError, StatementResult, Steps
 
 SETTINGS = Settings(variant=PRESUMED_ABORT.on_postgres(), inquiry_s=float("inf"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.node.playing import world
-from twopc.sim.model.words import RequestLostError
+from twopc.sim.model.values import RequestLostError
 
 ACCOUNT = """
 create table account (id int primary key, balance int not null);

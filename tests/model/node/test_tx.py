@@ -10,7 +10,7 @@ import pytest
 from tests.model.node.playing import World, world
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.ports import NodePort, NodeSessionPort, Tx
-from twopc.sim.model.words import RequestLostError, RowChange, SqlError, Steps
+from twopc.sim.model.values import RequestLostError, RowChange, SqlError, Steps
 
 SETUP = """
 create table t (id int primary key, v int not null, note text default 'none');

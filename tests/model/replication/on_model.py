@@ -20,7 +20,7 @@ from twopc.errors import TransactionError
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
-from twopc.sim.model.words import Steps
+from twopc.sim.model.values import Steps
 from twopc.waits import Party
 
 #: How often it is looked whether everybody has ended or waits, and for how long at most.

@@ -11,7 +11,7 @@ from tests.model.replication.test_system import ACCOUNT, ENTRY, make, rows, run
 from twopc.errors import InDoubtError, RejectedError, TransactionError
 from twopc.sim.model.any_client import ModelAnyClient
 from twopc.sim.model.system import System
-from twopc.sim.model.words import SqlError, Steps, SubscriberSpec
+from twopc.sim.model.values import SqlError, Steps, SubscriberSpec
 
 AT = (SubscriberSpec(name="sub1", any_client=True), SubscriberSpec(name="sub2"))
 TAKE = "update account set balance = balance - 5 where id = 1"

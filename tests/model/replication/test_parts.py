@@ -17,8 +17,8 @@ from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.replication.behaviour import PARTS as RULES
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.system import PARTS, System, build
+from twopc.sim.model.values import Steps
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import Steps
 
 
 def never(*_: Any) -> bool:

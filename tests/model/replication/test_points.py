@@ -16,7 +16,7 @@ from twopc.errors import (
     TransactionError,
 )
 from twopc.sim.model.system import System
-from twopc.sim.model.words import SqlError, Steps
+from twopc.sim.model.values import SqlError, Steps
 
 VARIANTS = ["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"]
 

@@ -12,7 +12,7 @@ from twopc.errors import InDoubtError, RejectedError, TransactionError
 from twopc.sim.model.building import BuildError
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
-from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
+from twopc.sim.model.values import ModelSpec, Steps, SubscriberSpec, TableSpec
 
 ACCOUNT = TableSpec(
     name="account",

@@ -13,7 +13,7 @@ import pytest
 from twopc.errors import KINDS, from_sqlstate
 from twopc.sim.model.replication import facts
 from twopc.sim.model.replication.held import HeldRow, net_effect
-from twopc.sim.model.words import Values
+from twopc.sim.model.values import Values
 
 VERSION = UUID(int=7)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from twopc.sim.model.words import ModelSpec, SubscriberSpec, TableSpec
+from twopc.sim.model.values import ModelSpec, SubscriberSpec, TableSpec
 
 PUBLISHER, SUBSCRIBERS = "pub", ("sub1", "sub2")
 #: A session's node by the first letter of its name.

@@ -12,7 +12,7 @@ from tests.model.node.playing import make_node
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.sql import parse
-from twopc.sim.model.words import SqlError
+from twopc.sim.model.values import SqlError
 
 SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.twopc.yaml"))
 

@@ -10,7 +10,7 @@ import pytest
 from twopc.sim.model.bridge import bridge, performed
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.loop import HungError, VirtualLoop
-from twopc.sim.model.words import Cause, Label
+from twopc.sim.model.values import Cause, Label
 
 
 def in_virtual_time(play, *args):

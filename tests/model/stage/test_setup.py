@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twopc.sim.model.words import Delay
+from twopc.sim.model.values import Delay
 from twopc.sim.scenario.check import load, parse
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.stage import SetUpError

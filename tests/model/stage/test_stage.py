@@ -11,7 +11,7 @@ from twopc.errors import ConfigurationError, ScenarioError
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.model_check import unknown
 from twopc.sim.scenario.model_stage import ModelTheatre
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 
 def failures(verdict):

@@ -7,7 +7,7 @@ from twopc.sim.scenario.check import LoadedScenario, parse
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 from twopc.sim.scenario.theatres import played
-from twopc.sim.scenario.words import Selection
+from twopc.sim.scenario.values import Selection
 
 #: Two writers of a row; %s stands for the orders, and what else belongs to the file.
 TWO_WRITERS = """

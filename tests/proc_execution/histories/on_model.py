@@ -11,7 +11,7 @@ from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.system import System, build
-from twopc.sim.model.words import (
+from twopc.sim.model.values import (
     ModelSpec,
     ProcedureSpec,
     SqlError,

@@ -13,7 +13,7 @@ from typing import Literal
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import duration_ms
-from twopc.sim.scenario.words import Case
+from twopc.sim.scenario.values import Case
 
 COORDINATOR = "coordinator"
 #: First words of what concerns a whole server, and everybody on it.
