@@ -54,8 +54,8 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
             "twopc/drivers/participant.py": "a busy gid: the server tells no end of it",
             "publisher/slot.py": "a slot that is in use: the server tells no end of it",
             "publisher/log_reader/sources.py": "likewise",
-            "sim/faults/serving.py": "a fault that delays takes its time",
-            "sim/topology/beside.py": "other processes tell nobody how far they are",
+            "sim/faults/call_server.py": "a fault that delays takes its time",
+            "sim/topology/other_processes.py": "other processes tell nobody how far they are",
             "sim/topology/agents.py": "how far an agent of another process is: it tells nobody",
         },
     ),
@@ -315,6 +315,28 @@ def test_a_class_name_names_one_thing() -> None:
         for name, found in places.items()
         if NO_NOUNS.search(name)
         and not found[0].startswith(("twopc/protocol/", "sim/model/plants/"))
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_modules_are_named_after_things() -> None:
+    """No module is called by a participle, a pronoun, or what any module holds."""
+    names = {
+        "words",
+        "able",
+        "told",
+        "said",
+        "known",
+        "again",
+        "elsewhere",
+        "looking",
+        "watching",
+        "utils",
+    }
+    offenders = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if path.stem in names and path.relative_to(ROOT).parts[0] in PRODUCT
     ]
     assert not offenders, "\n".join(offenders)
 

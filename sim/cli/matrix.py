@@ -55,7 +55,7 @@ def matrix(
     """
     from twopc.sim.cli.files import scenario_files
     from twopc.sim.scenario.check import load
-    from twopc.sim.scenario.selecting import selector
+    from twopc.sim.scenario.selection import selector
 
     matches = selector(k) if k else lambda _: True
     loaded = [load(path) for path in scenario_files(paths)]

@@ -19,7 +19,7 @@ def run(options: RunOptions) -> None:
     from twopc.sim.cli.accept import refuse_to_accept
     from twopc.sim.cli.files import load_all, scenario_files
     from twopc.sim.cli.playing import play
-    from twopc.sim.scenario.selecting import selector
+    from twopc.sim.scenario.selection import selector
     from twopc.sim.scenario.theatres import BOTH, played
 
     _refuse(options)

@@ -142,7 +142,7 @@ def _every(script: Script, wiring: Wiring, budget: Budget) -> SearchFigures:
 def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOptions) -> SearchFigures:
     import time
 
-    from twopc.sim.model.choosing import SeededChooser
+    from twopc.sim.model.choosers import SeededChooser
     from twopc.sim.model.explore.results import SearchFigures
     from twopc.sim.model.explore.single import play, replay
 
@@ -224,7 +224,7 @@ def _scenario(
     off: list[str],
 ) -> tuple[str, str]:
     """The text of a scenario that shows it, and what of it no scenario can say."""
-    from twopc.sim.model.choosing import ReplayChooser
+    from twopc.sim.model.choosers import ReplayChooser
     from twopc.sim.model.explore.single import played
     from twopc.sim.model.plants.protections import SUPPORTED
     from twopc.sim.model.wiring import Wiring

@@ -11,9 +11,9 @@ from typing import Any
 
 from twopc import log
 from twopc.errors import DeliveryError
+from twopc.sim.faults.call_server import CallServer
 from twopc.sim.faults.plans import FaultPlace
 from twopc.sim.faults.remote import DeadError, RemoteProcess
-from twopc.sim.faults.serving import CallServer
 from twopc.subscriber.distribution_agent import AgentProgress, DistributionAgent, Profile, Servers
 
 

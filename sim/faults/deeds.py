@@ -13,9 +13,9 @@ from psycopg.pq import TransactionStatus
 
 from twopc.sim.faults import strikes
 from twopc.sim.faults.agenda import Agenda
+from twopc.sim.faults.call_server import ResumeOrder
 from twopc.sim.faults.plans import Arrival, FaultPlan
 from twopc.sim.faults.remote import RemoteProcess
-from twopc.sim.faults.serving import ResumeOrder
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.faults.ways import REQUESTS, Ways
 from twopc.sim.faults.wires import Fate

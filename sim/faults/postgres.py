@@ -18,13 +18,13 @@ from twopc.errors import ConfigurationError
 from twopc.sim.faults import strikes
 from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
 from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
+from twopc.sim.faults.call_server import ARM, CoordinatorSetup, HaltNotice, ResumeOrder, serve
 from twopc.sim.faults.capabilities import AGENTS, ANSWERS, COORDINATOR, COPIES, GATED
-from twopc.sim.faults.copying import CopyPoints
+from twopc.sim.faults.copy_points import CopyPoints
 from twopc.sim.faults.deeds import Deeds, Mend
 from twopc.sim.faults.gates import FaultGate, GateWait
 from twopc.sim.faults.plans import Arrival, FaultPlan
 from twopc.sim.faults.remote import RemoteProcess
-from twopc.sim.faults.serving import ARM, CoordinatorSetup, HaltNotice, ResumeOrder, serve
 from twopc.sim.faults.ways import REQUESTS, Ways, gid_in
 from twopc.sim.faults.wires import Fate
 from twopc.sim.sessions.servers import PostgresSession

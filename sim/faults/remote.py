@@ -16,11 +16,11 @@ from typing import Any
 
 from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ServerError
-from twopc.sim.faults.serving import END, CallReply, HaltNotice, ResumeOrder, SessionCall
+from twopc.sim.faults.call_server import END, CallReply, HaltNotice, ResumeOrder, SessionCall
 
 _context = multiprocessing.get_context("forkserver")
 _PRELOAD = [
-    "twopc.sim.faults.serving",
+    "twopc.sim.faults.call_server",
     "twopc.sim.faults.agents",
     *(["pytest"] if "pytest" in sys.modules else []),
 ]
@@ -40,7 +40,7 @@ class RemoteProcess:
     """One process; `start` it once, and `end` or `kill` it.
 
     Args:
-        serve: what it does, with what: of `twopc.sim.faults.serving` or `twopc.sim.faults.agents`.
+        serve: what it does, with what: of `twopc.sim.faults.call_server` or `twopc.sim.faults.agents`.
         on_halt: is called when it stands at a point.
         settled: gets what its recovery settles.
     """

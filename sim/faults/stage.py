@@ -11,11 +11,11 @@ from typing import Any
 
 import psycopg
 
+from twopc.sim.faults.call_server import RECOVER
 from twopc.sim.faults.capabilities import IN_PROCESS
 from twopc.sim.faults.plans import plans_of
 from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.remote import DeadError
-from twopc.sim.faults.serving import RECOVER
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_prepared import PreparedTopology

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from twopc.errors import ConfigurationError, SubscriptionError
-from twopc.sim.model.building import blaming
+from twopc.sim.model.builder import blaming
 from twopc.sim.model.distribution.copies import Seen, nobody
 from twopc.sim.model.distribution.distributing import Distribution
 from twopc.sim.model.node.node import ModelNode

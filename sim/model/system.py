@@ -20,14 +20,14 @@ from twopc.protocol.effects import Outcome
 from twopc.protocol.variants import VARIANTS, Settings
 from twopc.sim.model import proc_execution
 from twopc.sim.model.any_client import ModelAnyClient, ModelAnyClients
-from twopc.sim.model.building import blaming, create_text
+from twopc.sim.model.builder import blaming, create_text
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.clocks import Clock
 from twopc.sim.model.coordinator import CoordinatorPlace
 from twopc.sim.model.distribution import distributing
+from twopc.sim.model.distribution.deliveries import ModelDelivery
 from twopc.sim.model.distribution.distributing import Distribution
 from twopc.sim.model.distribution.seats import AgentSeat
-from twopc.sim.model.distribution.told import ModelDelivery
 from twopc.sim.model.members import Members
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
@@ -361,7 +361,7 @@ def build(
     """A system that runs from now on, by the kernel's time.
 
     Raises:
-        twopc.sim.model.building.BuildError: a node does not take what the specification says.
+        twopc.sim.model.builder.BuildError: a node does not take what the specification says.
         UnsupportedError: the model does not know something that it says.
     """
     return System(spec, wiring, kernel, recorder)

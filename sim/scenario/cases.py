@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.ordering import Courses, courses, single
-from twopc.sim.scenario.selecting import selector
+from twopc.sim.scenario.selection import selector
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.values import Case, Cell, Path, Selection
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from twopc.sim.model.building import BuildError
+from twopc.sim.model.builder import BuildError
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.ports import RecorderPort
 from twopc.sim.model.sql import parse

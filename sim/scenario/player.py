@@ -14,13 +14,13 @@ from twopc.errors import TransactionError
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.report.behaviour import fingerprint
 from twopc.sim.report.history import OrderHistory
+from twopc.sim.scenario.case_sessions import CaseSessions, StuckError, now_s
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
 from twopc.sim.scenario.observe import answers, final_states, initial_states, settled
 from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
 from twopc.sim.scenario.values import Case, CaseLesson
-from twopc.sim.scenario.watching import CaseSessions, StuckError, now_s
 from twopc.sim.sessions.waits import LOOK_EVERY_S
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from twopc import forbidden, lexer
-from twopc.sim.scenario import preparing, sqltext
+from twopc.sim.scenario import preparation, sqltext
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.reach import check_agent, refuse_without
 from twopc.sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS, Session, Step
@@ -300,7 +300,7 @@ def _foreign_tables(scenario: Scenario, session: Session) -> frozenset[str]:
         texts += table.procedures
     for _, step in session.named_steps:
         texts += step.statements
-    return frozenset().union(*map(preparing.foreign_tables, texts))
+    return frozenset().union(*map(preparation.foreign_tables, texts))
 
 
 def _lint_prepare(document: Document, at: Path, session: Session, foreign: frozenset[str]) -> None:
@@ -313,8 +313,8 @@ def _lint_prepare(document: Document, at: Path, session: Session, foreign: froze
             if step.action == "begin":
                 opened, found = True, []
             for text, where in _texts((*at, "steps", place, name), step):
-                reason = preparing.forbidden_before_prepare(text, foreign)
-                mine = preparing.advisory_locks(text)
+                reason = preparation.forbidden_before_prepare(text, foreign)
+                mine = preparation.advisory_locks(text)
                 if reason is None and any(_other_kind(lock) in locks for lock in mine):
                     reason = forbidden.BOTH_LOCKS
                 locks |= mine

@@ -19,7 +19,7 @@ from twopc.proc_execution import ProcArticle
 from twopc.publisher.distribution import registry
 from twopc.publisher.log_reader import LogReader
 from twopc.publisher.posting import post_message, stored_message
-from twopc.sim.topology.beside import OtherProcesses
+from twopc.sim.topology.other_processes import OtherProcesses
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber.distribution_agent import (

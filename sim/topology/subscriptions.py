@@ -21,7 +21,7 @@ from twopc.sim.topology.copies import Copies, FirstCopy, ServerCopyTarget, SyncT
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.scripting import SubscriptionScripts
+from twopc.sim.topology.subscription_scripts import SubscriptionScripts
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import subscription
 from twopc.subscriber.distribution_agent.profile import Profile

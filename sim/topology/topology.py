@@ -25,12 +25,12 @@ from twopc.sim.topology.clients import AnyClients
 from twopc.sim.topology.copies import Copies
 from twopc.sim.topology.inspection import Inspection
 from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.leaving import SubscriptionRemoval
 from twopc.sim.topology.nodes import AnyServer, Node
 from twopc.sim.topology.procedures import Procedures
 from twopc.sim.topology.regenerating import Regeneration
 from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.scripting import SubscriptionScripts
+from twopc.sim.topology.removal import SubscriptionRemoval
+from twopc.sim.topology.subscription_scripts import SubscriptionScripts
 from twopc.sim.topology.subscriptions import Subscriptions
 from twopc.sim.topology.wiring import TopologyWiring
 

@@ -25,7 +25,7 @@ from twopc.sim.workload.ports import (
     LoadBench,
     LoadClient,
 )
-from twopc.sim.workload.syncing import SyncQueue
+from twopc.sim.workload.sync_queue import SyncQueue
 
 #: At a rate, so many transactions are under way at most; what is to begin beyond them is dropped, and counted.
 AT_ONCE_MAX = 64

@@ -22,7 +22,7 @@ from twopc.sim.scenario.stage import Stage
 from twopc.sim.scenario.values import Case, CaseLesson
 from twopc.sim.workload import drawing
 from twopc.sim.workload.asyncio_bench import AsyncioBench
-from twopc.sim.workload.holding import BranchTimes
+from twopc.sim.workload.branch_times import BranchTimes
 from twopc.sim.workload.load import Load
 from twopc.sim.workload.ports import LoadBench
 from twopc.sim.workload.thresholds import compared

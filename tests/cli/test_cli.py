@@ -27,7 +27,7 @@ from twopc.sim.cli import exits
 from twopc.sim.cli.files import scenario_files
 from twopc.sim.model.loop import HungError
 from twopc.sim.report.history import read
-from twopc.sim.scenario.selecting import selector
+from twopc.sim.scenario.selection import selector
 
 ROOT = Path(__file__).parents[2]
 LOST_UPDATE = ROOT / "scenarios/immediate/lost_update.twopc.yaml"

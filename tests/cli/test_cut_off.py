@@ -10,8 +10,8 @@ from tests.cli.shops import HERE, THREE, Shop
 from twopc.publisher import publication
 from twopc.publisher.distribution import registry
 from twopc.sim import operate
-from twopc.sim.topology.leaving import SubscriptionRemoval
 from twopc.sim.topology.nodes import Nodes
+from twopc.sim.topology.removal import SubscriptionRemoval
 
 
 class CutError(Exception):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from twopc.sim.model.choosing import Choice, ChoiceKernel, Option, Strike, depend
+from twopc.sim.model.choosers import Choice, ChoiceKernel, Option, Strike, depend
 from twopc.sim.model.explore.programs import Script, ScriptRun
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.wiring import Wiring

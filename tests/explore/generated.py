@@ -13,7 +13,7 @@ from random import Random
 
 from tests.explore.commuting import Runs
 from twopc.protocol import VARIANTS
-from twopc.sim.model.choosing import ChoiceKernel
+from twopc.sim.model.choosers import ChoiceKernel
 from twopc.sim.model.explore.programs import Script, ScriptClient
 from twopc.sim.model.explore.small import spec
 from twopc.sim.model.values import ModelSpec

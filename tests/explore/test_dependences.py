@@ -10,7 +10,7 @@ import pytest
 
 from tests.explore.commuting import Runs
 from tests.explore.generated import differences, generated
-from twopc.sim.model.choosing import ChoiceKernel
+from twopc.sim.model.choosers import ChoiceKernel
 from twopc.sim.model.explore.programs import Script, ScriptRun
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import exhaust

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twopc.sim.model.choosing import ChoiceKernel
+from twopc.sim.model.choosers import ChoiceKernel
 from twopc.sim.model.explore.programs import Script, ScriptRun
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import exhaust

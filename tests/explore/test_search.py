@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.explore.toys import Counters
-from twopc.sim.model.choosing import ChoiceKernel, SeededChooser, TimeChooser, depend
+from twopc.sim.model.choosers import ChoiceKernel, SeededChooser, TimeChooser, depend
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import by_bounds, exhaust
 from twopc.sim.model.explore.single import play, replay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twopc.sim.model.choosing import ChoiceKernel, Option, Strike
+from twopc.sim.model.choosers import ChoiceKernel, Option, Strike
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.values import Cause, Label, Steps
 from twopc.sim.model.wiring import Wiring

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopc.sim.scenario import preparing, sqltext
+from twopc.sim.scenario import preparation, sqltext
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_placeholders():
     ],
 )
 def test_forbidden(text, what):
-    reason = preparing.forbidden_before_prepare(text)
+    reason = preparation.forbidden_before_prepare(text)
     assert reason is not None
     assert reason.what == what
 
@@ -76,7 +76,7 @@ def test_forbidden(text, what):
     ],
 )
 def test_allowed(text):
-    assert preparing.forbidden_before_prepare(text) is None
+    assert preparation.forbidden_before_prepare(text) is None
 
 
 @pytest.mark.parametrize(

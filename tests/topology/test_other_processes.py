@@ -12,7 +12,7 @@ from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.sim import Topology, operate
 from twopc.sim.standing import agent_config
-from twopc.sim.topology import beside
+from twopc.sim.topology import other_processes
 from twopc.subscriber.distribution_agent import Profile
 
 MakeTopology = Callable[..., Awaitable[Topology]]
@@ -162,7 +162,7 @@ async def test_a_stranger_under_an_agents_name(
     make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for it: the Subscriber gets what is stored."""
-    monkeypatch.setattr(beside, "STILL_S", 0.5)
+    monkeypatch.setattr(other_processes, "STILL_S", 0.5)
     topology = await shops(make_topology)
     await topology.execute("pub", "update account set balance = 1 where id = 1")
     name = f"msrepl agent for {topology.publisher}"

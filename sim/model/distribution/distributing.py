@@ -28,13 +28,13 @@ from twopc.sim.model.distribution.copies import (
     nobody,
     take_copies,
 )
+from twopc.sim.model.distribution.deliveries import ModelDelivery, deliveries
 from twopc.sim.model.distribution.log_reader import ModelLogReader, ModelSlot
 from twopc.sim.model.distribution.processes import KilledError, outcome
 from twopc.sim.model.distribution.seats import AgentSeat, Seat
 from twopc.sim.model.distribution.source import AgentRecord, own_command
 from twopc.sim.model.distribution.store import PublisherStore
 from twopc.sim.model.distribution.target import settings_of
-from twopc.sim.model.distribution.told import ModelDelivery, deliveries
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.values import Cause, Label, ModelSpec, Steps, SubscriberSpec

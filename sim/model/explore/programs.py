@@ -23,7 +23,7 @@ from twopc.errors import (
     TwopcError,
 )
 from twopc.protocol.effects import Outcome
-from twopc.sim.model.choosing import ChoiceKernel, Option, Strike
+from twopc.sim.model.choosers import ChoiceKernel, Option, Strike
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.explore.evidence import Evidence, ReportedOutcome
 from twopc.sim.model.explore.invariants import broken

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twopc.sim.model.choosing import WRITE, Choice, Option, Strike
+from twopc.sim.model.choosers import WRITE, Choice, Option, Strike
 
 
 class EventLog:

@@ -3,7 +3,7 @@
 Two ways. `by_bounds` lets more and more go wrong, and more and more happen before its turn, so that what it finds
 first is nearly as short as can be. `exhaust` follows every order; of orders that differ only in what does not
 depend on each other it follows one (sleep sets, P. Godefroid 1996), and what depends on what is seen when it is
-done (`twopc.sim.model.choosing`).
+done (`twopc.sim.model.choosers`).
 
 It must not know what a program does.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from twopc.sim.model.choosing import (
+from twopc.sim.model.choosers import (
     Choice,
     ChoiceKernel,
     Option,

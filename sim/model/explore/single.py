@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from twopc.sim.model.choosing import (
+from twopc.sim.model.choosers import (
     ChoiceKernel,
     Chooser,
     Option,

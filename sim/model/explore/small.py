@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from twopc.sim.model.choosing import ChoiceKernel
+from twopc.sim.model.choosers import ChoiceKernel
 from twopc.sim.model.explore.evidence import Evidence
 from twopc.sim.model.explore.programs import Script, ScriptClient
 from twopc.sim.model.system import System

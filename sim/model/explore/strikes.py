@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from twopc.sim.model.choosing import WRITE, Absorbs, Choice, Strike
+from twopc.sim.model.choosers import WRITE, Absorbs, Choice, Strike
 from twopc.sim.model.system import LOG
 from twopc.sim.model.values import Cause
 

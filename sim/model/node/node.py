@@ -12,7 +12,7 @@ from typing import Any
 from twopc.protocol import Participant
 from twopc.protocol.variants import Settings
 from twopc.sim.model.clocks import Clock, right
-from twopc.sim.model.node import crash, looking, prepared
+from twopc.sim.model.node import crash, inspection, prepared
 from twopc.sim.model.node.advisory import Advisory
 from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.locks import Locks
@@ -306,11 +306,11 @@ class ModelNode:
 
     def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str | None]]:
         """What is committed, by key, every value as PostgreSQL's text."""
-        return looking.rows(self, table, columns)
+        return inspection.rows(self, table, columns)
 
     def xids(self, table: str) -> list[int]:
         """The transactions that wrote the rows of `rows`."""
-        return looking.xids(self, table)
+        return inspection.xids(self, table)
 
     def markers(self, *gids: str) -> list[MarkerRow]:
         """Rows of the branch markers, committed.
@@ -322,7 +322,7 @@ class ModelNode:
             self.tell(f"markers of {_epoch(gid)}", changed=False)
         if not gids:
             self.looked()
-        return looking.markers(self)
+        return inspection.markers(self)
 
     def prepared(self) -> dict[str, prepared.PreparedTransaction]:
         """By gid, oldest first: each with `owner`, `prepared_at`, `xid`."""
@@ -346,19 +346,19 @@ class ModelNode:
 
     def log(self, after_lsn: int) -> Sequence[CommittedTransaction]:
         """What was committed after a position, in commit order, durable only."""
-        return looking.log(self, after_lsn)
+        return inspection.log(self, after_lsn)
 
     def waits(self) -> list[LockWait]:
         """Who waits for whom now."""
-        return looking.waits(self)
+        return inspection.waits(self)
 
     def wait_rows(self) -> list[WaitRow]:
         """The same as rows of `twopc.waits`."""
-        return looking.wait_rows(self)
+        return inspection.wait_rows(self)
 
     def snapshot_text(self) -> str:
         """``xmin:xmax:running`` as pg_current_snapshot() gives it now."""
-        return looking.snapshot_text(self, self._next_xid)
+        return inspection.snapshot_text(self, self._next_xid)
 
     def see(self) -> CommitSnapshot:
         """What is committed now, for a copy."""
@@ -380,7 +380,7 @@ class ModelNode:
 
     def digest(self) -> int:
         """Of everything that can still matter."""
-        return looking.digest(self)
+        return inspection.digest(self)
 
     # -- rows without SQL ----------------------------------------------------------------------------
 

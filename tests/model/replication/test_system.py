@@ -9,7 +9,7 @@ import pytest
 
 from tests.model.replication.recording import Kept
 from twopc.errors import InDoubtError, RejectedError, TransactionError
-from twopc.sim.model.building import BuildError
+from twopc.sim.model.builder import BuildError
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
 from twopc.sim.model.values import ModelSpec, Steps, SubscriberSpec, TableSpec
