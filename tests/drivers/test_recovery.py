@@ -51,6 +51,28 @@ async def test_with_a_decision_both_branches_are_committed_and_it_is_forgotten(
     assert await place.recover() == [], "a second pass finds nothing to do"
 
 
+async def test_a_decision_behind_many_others_is_one(place: Place) -> None:
+    """A coordinator that is held up forgets late; what it decided last is what is prepared."""
+    epoch = place.epoch()
+    place.fetch(
+        "log",
+        "insert into msrepl.decision (epoch, sequence, coordinator, kind, participants)"
+        " select %s, n, 'c', 'commit', '{elsewhere}' from generate_series(1, 10000) as n",
+        (epoch,),
+    )
+    gids = [f"twopc:c:{epoch}:20000:pub", f"twopc:c:{epoch}:20000:sub1"]
+    for gid in gids:
+        place.prepare(gid)
+    place.decide(epoch, 20000)
+    later = place.epoch()
+    place.commit(half := f"twopc:c:{later}:1:pub")
+    place.decide(later, 1)
+    settled = await place.recover(retention_s=0.0)
+    assert [(one.gid, one.outcome) for one in settled] == [(gid, Outcome.COMMITTED) for gid in gids]
+    assert await place.heuristics() == []
+    assert (half,) in place.fetch("pub", "select gid from msrepl.branch_marker")
+
+
 async def test_one_half_committed_is_completed(place: Place) -> None:
     epoch = place.epoch()
     place.commit(f"twopc:c:{epoch}:5:pub")

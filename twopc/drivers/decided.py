@@ -14,14 +14,19 @@ from twopc.protocol.effects import Outcome, Record, RecordKind, record_of
 
 _FENCE = "select epoch, variant, fenced_s from msrepl.fence_epochs(%s, %s)"
 _EPOCHS = "select epoch, variant from msrepl.coordinator_epoch where coordinator = %s"
+#: A pass takes up so many at most, but all that are asked for: what is not found is taken for undecided.
 _DECISIONS = """
 select epoch, sequence, kind, participants
 from msrepl.decision
 where cardinality(participants) > 0
-  and (epoch = any(%s)
-       or (epoch, sequence) in (select * from unnest(%s::bigint[], %s::bigint[])))
+  and (epoch, sequence) in (select * from unnest(%s::bigint[], %s::bigint[]))
+union
+(select epoch, sequence, kind, participants
+from msrepl.decision
+where cardinality(participants) > 0 and epoch = any(%s)
 order by epoch, sequence
-limit 10000
+limit 10000)
+order by epoch, sequence
 """
 _FORGET = "delete from msrepl.decision where (epoch, sequence) = (%s, %s)"
 _CLOSE = "update msrepl.decision set participants = '{}' where (epoch, sequence) = (%s, %s)"
@@ -58,9 +63,10 @@ class DecisionReader:
         return [KnownEpoch(epoch=epoch, variant=variant) for epoch, variant in rows]
 
     async def decisions(self, dead: Sequence[int], keys: Sequence[Key]) -> dict[Key, Record]:
-        """The records of dead epochs, and of these transactions, as far as somebody is to be told."""
+        """The records of these transactions, and of dead epochs, many of them at a time: as far as somebody is to be
+        told."""
         rows = await self._database.fetch(
-            _DECISIONS, ([*dead], [epoch for epoch, _ in keys], [number for _, number in keys])
+            _DECISIONS, ([epoch for epoch, _ in keys], [number for _, number in keys], [*dead])
         )
         return {
             (epoch, sequence): record_of(RecordKind(kind), tuple(participants))

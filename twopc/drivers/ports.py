@@ -201,7 +201,7 @@ class DecisionsPort(Protocol):
         ...
 
     async def decisions(self, dead: Sequence[int], keys: Sequence[Key]) -> dict[Key, Record]:
-        """What is decided in dead epochs, and of these transactions."""
+        """What is decided of these transactions, all of it; and of dead epochs, as much as is taken up at a time."""
         ...
 
     async def forget(self, key: Key) -> None:

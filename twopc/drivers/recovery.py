@@ -60,6 +60,10 @@ class _RecoveryPass:
     strange: dict[str, str] = field(default_factory=dict)
     """Branches that only their names make ours, and who has prepared them."""
 
+    def is_whole(self, nodes: Iterable[str]) -> bool:
+        """All nodes have answered, and there are no more decisions than were read."""
+        return self.reached >= {*nodes} and len(self.decisions) < _BATCH_ROWS
+
 
 class Recovery:
     """Recovers one coordinator's transactions.
@@ -127,9 +131,9 @@ class Recovery:
                 key = _key(branch)
                 if key not in busy and (branch.global_id.epoch in mine or key[0] in seen.dead):
                     seen.prepared[gid] = (node, branch)
-            own_keys = {_key(b) for _, b in seen.prepared.values() if b.global_id.epoch in mine}
+            keys = {_key(b) for _, b in seen.prepared.values()}
             seen.decisions = await self._decisions.decisions(
-                sorted(seen.dead), sorted(own_keys | (left - busy))
+                sorted(seen.dead), sorted(keys | (left - busy))
             )
             await self._look_again(seen, active() | busy)
             for key in [*seen.decisions]:
@@ -338,7 +342,7 @@ class Recovery:
         Somebody committed that branch by hand before the Subscriber's was prepared, or the Subscriber is a
         restored one: nothing is prepared anywhere, and nobody would ever ask.
         """
-        if not seen.reached >= set(self._participants):
+        if not seen.is_whole(self._participants):
             return
         for epoch in sorted(seen.dead.keys() - self._compared):
             try:
@@ -385,7 +389,7 @@ class Recovery:
 
     async def _forget_epochs(self, seen: _RecoveryPass) -> None:
         """Clear away a dead epoch once nothing of it is left anywhere."""
-        if not seen.reached >= set(self._participants):
+        if not seen.is_whole(self._participants):
             return
         open_ = {key[0] for key in seen.decisions}
         open_ |= {branch.global_id.epoch for _, branch in seen.prepared.values()}
