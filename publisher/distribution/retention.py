@@ -31,12 +31,15 @@ _NAME = "'msrepl retention'"
 _MAY_READ = "has_table_privilege(a.usesysid, 'msrepl.msrepl_transactions', 'select')"
 _FREE_KEY = free_key(_NAME, _MAY_READ)
 _OTHERS = others(_NAME, _MAY_READ)
+_LOCK_ONCE = "select pg_advisory_lock_shared(%s, %s), pg_advisory_unlock_shared(%s, %s)"
 
 # clock_timestamp(): what is as old as the statement is not younger than it
 _LATE = """
 with late as (
-    select distinct p.publisher_database_id, p.subscriber
+    select distinct p.publisher_database_id, p.subscriber, c.is_copied
     from msrepl.mssubscription_positions p
+    join msrepl.mssubscriptions s using (publisher_database_id, article_id, subscriber)
+    cross join lateral (select s.status = 1 and s.subscription_seqno is null as is_copied) as c
     cross join lateral (
         select t.entry_time
         from (
@@ -54,6 +57,8 @@ with late as (
     update msrepl.mssubscriptions s set status = 0
     from late l
     where (s.publisher_database_id, s.subscriber) = (l.publisher_database_id, l.subscriber) and s.status > 0
+        -- whose copy is under way waits for everything: that is no reason to give up what its Subscriber has
+        and (not l.is_copied or s.status = 1 and s.subscription_seqno is null)
     returning s.publisher_database_id, s.subscriber
 ), history as (
     insert into msrepl.msdistribution_history (publisher_database_id, subscriber, event, error, message)
@@ -159,6 +164,9 @@ async def kept(connection: Connection) -> AsyncIterator[None]:
     key = await _key(connection)
     await connection.execute("select pg_advisory_lock_shared(%s, %s)", key)
     try:
+        # a clean-up that began while a stranger held this key has another one: it is waited for
+        for *other, _ in await (await connection.execute(_OTHERS)).fetchall():
+            await connection.execute(_LOCK_ONCE, [*other, *other])
         yield
     finally:
         if connection.info.transaction_status == pq.TransactionStatus.IDLE:

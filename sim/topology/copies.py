@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
+from psycopg import AsyncConnection
+
 from twopc.articles import Article
 from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
@@ -19,7 +21,7 @@ from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent, UnseenTransa
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import BESIDE, CALL_TYPE, ProcArticle
 from twopc.publisher import proc_execution, subscriptions
-from twopc.publisher.distribution import registry
+from twopc.publisher.distribution import registry, retention
 from twopc.sim.topology import initial
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.installer import Installer
@@ -272,6 +274,19 @@ class ServerCopyStore:
         self._wiring = copies.wiring
         self._registration = copies.registration
         self._target = target
+        self._keeping: AsyncConnection[Any] | None = None
+        """The session that keeps what is stored: while there is one, everything is asked there."""
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """See `CopyStorePort`; over a session of its own, whose loss ends the copy."""
+        node = self._wiring.node(self._wiring.distribution)
+        async with await node.connect() as connection, retention.kept(connection):
+            self._keeping = connection
+            try:
+                yield
+            finally:
+                self._keeping = None
 
     async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
         """See `CopyStorePort`."""
@@ -316,7 +331,10 @@ class ServerCopyStore:
             "articles": numbers(target.articles, target.routines),
             **values,
         }
-        return await self._wiring.execute(self._wiring.distribution, query, given)
+        if self._keeping is None:
+            return await self._wiring.execute(self._wiring.distribution, query, given)
+        cursor = await self._keeping.execute(query.encode(), given)
+        return await cursor.fetchall() if cursor.description else []
 
 
 class Copies:

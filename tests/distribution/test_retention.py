@@ -13,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 from tests.distribution.made import article, columns
 from tests.distribution.stored import register, rows, store
 from twopc.publisher import distribution
+from twopc.publisher.distribution import retention
 
 Connection = AsyncConnection[Any]
 ARTICLES = (article(*columns(3)), article(*columns(3), number=8, table="u"))
@@ -172,6 +173,49 @@ async def test_a_subscriber_that_fell_behind(stored: Connection) -> None:
     assert (await distribution.clean_up(stored)).deactivated == ()
     [status] = [each for each in await distribution.agents(stored) if each.subscriber == "gone"]
     assert status.subscription == "inactive"
+
+
+async def test_a_copy_under_way_gives_up_nothing_else(stored: Connection) -> None:
+    """It waits for all that is stored, however old; its Subscriber has what it subscribed to before."""
+    publisher = await prepare(stored, age="73 hours")
+    await subscribe(stored, publisher, "sub")
+    await subscribe(
+        stored, publisher, "sub", 8, status=distribution.SUBSCRIBED, subscription_seqno=None
+    )
+    await deliver(stored, "sub", "0/40")
+    await distribution.clean_up(stored)
+    found = await rows(stored, "select article_id, status from msrepl.mssubscriptions order by 1")
+    assert found == [(7, 2), (8, 0)]
+
+
+async def test_who_keeps_waits_for_a_clean_up_with_another_key(stored: Connection) -> None:
+    """A stranger held the first key when it began, and does no longer."""
+    dsn = make_conninfo(stored.info.dsn, password=stored.info.password)
+    name = f"stranger_{stored.info.backend_pid}"
+    await stored.execute(f"create role {name} login password 'strange'".encode())
+    strange = make_conninfo(stored.info.dsn, user=name, password="strange")
+    take = "select pg_advisory_lock(%s, %s)"
+    try:
+        async with (
+            await AsyncConnection.connect(dsn, autocommit=True) as cleaning,
+            await AsyncConnection.connect(dsn, autocommit=True) as keeping,
+        ):
+            async with await AsyncConnection.connect(strange, autocommit=True) as stranger:
+                await stranger.execute(take, await retention._key(stored))
+                await cleaning.execute(take, await retention._key(cleaning))
+
+            async def keep() -> None:
+                async with retention.kept(keeping):
+                    assert cleaning.closed
+
+            kept = asyncio.create_task(keep())
+            waiting = "select from pg_locks where locktype = 'advisory' and not granted"
+            while not kept.done() and not await rows(stored, waiting):
+                pass
+            await cleaning.close()
+            await kept
+    finally:
+        await stored.execute(f"drop role {name}".encode())
 
 
 async def test_being_behind_is_not_being_idle(stored: Connection) -> None:

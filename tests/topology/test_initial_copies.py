@@ -6,12 +6,14 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import psycopg
 import pytest
 
 from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS, shop
 from twopc.errors import ConflictError, LockTimeoutError, SubscriptionError
+from twopc.publisher.distribution import clean_up
 from twopc.sim import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
@@ -158,6 +160,27 @@ async def test_a_new_copy_that_fails_is_not_taken_for_one(make_topology: MakeTop
     await topology.settle()
     await topology.assert_converged()
     assert (1, 101) in await topology.execute("a", BALANCES)
+
+
+async def test_clean_up_leaves_what_a_copy_has_not_seen(make_topology: MakeTopology) -> None:
+    """A Subscriber that was given up holds nothing by itself, and is copied anew while others get everything."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await shop(topology)
+    await topology.execute("pub", MORE)
+    await topology.sync("a")
+    assert (await topology.inspect.clean_up(max_retention=timedelta(0))).deactivated == ("b",)
+
+    async def meanwhile(_: str) -> None:
+        await topology.execute("pub", MORE)
+        await topology.sync("a")
+        async with await topology.node("distribution").connect() as connection:
+            await clean_up(connection)
+
+    topology.copies.points.arm("snapshot.copied", meanwhile)
+    await topology.reinitialise("b")
+
+    await topology.settle()
+    await topology.assert_converged()
 
 
 async def test_an_article_that_comes_later(make_topology: MakeTopology) -> None:

@@ -10,7 +10,7 @@ delivered to it, and nothing else.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -113,6 +113,13 @@ class CopyTargetPort(Protocol):
 
 class CopyStorePort(Protocol):
     """The distribution database, as whoever copies sees it."""
+
+    def kept(self) -> AbstractAsyncContextManager[None]:
+        """Nothing that is stored is removed within the block, whoever has got it.
+
+        A subscription that is not active holds nothing by itself, and it is the one that is copied anew.
+        """
+        ...
 
     async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
         """Up to where the log is stored, and the first transaction stored that the copy has not seen."""
@@ -268,14 +275,16 @@ class SnapshotAgent:
             await self._subscriber.hold()
 
     async def _copy(self, *, active: bool) -> None:
-        target = self._subscriber
-        async with self.reading() as moment:
-            await self._reach("snapshot.taken")
-            await target.fill()
-        await self._reach("snapshot.copied")
-        await target.create_objects()
-        if self._store is not None:
-            await self.start(moment, delivered=await target.position(), active=active)
+        target, store = self._subscriber, self._store
+        # what the copy has not seen must be there still when it is looked for
+        async with store.kept() if store is not None else nullcontext():
+            async with self.reading() as moment:
+                await self._reach("snapshot.taken")
+                await target.fill()
+            await self._reach("snapshot.copied")
+            await target.create_objects()
+            if store is not None:
+                await self.start(moment, delivered=await target.position(), active=active)
         await self._reach("snapshot.started")
 
     def _too_soon(self, unseen: UnseenTransaction, what: str) -> SubscriptionError:

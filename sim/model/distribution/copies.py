@@ -6,7 +6,7 @@ It must not know in which order anything is done, nor from which position on a S
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -235,6 +235,10 @@ class ModelCopyStore:
         self._store = store
         self._registry = registry
         self._subscriber = subscriber
+
+    def kept(self) -> AbstractAsyncContextManager[None]:
+        """See `CopyStorePort`; what a Subscriber has not said that it has got is never removed here."""
+        return nullcontext()
 
     async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
         """See `CopyStorePort`."""
