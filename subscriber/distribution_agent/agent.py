@@ -122,7 +122,8 @@ class DistributionAgent:
 
     async def _open(self) -> None:
         """As `open`; what is open stays so if it fails, to say why in the distribution database."""
-        if self._delivery is not None:
+        # after a call that was cancelled nobody knows what its sessions hold: new ones settle it
+        if self._delivery is not None and not self._busy:
             return
         try:
             source, target = await self._connect()

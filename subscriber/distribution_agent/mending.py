@@ -31,7 +31,12 @@ from twopc.subscriber.distribution_agent.failures import (
 )
 from twopc.subscriber.distribution_agent.loads import DecodedCommand, part_of
 from twopc.subscriber.distribution_agent.planner import Batch, BatchPlanner
-from twopc.subscriber.distribution_agent.ports import AgentEvent, AheadError, PassingError
+from twopc.subscriber.distribution_agent.ports import (
+    AgentEvent,
+    AheadError,
+    PassingError,
+    perform,
+)
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.propagation import Layout, OrderedCommand, net_effect
 
@@ -212,7 +217,8 @@ class Mending:
     async def _find(self, batch: Batch) -> RefusedCommand | None:
         """Try the transaction's commands one by one, and take all of them back again."""
         first = self.target.lines[0]
-        await first.send(s.BeginBatch())
+        # without a transaction each command would stay
+        await perform(first, s.BeginBatch())
         try:
             refused = await self._find_in(batch)
         except Exception:

@@ -198,6 +198,7 @@ class SourcePort(Protocol):
 
         Raises:
             SubscriptionError: there is no subscription any more.
+            DeliveryError: transactions that come next are not kept any more.
         """
         ...
 

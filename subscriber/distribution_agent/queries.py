@@ -39,6 +39,9 @@ SUBSCRIBES = Statement(
     "select from msrepl.msdistribution_agents where (publisher_database_id, subscriber) = ($1::int, $2)",
     kept=False,
 )
+REMOVED_TO = Statement(
+    "select removed_to from msrepl.mspublisher_databases where id = $1::int", kept=False
+)
 #: The transactions in as many blocks as hold so many, a row for each block, in their order. The first block may
 #: hold some that are not wanted any more.
 WINDOW = Statement(

@@ -132,6 +132,7 @@ class ServerSource:
 
         Raises:
             SubscriptionError: there is no subscription any more.
+            DeliveryError: what comes next was removed.
         """
         answer = checked(
             await self.pipe.run(
@@ -148,6 +149,7 @@ class ServerSource:
                 await self._check_subscribed()
             self._rows = rows
             self.subscription = subscription_of(rows)
+            await self._check_kept(position)
         return changed, window_of(answer.results[1], position)
 
     async def _check_subscribed(self) -> None:
@@ -158,6 +160,20 @@ class ServerSource:
             raise SubscriptionError(
                 f"{self.subscriber!r} does not subscribe any more: `twopc subscribe {self.subscriber}`, and "
                 "start its agent again"
+            )
+
+    async def _check_kept(self, position: int) -> None:
+        """Clean-up goes by what was reported: a Subscriber that was restored from a backup may be behind it."""
+        if not (terms := self.subscription.terms):
+            return
+        first = max(position, min(each.after for each in terms))
+        rows = checked(await self.pipe.run((queries.REMOVED_TO, (self._text_id,)))).rows(0)
+        removed_to = str(rows[0][0]) if rows else "0/0"
+        if lsn_value(removed_to) > first:
+            raise DeliveryError(
+                f"{self.subscriber} is at {lsn_text(first)}, and what was committed up to {removed_to} is removed: it "
+                f"had reported that it has it. Was it restored from a backup? `twopc reinitialise {self.subscriber}`",
+                node=self.subscriber,
             )
 
     async def loads(

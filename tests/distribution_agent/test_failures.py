@@ -9,6 +9,7 @@ from tests.distribution_agent.ends import AGENT, PUBLISHER, Ends, dele, ins, upd
 from tests.propagation.here import mask
 from twopc.drivers import Points
 from twopc.errors import DeliveryError, SubscriptionError
+from twopc.publisher.distribution import clean_up
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
 MISSING = upd(None, "z", None, 99, mask(3, 2))
@@ -256,3 +257,23 @@ async def test_a_distribution_database_that_refuses(ends: Ends) -> None:
     with pytest.raises(DeliveryError, match="refuses the agent: permission denied"):
         await ends.agent().run_once()
     assert [row["event"] for row in await ends.history()] == ["started", "failed"]
+
+
+async def test_what_was_removed_is_missed(ends: Ends) -> None:
+    """A Subscriber that was put back behind what it had reported is not taken past what is gone."""
+    await ends.subscribe(TABLE, originator_id=None)
+    agent = ends.agent()
+    first = await ends.store(ins(1, "", 1))
+    await agent.run_once()
+    await ends.store(ins(2, "", 2))
+    await agent.run_once()
+    await agent.close()
+    await clean_up(ends.admin)
+    await ends.sub.execute("delete from t where id = 2")
+    await ends.sub.execute(
+        "update msrepl.msreplication_subscriptions set transaction_timestamp = %s", (first.seqno,)
+    )
+    await ends.store(ins(3, "", 3))
+    with pytest.raises(DeliveryError, match=r"restored from a backup\? `twopc reinitialise sub1`"):
+        await ends.agent().run_once()
+    assert await ends.rows("t", "id") == [(1,)]

@@ -11,6 +11,7 @@ from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.distribution_agent.test_delivery import AUDIT
 from tests.fix_server import Database
 from tests.propagation.here import mask
+from twopc.drivers import Points
 from twopc.errors import DeliveryError, ServerError
 from twopc.server import EmbeddedServer
 from twopc.subscriber.distribution_agent import session
@@ -261,3 +262,26 @@ async def test_there_must_be_room_for_what_streams_prepare(ends: Ends) -> None:
         assert (await agent.run_once()).commands == 2
         await agent.close()
     ends.subscriber = home
+
+
+async def test_what_a_cancelled_call_has_left_is_settled_by_the_next(ends: Ends) -> None:
+    """The same agent goes on: what it had prepared would be in its own way."""
+    await ends.subscribe(TABLE)
+    await ends.store(*spread(*(ins(n, "", 0) for n in range(10))))
+    points, reached = Points(), asyncio.Event()
+
+    async def halt(_: str) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    points.arm("agent.prepared", halt)
+    agent = ends.agent(points=points, subscription_streams=2)
+    cancelled = asyncio.create_task(agent.run_once())
+    await reached.wait()
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    async with asyncio.timeout(20):
+        await agent.run_once()
+    assert len(await ends.rows()) == 10
+    assert await ends.prepared() == []
