@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
+import psycopg
 import pytest
 
 from tests.drivers.bank import SUB, Bank
@@ -196,3 +198,24 @@ async def test_settings_cost_no_message_of_their_own(
     query = "select query from pg_stat_activity where pid = %s"
     ((last,),) = await bank.fetch(SUB, query, (pid,))
     assert last.startswith("close all" if cleaned else "commit prepared")
+
+
+async def test_values_are_written_as_they_are_read(bank: Bank) -> None:
+    """Although another transaction of the session has set how they would be read, for itself."""
+    through = {SUB: {"options": "-c intervalstyle=sql_standard"}}
+    count = "update account set balance = extract(epoch from $1::interval) where id = 1"
+    less = timedelta(days=-1, seconds=1)
+    async with bank.coordinator(through=through) as coordinator:
+        await coordinator.run(SUB, count, (less,))
+        async with coordinator.transaction(SUB) as tx:
+            await tx.execute("set intervalstyle = postgres")
+        await coordinator.run(SUB, count, (less,))
+    assert await bank.balances() == (1 - 86400, 1 - 86400)
+
+
+async def test_a_value_that_cannot_be_written_leaves_nothing_open(bank: Bank) -> None:
+    """Whoever closes would wait for its transaction."""
+    async with bank.coordinator() as coordinator:
+        with pytest.raises(psycopg.ProgrammingError, match="cannot adapt"):
+            await coordinator.run(SUB, "update account set balance = $1", (object(),))
+        assert coordinator._engine.active == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fix_topology import MakeTopology
+from twopc.drivers.participant import ServerParticipant
 from twopc.sim import operate
 from twopc.sim.topology import Topology
 
@@ -59,6 +60,29 @@ async def test_a_topology_is_built_and_works(make_topology: MakeTopology, name: 
         await topology.reinitialise("sub1")
         await same(made)
         assert [verdict.passed for verdict in await topology.validate()] == [True]
+
+
+async def test_a_session_is_known_by_its_beginning(make_topology: MakeTopology) -> None:
+    """However its application prints moments."""
+    made = await make_topology(subscribers=("sub1",))
+    await made.execute("pub", ITEM)
+    await made.publish("item")
+    await made.subscribe("sub1")
+    node = made.node("sub1")
+    await made.execute(
+        "sub1",
+        f"""alter role "{node.app_role}" in database "{node.database}" set datestyle = 'SQL, DMY'""",
+    )
+    participant = ServerParticipant(made.address("sub1"), made.name)
+    transaction = await made.transaction("sub1").__aenter__()
+    try:
+        pid = transaction.pid
+        await participant.end_session(pid, transaction.session.started)
+        there = f"select from pg_stat_activity where pid = {pid}"
+        assert await made.execute("sub1", there) == []
+    finally:
+        await transaction.rollback()
+        await participant.close()
 
 
 @pytest.mark.parametrize("name", TIMEOUTS)

@@ -104,6 +104,10 @@ def test_nodes_go_one_after_the_other(state: State, place: Path) -> None:
 
     server_of(state, "pub").kill()
     run(3, "indoubt", *nodes, "--coordinator", state.name)
+    third = prepare(state, "sub2", epoch)
+    # nobody can say whose name it bears
+    listed = run(3, "indoubt", *nodes)
+    assert (f"{third}\n" in listed, "next: not known: " in listed) == (True, True)
     assert "not reached" in run(6, "status", *option)
     server_of(state, "sub2").kill()
     for command in ("status", "indoubt", "recover"):

@@ -108,8 +108,15 @@ class CoordinatorEngine:
                 await self._end(transaction, (session,), settled=True)
                 gid, node = transaction.gid, transaction.node_of(failure)
                 raise refusal_at_commit(failure, "", gid=gid, node=node)
+        else:
+            await session.reset_literals()
         begin = plan.begin(transaction.gid, transaction.ids.prove, session)
-        sent = oneshot.message(session, begin, plan.begin_results, statement, params)
+        try:
+            sent = oneshot.message(session, begin, plan.begin_results, statement, params)
+        except BaseException:  # a value that cannot be written: nothing was sent
+            transaction.outcome = Outcome.ABORTED
+            await self._end(transaction, (session,), settled=True)
+            raise
         driver = self._driver(transaction, session, work=sent.text, work_results=sent.results)
         try:
             await self._drive(transaction, (session,), driver)

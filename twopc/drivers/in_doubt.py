@@ -275,12 +275,15 @@ def _next_action(
     branch = BranchId.parse(gid)
     if branch is None:
         return "left alone: not a branch of this project"
+    unknown = "not known: the distribution database, which holds the decisions, cannot be reached"
     if branch.global_id.coordinator not in ledger.coordinators:
+        if not ledger.is_known:  # it holds the coordinators' names, too
+            return unknown
         return f"left alone: it belongs to coordinator {branch.global_id.coordinator!r}"
     if branch.node != node:
         return f"left alone: a branch of {branch.node!r}, prepared at {node!r}"
     if not ledger.is_known:
-        return "not known: the distribution database, which holds the decisions, cannot be reached"
+        return unknown
     epoch = ledger.epochs.get(branch.global_id.epoch)
     if epoch is None:
         return (

@@ -38,7 +38,7 @@ where datname = current_database() and application_name = any(%s) and pid <> pg_
 _END_SESSION = """
 select pg_terminate_backend(pid, 2000)
 from pg_stat_activity
-where pid = %s and backend_start = %s::timestamptz and pid <> pg_backend_pid()
+where pid = %s and extract(epoch from backend_start) = %s::numeric and pid <> pg_backend_pid()
 """
 _COMMITTED = """
 select gid, participants from msrepl.branch_marker

@@ -26,8 +26,10 @@ from twopc.together import together
 
 _IDLE = pq.TransactionStatus.IDLE
 _STRINGS = b"standard_conforming_strings"
+#: By which values are written as literals.
+_LITERALS = (_STRINGS, b"IntervalStyle", b"DateStyle", b"client_encoding")
 _STARTED = b"""
-select backend_start::text, pid, current_setting('default_transaction_isolation'), format(', read %s, %sdeferrable',
+select extract(epoch from backend_start)::text, pid, current_setting('default_transaction_isolation'), format(', read %s, %sdeferrable',
     case current_setting('default_transaction_read_only') when 'on' then 'only' else 'write' end,
     case current_setting('default_transaction_deferrable') when 'on' then '' else 'not ' end)
 from pg_stat_activity where pid = pg_backend_pid();
@@ -43,7 +45,7 @@ _CONNECT_TIMEOUT_S = 5
 class ServerSession(LinkedSession):
     """A session on a server."""
 
-    __slots__ = ("_take_role", "statements", "statements_made")
+    __slots__ = ("_literals", "_take_role", "statements", "statements_made")
 
     lean: Lean
     connection: AsyncConnection[Any]
@@ -64,6 +66,8 @@ class ServerSession(LinkedSession):
         self.statements: dict[str, str] = {}
         """Names of the statements that were prepared with PREPARE, by their text."""
         self.statements_made = 0
+        self._literals = self._said()
+        """As it began."""
 
     @property
     def in_transaction(self) -> bool:
@@ -80,6 +84,16 @@ class ServerSession(LinkedSession):
         """See `LinkedSession`."""
         connection = self.connection
         return connection.closed or connection.pgconn.parameter_status(_STRINGS) != b"off"
+
+    async def reset_literals(self) -> None:
+        """Have values written as they will be read: after RESET ALL, though an earlier transaction has set something."""
+        if self._said() != self._literals and not self.lean.lost:
+            await self.lean.run(b"reset all")
+
+    def _said(self) -> list[bytes | None]:
+        if self.connection.closed:
+            return []
+        return [self.connection.pgconn.parameter_status(name) for name in _LITERALS]
 
     async def clean_up(self) -> bool:
         """See `LinkedSession`."""
