@@ -33,8 +33,8 @@ class Attribution:
         self._authors = authors
         self._effects = effects
         self._by_gid = by_gid(authors)
-        self._claimed: set[Author] = set()
-        """Those of which something was seen."""
+        self._claimed: dict[tuple[Author, str], int] = {}
+        """Those of which something was seen at a node, with the look that has shown it first."""
         twin = next((r.data or {} for r in records if r.kind == "order"), {}).get("twin") or {}
         self._publisher = next((r.node for r in records if r.kind == "state"), "")
         self._marked = "marker" not in twin.get("protections", ())
@@ -51,6 +51,7 @@ class Attribution:
         self._new: dict[str, Author] = {}
         """Those that this look has shown first."""
         self._tells_branches = True
+        self._node = ""
         self._now = self._previous = -1
         """The records with which this look, and the one before it at the same node, begin."""
         self._looks: dict[str, int] = {}
@@ -60,6 +61,7 @@ class Attribution:
         if not begins:
             return
         node, branches = record.node, (record.data or {}).get("branches")
+        self._node = node
         self._previous = self._looks.get(node, -1)
         self._now = self._looks[node] = record.seq
         self._tells_branches = branches is not None
@@ -79,7 +81,7 @@ class Attribution:
         exact = self._writers[node].get(xid)
         found = [exact] if exact is not None else self._candidates(node, xid)
         if len(found) == 1:
-            self._claimed.add(found[0])
+            self._claimed.setdefault((found[0], node), self._now)
         return found
 
     def _of_branch(self, gid: str, record: HistoryRecord) -> Author:
@@ -95,13 +97,22 @@ class Attribution:
 
     def _candidates(self, node: str, xid: str) -> list[Author]:
         if not self._tells_branches:
-            every = [one for one in self._authors if self._in_time(one) and self._at(one, node)]
+            every = [
+                one
+                for one in self._authors
+                if (self._in_time(one) or self._is_late(one)) and self._at(one, node)
+            ]
         else:
             # a subtransaction's id is higher than that of the transaction that it belongs to
             marked = [one for top, one in self._new.items() if not xid or int(top) < int(xid)]
             every = [*marked, *(one for one in self._unmarked() if self._may_be(one, node, xid))]
             if not self._marked:
-                every += [one for one in self._authors if one.gid and self._in_time(one)]
+                # nothing proves a branch then, so what was refused is believed to be rolled back
+                every += [
+                    one
+                    for one in self._authors
+                    if one.gid and one.outcome != "rolled back" and self._in_time(one)
+                ]
         agents = self._applied.get(node, ())
         if any(self._previous < at < self._now for at in agents):
             return []  # an agent may have written it, in a version that the Publisher was not seen to have
@@ -122,9 +133,18 @@ class Attribution:
             return one.sent < self._now and self._previous < one.seq
         return (
             one.sent < self._now
-            and one not in self._claimed
+            and self._is_new(one)
             and (one.outcome == "in doubt" or (bool(one.gid) and one.has_asked))
         )
+
+    def _is_late(self, one: Author) -> bool:
+        """Whether a branch may have been finished here only after its transaction was answered."""
+        answered = one.outcome == "committed" and bool(one.gid) and one.sent < self._now
+        return answered and self._is_new(one)
+
+    def _is_new(self, one: Author) -> bool:
+        """No earlier look at this node has shown something of it."""
+        return self._claimed.get((one, self._node), self._now) == self._now
 
     def _at(self, one: Author, node: str) -> bool:
         """Whether an old history allows that it took effect at a node."""
