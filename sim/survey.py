@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, conninfo
 
+from twopc.drivers.in_doubt import reason_of
 from twopc.errors import ConfigurationError
 from twopc.protocol import VARIANTS
 from twopc.sql import path
@@ -90,7 +91,7 @@ async def survey(
         except psycopg.OperationalError as error:
             if not partly:
                 raise ConfigurationError(f"node {name!r}: {error}") from None
-            unreachable[name] = str(error).strip().splitlines()[0]
+            unreachable[name] = reason_of(error)
 
     await together(*(ask(name, dsn) for name, dsn in nodes.items()))
     if not answers:
@@ -99,7 +100,7 @@ async def survey(
     kinds = {name: answer.kinds for name, answer in answers.items()}
     return Survey(
         dsns=nodes,
-        kinds={**kinds, **_presumed(unreachable, answers.values(), newcomers)},
+        kinds={**kinds, **presumed(unreachable, answers.values(), newcomers)},
         coordinators=[name for each in answers.values() for name in each.coordinators],
         unreachable=unreachable,
     )
@@ -111,28 +112,37 @@ def _with_timeout(dsn: str) -> str:
     return conninfo.make_conninfo(dsn, **{"connect_timeout": _LOOK_TIMEOUT_S, **given})
 
 
-def _presumed(
-    unreachable: Iterable[str], answers: Iterable[Answer], newcomers: Collection[str]
+def presumed(
+    unreachable: Iterable[str], answers: Collection[Answer], newcomers: Collection[str] = ()
 ) -> dict[str, list[str]]:
-    """What nodes are that cannot be asked."""
+    """What nodes are that cannot be asked.
+
+    Raises:
+        ConfigurationError: it is not known which of them is the Publisher.
+    """
     publishers = {name for each in answers for name in each.publishers}
     subscribers = {name for each in answers for name in each.subscribers} | {*newcomers}
     known = {kind for each in answers for kind in each.kinds}
     found: dict[str, list[str]] = {}
+    unknown: list[str] = []
     for name in unreachable:
         if name in publishers:
-            kind = "publisher"
+            found[name] = ["publisher"]
         elif name in subscribers:
-            kind = "subscriber"
+            found[name] = ["subscriber"]
         elif name == "distribution" and "distribution" not in known:
-            kind = "distribution"
-        elif not publishers and "publisher" not in known:
-            kind = "publisher"
+            found[name] = ["distribution"]
         else:
-            kind = "subscriber"
-        known.add(kind)
-        found[name] = [kind]
-    return found
+            unknown.append(name)
+    if unknown and not publishers and "publisher" not in known:
+        if len(unknown) > 1:
+            # a guess would have recovery ask the wrong node how transactions ended
+            raise ConfigurationError(
+                f"none of the nodes that can be reached tells which of {', '.join(unknown)} is the Publisher: "
+                "start one of them"
+            )
+        return {**found, unknown[0]: ["publisher"]}
+    return {**found, **{name: ["subscriber"] for name in unknown}}
 
 
 async def connect(dsn: str) -> AsyncConnection[Any]:

@@ -202,6 +202,7 @@ async def clean_up(
     began = time.perf_counter()
     given_up = await connection.execute(_LATE, {"max": max_retention})
     deactivated = tuple(name for (name,) in await given_up.fetchall())
+    # of a distribution database that was installed before archives were registered
     await connection.execute(render("twopc.publisher", "msrepl_archives").encode())
     late = await connection.execute(_ABANDON, {"archive": archive_retention})
     abandoned = tuple(folder for (folder,) in await late.fetchall())

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from twopc.sim.scenario.check import LoadedScenario
 
 _DEMO = Path(__file__).with_name("demo.twopc.yaml")
-_DISTRIBUTION = "distribution"
+#: The name of the distribution database among the nodes.
+DISTRIBUTION = "distribution"
 
 Say = Callable[[str], None]
 
@@ -167,9 +168,9 @@ def _loaded(scenario: Path | None, subscribers: int | None) -> LoadedScenario:
 
 def _make(folder: Path, loaded: LoadedScenario, source: str, *, each: bool) -> State:
     scenario = loaded.scenario
-    nodes = (*scenario.topology.nodes, _DISTRIBUTION)
+    nodes = (*scenario.topology.nodes, DISTRIBUTION)
     server_for = {
-        name: (name if name != _DISTRIBUTION else scenario.topology.publisher) if each else "all"
+        name: (name if name != DISTRIBUTION else scenario.topology.publisher) if each else "all"
         for name in nodes
     }
     (folder / "servers").mkdir(mode=0o755)

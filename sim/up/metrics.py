@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from twopc.errors import ConfigurationError
+from twopc.sim.up.keeping import DISTRIBUTION
 from twopc.sim.up.state import State
 from twopc.sim.up.watch import TopologyState, TopologyWatch
 
@@ -48,7 +49,7 @@ class TopologyCollector(Collector):
         async with self._turn:
             moment = await self._watch.look()
             try:
-                retries = dict(await self._watch.rows("distribution", _RETRIES))
+                retries = dict(await self._watch.rows(DISTRIBUTION, _RETRIES))
             except psycopg.Error:
                 retries = {}
             return moment, retries

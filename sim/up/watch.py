@@ -17,10 +17,11 @@ import psycopg
 from psycopg import AsyncConnection, conninfo
 
 from twopc import waits
+from twopc.drivers.in_doubt import reason_of
 from twopc.names import PREFIX
 from twopc.publisher.distribution import AgentStatus, agents
 from twopc.sim.up import parts
-from twopc.sim.up.keeping import server_of
+from twopc.sim.up.keeping import DISTRIBUTION, server_of
 from twopc.sim.up.state import State
 from twopc.sql import path
 from twopc.together import together
@@ -39,7 +40,6 @@ select gid, extract(epoch from clock_timestamp() - prepared)::float8 from pg_pre
 where database = current_database() order by prepared
 """
 _REFUSALS_KEPT = 5
-_DISTRIBUTION = "distribution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class TopologyWatch:
             agents=tuple(known or ()),
             missing=await asyncio.to_thread(_missing, state, self._wanted),
             unreachable=tuple(one.now.name for one in seen if one.now.error)
-            + ((_DISTRIBUTION,) if known is None else ()),
+            + ((DISTRIBUTION,) if known is None else ()),
         )
 
     def role(self, name: str) -> str:
@@ -160,8 +160,7 @@ class TopologyWatch:
             prepared = await self.rows(name, _PREPARED)
             any_client = there and bool(await self.rows(name, "select from msrepl.any_client"))
         except psycopg.Error as error:
-            told = str(error).splitlines() or [type(error).__name__]
-            return _NodeAnswer(WatchedNode(name=name, error=told[0]))
+            return _NodeAnswer(WatchedNode(name=name, error=reason_of(error)))
         now = WatchedNode(
             name=name,
             sessions=int(sessions),
@@ -195,8 +194,8 @@ class TopologyWatch:
     async def _agents(self) -> list[AgentStatus] | None:
         """How far they are; None: the distribution database does not answer."""
         try:
-            await self.rows("distribution", "select 1")
-            return await agents(self._connections["distribution"])
+            await self.rows(DISTRIBUTION, "select 1")
+            return await agents(self._connections[DISTRIBUTION])
         except psycopg.Error:
             return None  # its server is among the missing
 

@@ -12,8 +12,10 @@ import psycopg
 import pytest
 
 from tests.cli.test_operate import twopc
+from twopc.errors import ConfigurationError
 from twopc.server.embedded import free_port
 from twopc.server.waiting import wait_for
+from twopc.sim.survey import Answer, presumed
 from twopc.sim.up import State, load
 from twopc.sim.up.keeping import server_of
 from twopc.sim.up.parts import TopologyPart, running
@@ -122,3 +124,14 @@ def test_nodes_go_one_after_the_other(state: State, place: Path) -> None:
     assert not [text for text in said if any(password in text for password in passwords)]
     assert not [text for text in said if "Traceback" in text]
     assert (place / "passwords").stat().st_mode & 0o077 == 0
+
+
+def test_the_publisher_is_not_guessed() -> None:
+    """Of several nodes that are down and that nobody knows, none is taken for the Publisher."""
+    answers = [Answer(kinds=["distribution"])]
+    assert presumed({"a": ""}, answers) == {"a": ["publisher"]}
+    with pytest.raises(ConfigurationError, match="which of a, b is the Publisher"):
+        presumed({"a": "", "b": ""}, answers)
+    knows = [Answer(kinds=["distribution"], publishers={"b"})]
+    assert presumed({"a": "", "b": ""}, knows) == {"b": ["publisher"], "a": ["subscriber"]}
+    assert presumed({"a": "", "b": ""}, answers, {"a"}) == {"a": ["subscriber"], "b": ["publisher"]}

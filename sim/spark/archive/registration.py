@@ -24,19 +24,24 @@ _RELEASE = "delete from msrepl.msrepl_archives where archive = %s"
 def register(archive: Archive, dsn: str) -> None:
     """Have the distribution database keep what is after the archive's position, which must be durable.
 
+    A role that may only read there has its archive not waited for, and is warned.
+
     Raises:
         PipelineError: the distribution database cannot be reached.
     """
     manifest = archive.manifest
-    try:
-        with connected(dsn, "the distribution database") as connection:
+    with connected(dsn, "the distribution database") as connection:
+        try:
             row = connection.execute("select to_regclass('msrepl.msrepl_archives')").fetchone()
             if row == (None,):  # of before archives were registered
                 connection.execute(render("twopc.publisher", "msrepl_archives").encode())
             place = (manifest.publisher.number, manifest.id, str(archive.folder))
             connection.execute(_REGISTER, (*place, lsn_text(manifest.position)))
-    except psycopg.errors.ReadOnlySqlTransaction as error:
-        _log.warning("clean-up does not wait for this archive", reason=str(error))
+        except (
+            psycopg.errors.ReadOnlySqlTransaction,
+            psycopg.errors.InsufficientPrivilege,
+        ) as error:
+            _log.warning("clean-up does not wait for this archive", reason=str(error))
 
 
 def release(archive: Archive, dsn: str) -> bool:

@@ -22,7 +22,7 @@ from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.compact import compact
 from twopc.sim.spark.archive.histories import add_history
 from twopc.sim.spark.archive.load import LoadRequest, accumulate, follow, opened, told
-from twopc.sim.spark.archive.registration import release
+from twopc.sim.spark.archive.registration import register, release
 from twopc.sim.spark.archive.show import lines
 from twopc.sim.spark.errors import ArchiveError, GapError, PipelineError
 from twopc.sim.spark.session import translated
@@ -135,6 +135,10 @@ def test_clean_up_waits_for_it(
         store(dsn, made(held.manifest.position + 100, (1, 7, 0, TEXT)))
         asyncio.run(clean(dsn))
         assert len(asked(dsn, _COMMANDS)) == 1
+        _say(dsn, "alter table msrepl.msrepl_archives rename to kept_from_it")
+        read_only = f"{dsn} options='-c default_transaction_read_only=on'"
+        register(held, read_only)  # it may not, and that is no reason to append nothing
+        _say(dsn, "alter table msrepl.kept_from_it rename to msrepl_archives")
         assert release(held, dsn)
         asyncio.run(clean(dsn))
         assert asked(dsn, _COMMANDS) == []
