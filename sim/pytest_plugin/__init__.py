@@ -39,6 +39,13 @@ __all__ = [
     "twopc_template",
 ]
 
+#: In the DETAIL of what a Subscriber says to a client without a coordinator.
+_UNCOORDINATED = '"kind" : "uncoordinated"'
+_ANY_CLIENT = (
+    "In tests: @pytest.mark.twopc(any_client=True), or twopc_any_client = true in the ini file, lets an application "
+    "write here as it is"
+)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options and ini values, all of them prefixed."""
@@ -66,6 +73,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     try:
         result = yield
     except BaseException as error:
+        if _sections.topologies_of(item) and _UNCOORDINATED in str(error):
+            error.add_note(_ANY_CLIENT)
         left = _look_back(item)
         if left:
             error.add_note(_fixtures.left_behind(left))

@@ -41,6 +41,18 @@ def add_options(parser: pytest.Parser) -> None:
         dest="twopc_accept",
         help="write what has happened into the expectations of scenario files that failed",
     )
+    group.addoption(
+        "--twopc-any-client",
+        action="store_true",
+        dest="twopc_any_client",
+        help="clients without a coordinator may write at every Subscriber, unless a mark says otherwise",
+    )
+    parser.addini(
+        "twopc_any_client",
+        help="clients without a coordinator may write at every Subscriber",
+        type="bool",
+        default=False,
+    )
     parser.addini(
         "twopc_collect", help="collect *.twopc.yaml files as tests", type="bool", default=True
     )
@@ -99,6 +111,11 @@ def stage(config: pytest.Config) -> str:
             "--twopc-on: it is postgres or model; 'twopc run --on both' compares them"
         )
     return on
+
+
+def any_client(config: pytest.Config) -> bool:
+    """Whether clients without a coordinator may write, where neither mark nor fixture says so."""
+    return bool(config.getoption("twopc_any_client") or config.getini("twopc_any_client"))
 
 
 def keeps(config: pytest.Config, *, failed: bool) -> bool:

@@ -42,7 +42,8 @@ def topology(*, scope: Scope = "function", reset: Reset = "truncate", **options:
             has changed, the next test gets new databases. ``clone`` gives each test new databases. ``none`` leaves
             everything; the fixture can then be used by others of its scope, and a scope wider than a function warns
             once.
-        options: of the mark ``twopc``: subscribers, load, publish, isolation, policy, shipping, commit, seed.
+        options: of the mark ``twopc``: subscribers, load, publish, isolation, any_client, policy, shipping, commit,
+            seed.
     """
     asked = options | {"reset": reset}
     if scope == "function" or reset == "clone":

@@ -109,7 +109,7 @@ def open_topology(
     from twopc.errors import TwopcError
     from twopc.sim.testing.blocking import TestTopology
 
-    wanted = asked.wanted(template, group)
+    wanted = asked.wanted(template, group, any_client=config.any_client(request.config))
     settings = config.settings_of(request.config)
     try:
         bed = bench.open(wanted, request.node.name)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from twopc.sim.testing.bench import Reset, TopologyRequest
 
 MARKERS = {
-    "twopc(subscribers=2, load=…, publish=…, isolation=…, shipping=…, commit=…, policy='reject', faults=[…], "
+    "twopc(subscribers=2, load=…, publish=…, isolation=…, shipping=…, commit=…, any_client=False, policy='reject', faults=[…], "
     "seed=…, reset='truncate')": "what the topology of the fixture twopc is like",
     "twopc_scenario(file, orders='')": "the scenario file that the fixture twopc_run plays, and which of its orders",
 }
@@ -31,6 +31,8 @@ class MarkOptions:
     shipping: str = "eager"
     commit: str = "presumed_abort"
     lock_timeout_ms: int = 5_000
+    any_client: Any = None
+    """Clients without a coordinator may write: at every Subscriber, or at those named; None: as the ini file says."""
     policy: str = "reject"
     """What becomes of a change that comes too late: the only one that there is."""
     faults: Any = ()
@@ -40,10 +42,18 @@ class MarkOptions:
     """``truncate`` puts rows back, and makes anew where that is not enough; ``clone`` gives databases that nobody
     has used; ``none`` leaves everything, for a fixture of a wider scope."""
 
-    def wanted(self, template: Any, group: str = "") -> TopologyRequest:
-        """What the topology is made like."""
+    def wanted(
+        self, template: Any, group: str = "", *, any_client: bool = False
+    ) -> TopologyRequest:
+        """What the topology is made like.
+
+        Args:
+            group: those of another group never get the same databases.
+            any_client: what holds where nothing was said of clients without a coordinator.
+        """
         from twopc.sim.testing.bench import TopologyRequest
 
+        chosen = any_client if self.any_client is None else self.any_client
         loads = template if self.load is None else self.load
         return TopologyRequest(
             subscribers=self.subscribers
@@ -54,6 +64,7 @@ class MarkOptions:
             shipping=self.shipping,
             commit=self.commit,
             lock_timeout_ms=self.lock_timeout_ms,
+            any_client=chosen if isinstance(chosen, bool) else tuple(chosen),
             used_once=self.reset == "clone",
             group=group,
         )
@@ -87,6 +98,10 @@ def _with(asked: MarkOptions, options: dict[str, Any], where: str) -> MarkOption
     if made.policy != "reject":
         raise wrong(
             f"{where}: policy={made.policy!r}: a change that comes too late is always refused ('reject')"
+        )
+    if isinstance(made.any_client, str):
+        raise wrong(
+            f"{where}: any_client={made.any_client!r}: True, or a list of Subscribers: [{made.any_client!r}]"
         )
     if not all(isinstance(fault, dict) for fault in made.faults):
         raise wrong(

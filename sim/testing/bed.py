@@ -53,10 +53,19 @@ order by pid limit 1
 class Bed:
     """One test's topology."""
 
-    def __init__(self, topology: Topology, test: str, *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        test: str,
+        *,
+        timeout_s: float,
+        open_to_all: Sequence[str] = (),
+    ) -> None:
         nodes = (topology.publisher, *topology.subscribers)
         self.topology = topology
         self.test = test
+        self._open_to_all = tuple(open_to_all)
+        """The Subscribers where clients without a coordinator may write, as soon as they subscribe."""
         self.is_spoiled = False
         """What was prepared in it has been rolled back by hand."""
         self.order = ""
@@ -155,6 +164,7 @@ class Bed:
         """Run SQL at the Publisher, publish the tables and subscribe everybody."""
         await loading.statements(self.topology, *texts)
         await loading.publish_all(self.topology, publish or None)
+        await loading.open_to_all(self.topology, self._open_to_all)
 
     async def rows(self, node: str, table: str) -> Rows:
         """A table's rows at a node by key, without their versions."""

@@ -39,6 +39,8 @@ class TopologyRequest:
     shipping: str = "eager"
     commit: str = "presumed_abort"
     lock_timeout_ms: int = 5_000
+    any_client: bool | tuple[str, ...] = False
+    """Clients without a coordinator may write: at every Subscriber, or at those named."""
     used_once: bool = False
     """Nobody gets the same databases again."""
     group: str = ""
@@ -50,6 +52,13 @@ class TopologyRequest:
         if isinstance(self.subscribers, int):
             return tuple(f"sub{n}" for n in range(1, self.subscribers + 1))
         return tuple(self.subscribers)
+
+    @property
+    def open_to_all(self) -> tuple[str, ...]:
+        """The Subscribers where clients without a coordinator may write."""
+        if isinstance(self.any_client, bool):
+            return self.names if self.any_client else ()
+        return self.any_client
 
 
 class Bench:
@@ -106,17 +115,24 @@ class Bench:
         if pool is None:
             self._made += 1
             pool = self._pools[wanted] = self._pool(wanted)
-        return self.call(self._opened, pool, test)
+        return self.call(self._opened, pool, wanted, test)
 
-    async def _opened(self, pool: TopologyPool, test: str) -> Bed:
-        return Bed(await pool.take(), test, timeout_s=self.timeout_s)
+    async def _opened(self, pool: TopologyPool, wanted: TopologyRequest, test: str) -> Bed:
+        topology = await pool.take()
+        return Bed(topology, test, timeout_s=self.timeout_s, open_to_all=wanted.open_to_all)
 
     def _pool(self, wanted: TopologyRequest) -> TopologyPool:
         if not wanted.names:
             raise ConfigurationError("subscribers=0: a topology has at least one Subscriber")
+        for name in wanted.open_to_all:
+            if name not in wanted.names:
+                raise ConfigurationError(
+                    f"any_client names {name!r}; Subscribers are {', '.join(wanted.names)}"
+                )
 
         async def prepare(topology: Topology) -> None:
             await loading.load(topology, wanted.load, publish=wanted.publish)
+            await loading.open_to_all(topology, wanted.open_to_all)
 
         return TopologyPool(
             self.server,

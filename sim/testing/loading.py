@@ -69,6 +69,13 @@ async def publish_all(topology: Topology, publish: Sequence[str] | None) -> None
             await topology.refresh_subscriptions(subscriber)
 
 
+async def open_to_all(topology: Topology, subscribers: Sequence[str]) -> None:
+    """Let clients without a coordinator write at those that subscribe to something."""
+    subscribed = [name for name in subscribers if name in topology.installer.subscribed]
+    if subscribed:
+        await topology.allow_any_client(*subscribed)
+
+
 async def statements(topology: Topology, *texts: str) -> None:
     """Run SQL at the Publisher as its administrator; the application may use what it makes."""
     for text in texts:

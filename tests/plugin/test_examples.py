@@ -18,7 +18,9 @@ MANUAL = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 SHOWN = [
     block
     for block in re.findall(r"```python\n(.*?)```", MANUAL, re.DOTALL)
-    if re.search(r"crash_at|Till|Purchase|CarefulAccount|def test_a_stale|with_name", block)
+    if re.search(
+        r"crash_at|Till|Purchase|CarefulAccount|def test_a_stale|any_client=True|with_name", block
+    )
 ]
 
 
@@ -28,7 +30,7 @@ def test_they_run(project: Project) -> None:
         if path.is_file():
             shutil.copy(path, project.pytester.path)
     result = project.run("-q")
-    result.assert_outcomes(passed=9)
+    result.assert_outcomes(passed=10)
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0][:40])
@@ -43,7 +45,7 @@ def test_every_setting_is_in_the_manual() -> None:
     from twopc.sim.pytest_plugin.config import OPTIONS
     from twopc.sim.settings import variable
 
-    assert len(SHOWN) == 10
+    assert len(SHOWN) == 11
     for name in OPTIONS:
         shown = variable("timeout_ms" if name == "timeout" else name)
         row = next(line for line in MANUAL.splitlines() if line.startswith(f"| `--twopc-{name}"))

@@ -255,6 +255,7 @@ def test_what_help_says(project: Project) -> None:
         assert f"--twopc-{name}" in shown
         assert f"twopc_{name}" in shown
     assert "--twopc-accept" in shown
+    assert "--twopc-any-client" in shown
     marks = project.run("--markers").stdout.str()
     assert "@pytest.mark.twopc(" in marks
     assert "@pytest.mark.twopc_scenario(" in marks

@@ -74,3 +74,11 @@ def test_a_stale_copy_is_refused(twopc):
     twopc.settle()
     twopc.assert_converged()
     twopc.assert_atomic()
+
+
+@pytest.mark.twopc(any_client=True)
+def test_a_sale_arrives(twopc):
+    with psycopg.connect(twopc.dsn("sub1")) as connection:
+        connection.execute("update account set balance = 90 where id = 1")
+    twopc.settle()
+    assert twopc.node("pub").rows("account")[0]["balance"] == 90

@@ -1,0 +1,147 @@
+"""Clients without a coordinator in tests: an application that writes at a Subscriber as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from tests.plugin.running import Project
+from twopc.errors import ConfigurationError
+from twopc.sim.testing.bench import Bench, TopologyRequest
+from twopc.sim.testing.blocking import TestTopology
+
+pytest_plugins = ["pytester"]
+
+GIVE = "update account set balance = balance + 1 where id = 1"
+BANK = TopologyRequest(
+    load=(
+        "create table account (id int primary key, balance int not null)",
+        "insert into account values (1, 100)",
+    ),
+    any_client=True,
+)
+
+
+def balances(bank: TestTopology) -> list[int]:
+    """Of the account, at every node."""
+    nodes = (bank.publisher, *bank.subscribers)
+    return [int(bank.node(name).rows("account")[0]["balance"]) for name in nodes]
+
+
+def test_the_same_databases_for_the_next_test(bench: Bench) -> None:
+    """An application's pool may keep its connections: rows are put back, and nothing is made anew."""
+    names = set()
+    connections = []
+    for _ in range(3):
+        bed = bench.open(BANK, "a test")
+        bank = TestTopology(bench, bed)
+        names.add(bank.name)
+        connections.append(psycopg.connect(bank.dsn("sub1")))
+        for connection in connections:
+            connection.execute(GIVE)
+            connection.commit()
+            bank.settle()  # or the next one's copy is stale
+        assert balances(bank) == [100 + len(connections)] * 3
+        bank.assert_atomic()
+        assert bench.close_bed(bed, BANK, "truncate") == []
+    for connection in connections:
+        connection.close()
+    assert len(names) == 1
+
+
+def test_an_application_waits_for_another_across_sites(
+    make_bank: Callable[..., TestTopology],
+) -> None:
+    """Both are known by the names of their connections, wherever the lock is."""
+    bank = make_bank(load=BANK.load, any_client=True)
+    with (
+        psycopg.connect(bank.dsn("sub1", application_name="north")) as north,
+        psycopg.connect(bank.dsn("sub2", application_name="south")) as south,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        north.execute(GIVE)
+        work = pool.submit(south.execute, GIVE)
+        assert bank.watch("sub2", application_name="south", work=work).blocked_by("north")
+        north.commit()
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            work.result()
+    bank.settle()
+    assert balances(bank) == [101] * 3
+
+
+def test_functions_that_write_at_subscribers(make_bank: Callable[..., TestTopology]) -> None:
+    """In every order; whoever comes second without the newer row is refused, as by any database."""
+    bank = make_bank(load=BANK.load, any_client=True)
+    refused = []
+
+    def give(node: str) -> Callable[[], None]:
+        def step() -> None:
+            with psycopg.connect(bank.dsn(node)) as connection:
+                connection.execute(GIVE)
+
+        return step
+
+    bank.run_orders(
+        {"a": [give("sub1")], "b": [give("sub2")]},
+        check=lambda run: refused.append([getattr(e, "sqlstate", e) for e in run.errors.values()]),
+    )
+    assert refused == [["40001"], ["40001"]]
+
+
+def test_tables_of_the_test_itself(make_bank: Callable[..., TestTopology]) -> None:
+    """As soon as there is something that a Subscriber subscribes to."""
+    bank = make_bank(load=(), any_client=("sub2",))
+    bank.create(*(text for text in BANK.load if isinstance(text, str)))
+    with psycopg.connect(bank.dsn("sub2")) as connection:
+        connection.execute(GIVE)
+    bank.settle()
+    assert balances(bank) == [101] * 3
+    with psycopg.connect(bank.dsn("sub1")) as connection, pytest.raises(psycopg.Error):
+        connection.execute(GIVE)
+
+
+def test_a_subscriber_that_there_is_not(make_bank: Callable[..., TestTopology]) -> None:
+    with pytest.raises(ConfigurationError, match="'sub9'; Subscribers are sub1, sub2"):
+        make_bank(any_client=("sub9",))
+
+
+def test_mark_fixture_option_and_ini_file(project: Project) -> None:
+    """The nearest holds; what is meant for a list is no text."""
+    project.test(
+        """
+        import psycopg
+        import pytest
+        from twopc.sim.testing import topology
+
+        def writes(twopc):
+            with psycopg.connect(twopc.dsn("sub1")) as connection:
+                connection.execute("update account set balance = 1 where id = 1")
+
+        named = topology(any_client=["sub2"])
+
+        def test_default(twopc):
+            writes(twopc)
+
+        @pytest.mark.twopc(any_client=False)
+        def test_mark(twopc):
+            with pytest.raises(psycopg.Error):
+                writes(twopc)
+
+        def test_fixture(named):
+            with pytest.raises(psycopg.Error):
+                writes(named)
+
+        @pytest.mark.twopc(any_client="sub1")
+        def test_text(twopc): pass
+        """
+    )
+    result = project.run("-q", "-o", "twopc_any_client=true")
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["*any_client='sub1': True, or a list of Subscribers: ?'sub1'?"])
+    project.run("-q", "-k", "default", "--twopc-any-client").assert_outcomes(passed=1)
+    refused = project.run("-q", "-k", "default")
+    refused.assert_outcomes(failed=1)
+    refused.stdout.fnmatch_lines(["*In tests: @pytest.mark.twopc(any_client=True)*"])
