@@ -22,7 +22,7 @@ UNREAD = 141
 EXIT_HELP = (
     "Exit codes: 0 passed; 1 an expectation or invariant failed; 2 wrong usage or scenario file; "
     "3 inconclusive: something is in doubt, or came out differently when repeated; 4 no usable server; "
-    "5 nothing selected; 6 no end: a hang or deadlock, or an agent that has stopped; "
+    "5 nothing selected, or nothing played; 6 no end: a hang or deadlock, or an agent that has stopped; "
     "7 a threshold crossed; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
 )
 

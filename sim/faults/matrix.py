@@ -23,8 +23,8 @@ from twopc.sim.scenario.faults import ArrivalSelection, Fault
 from twopc.sim.scenario.faults_meaning import points
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
+from twopc.sim.scenario.judging.lapses import stuck, timed_out
 from twopc.sim.scenario.judging.runs import Runs
-from twopc.sim.scenario.judging.steps import hangs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.matrix import path_of
 from twopc.sim.scenario.meaning import check_meaning
@@ -266,7 +266,11 @@ class CellPlayer:
             took = time.monotonic() - began
             return MatrixResult(cell=cell, broken=(f"not played: {error!r}",), seconds=took)
         runs, expected = Runs(history.records), CaseExpectations(case)
-        failures = [*hangs(case, expected, runs), *invariants(case, expected, runs)]
+        failures = [
+            *stuck(case, expected, runs),
+            *timed_out(case, expected, runs),
+            *invariants(case, expected, runs),
+        ]
         if _somebody_guessed(case, history.records):
             failures = [one for one in failures if not _is_confessed(one, history.records)]
         outcomes = [

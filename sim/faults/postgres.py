@@ -261,6 +261,10 @@ class Performer(Deeds):
             resting=[name for name, each in self.agents.items() if each.is_stopped],
         )
 
+    def is_armed(self, name: str) -> bool:
+        """It is to happen, and has not happened yet."""
+        return self._agenda.is_armed(name)
+
     def fired(self) -> list[tuple[str, str]]:
         """Those that have happened since this was asked last: each one's id and point."""
         return self._agenda.fired()

@@ -69,29 +69,37 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test that leaves a prepared transaction behind fails; one that fails anyway says so too."""
+    """A test that leaves a prepared transaction behind, or a fault of which never strikes, fails; one that fails
+    anyway says so too."""
     try:
         result = yield
+    except pytest.skip.Exception:
+        _look_back(item)
+        raise
     except BaseException as error:
         if _sections.topologies_of(item) and _UNCOORDINATED in str(error):
             error.add_note(_ANY_CLIENT)
-        left = _look_back(item)
-        if left:
-            error.add_note(_fixtures.left_behind(left))
+        for note in _look_back(item):
+            error.add_note(note)
         raise
-    left = _look_back(item)
-    if left:
-        raise wrong(_fixtures.left_behind(left))
+    notes = _look_back(item)
+    if notes:
+        raise wrong("\n".join(notes))
     return result
 
 
 def _look_back(item: pytest.Item) -> list[str]:
-    """What a test has left prepared; and what reports for machines want to know."""
+    """What is wrong with how a test has left its topologies; and what reports for machines want to know."""
     topologies = _sections.topologies_of(item)
     if not topologies:
         return []
     _sections.add_properties(item)
-    return [text for each in topologies for text in each.left_prepared()]
+    left = [text for each in topologies for text in each.left_prepared()]
+    armed = [text for each in topologies for text in each.faults_not_reached()]
+    return [
+        *([_fixtures.left_behind(left)] if left else []),
+        *([_fixtures.not_reached(armed)] if armed else []),
+    ]
 
 
 @pytest.hookimpl(wrapper=True)

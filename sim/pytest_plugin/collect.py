@@ -77,8 +77,8 @@ class ScenarioItem(pytest.Item):
         self._note()
         if self.outcome.skipped:
             pytest.skip(self.outcome.skipped)
-        if self.outcome.failed:
-            if self.config.getoption("twopc_accept"):
+        if self.outcome.is_wrong:
+            if self.outcome.failed and self.config.getoption("twopc_accept"):
                 accept(self.outcome)
                 return
             raise OrderFailedError(self.outcome)

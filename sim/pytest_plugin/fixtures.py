@@ -172,6 +172,15 @@ def left_behind(left: Sequence[str]) -> str:
     )
 
 
+def not_reached(armed: Sequence[str]) -> str:
+    """Why a test fails whose faults have not struck."""
+    listed = "\n  ".join(armed)
+    return (
+        f"a fault was not reached, so the test has not tried it:\n  {listed}\n"
+        "Name a point that its transactions come to, or allow it: required=False"
+    )
+
+
 @pytest.fixture
 def twopc(twopc_factory: Callable[..., TestTopology]) -> TestTopology:
     """A Publisher and two Subscribers on real PostgreSQL, ready, for this test alone.

@@ -39,6 +39,8 @@ class FileOutcome:
     verdicts: list[OrderVerdict] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
     of_case: dict[str, list[HistoryRecord]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    """What is wrong with orders that are judged together: those that were generated, or repeated."""
 
     @property
     def skipped(self) -> str:
@@ -51,6 +53,11 @@ class FileOutcome:
     def failed(self) -> list[OrderVerdict]:
         """The verdicts that are none to be glad of."""
         return [each for each in self.verdicts if each.failures]
+
+    @property
+    def is_wrong(self) -> bool:
+        """An order failed, or orders that are judged together did."""
+        return bool(self.failed or self.wrong)
 
     @property
     def failures(self) -> list[FailedCheck]:
@@ -75,11 +82,14 @@ class FileOutcome:
                 failure(screen, where, document.excerpt(mark), each.message)
                 told = {"message": each.message, "kind": each.kind, "check": each.check}
                 failure_story(screen, *because_of(Fold(self.of_case.get(verdict.name, ())), told))
+        for one in self.wrong:
+            screen.print(f"✗ {one}", markup=False, highlight=False)
         return out.getvalue().rstrip()
 
     def reproduce(self) -> str:
         """The command that plays the first failed case again."""
-        words = ["twopc", "run", self.loaded.document.path, "--order", self.failed[0].name]
+        words = ["twopc", "run", self.loaded.document.path]
+        words += ["--order", self.failed[0].name] if self.failed else []
         on = next(iter(self.records)).data or {}
         words += ["--on", str(on["on"])] if on.get("on", "postgres") != "postgres" else []
         seed = next((each.seed for each in self.cases if each.seed), 0)
@@ -144,7 +154,12 @@ class FilePlayer:
             outcome.verdicts.append(verdict)
             outcome.of_case[case.name] = list(records)
 
-        await run(loaded, stages, outcome.history, selection=selection, listener=heard)
+        verdict = await run(loaded, stages, outcome.history, selection=selection, listener=heard)
+        outcome.wrong = [
+            f"{group['name']}: {group['notes']}"
+            for group in verdict.told.get("groups", ())
+            if group["kind"] and not group["failed"]
+        ]
         if all(record.kind == "header" for record in outcome.records):
             raise ScenarioError(
                 f"{loaded.document.path}: no order is called {', '.join(map(repr, selection.orders))}"

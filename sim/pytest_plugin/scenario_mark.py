@@ -32,8 +32,10 @@ def play(request: pytest.FixtureRequest, player: FilePlayer) -> FileOutcome:
         outcome = player.play(loaded, selection(request.config, orders))
     except TwopcError as error:
         raise wrong(str(error)) from None
-    if outcome.failed:
+    if outcome.is_wrong:
         raise wrong(outcome.text())
+    if outcome.skipped:
+        pytest.skip(outcome.skipped)
     return outcome
 
 

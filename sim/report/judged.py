@@ -13,7 +13,8 @@ from typing import Any
 from twopc.sim.report.history import HistoryRecord
 
 #: What can be wrong with an order or a run, the worst first, and the exit code for it. ``unfinished``:
-#: the history breaks off; ``unstable``: an order that was repeated did not always go the same way.
+#: the history breaks off; ``unstable``: an order that was repeated did not always go the same way;
+#: ``unplayed``: nothing was played, as of a run whose only twin had to be skipped.
 EXIT_CODES: Mapping[str, int] = {
     "safety": 1,
     "liveness": 6,
@@ -21,9 +22,16 @@ EXIT_CODES: Mapping[str, int] = {
     "unstable": 3,
     "unfinished": 3,
     "unknown": 3,
+    "unplayed": 5,
     "": 0,
 }
-_WORDS = {"": "pass", "unknown": "unknown", "unfinished": "unknown", "unstable": "unknown"}
+_WORDS = {
+    "": "pass",
+    "unknown": "unknown",
+    "unfinished": "unknown",
+    "unstable": "unknown",
+    "unplayed": "unknown",
+}
 
 Verdict = dict[str, Any]
 

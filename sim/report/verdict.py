@@ -46,6 +46,8 @@ def assemble(
     failed = [order for order in orders if order["kind"]]
     wrong = [{"message": each["notes"], "kind": each["kind"]} for each in groups if each["kind"]]
     kind = worst([each["kind"] or "" for each in (*orders, *groups)])
+    if not orders and not kind:
+        kind = "unplayed"
     told: Verdict = {
         "schema": SCHEMA,
         "scenario": header.get("scenario", ""),

@@ -28,6 +28,10 @@ from twopc.sim.scenario.text import Number, listed, suggestion
 
 Outcome = Literal["committed", "rolled back", "in doubt"]
 
+#: What fails an order unless `allow` names it: a fault that is armed never strikes, a step of the order is not
+#: played, a step has no end within its time limit.
+Lapse = Literal["fault_not_reached", "step_not_played", "time_limit"]
+
 #: In a table's expectation, and for a sync: every node.
 EVERYWHERE = "everywhere"
 
@@ -262,6 +266,8 @@ class Expect(Part):
     """What single steps come to."""
     otherwise: Literal["ok", "any"] | None = None
     """Of steps for which nothing is expected; none: as the file says, or ok."""
+    allow: tuple[Lapse, ...] | None = None
+    """What else may be: a fault that does not strike, a step that is not played or exceeds its time limit."""
     sessions: dict[str, Outcome] = {}
     """How the last transaction of each ended."""
     tables: dict[str, dict[str, NodeRows]] = {}

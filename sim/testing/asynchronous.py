@@ -140,9 +140,13 @@ class AsyncTestTopology:
         """The Subscribers' names."""
         return self.blocking.subscribers
 
-    async def crash_at(self, point: str, *, nth: int = 1, session: str = "") -> None:
+    async def crash_at(
+        self, point: str, *, nth: int = 1, session: str = "", required: bool = True
+    ) -> None:
         """Have the coordinator's process killed at a protocol point."""
-        await self.fault(at=point, do="crash coordinator", nth=nth, session=session)
+        await self.fault(
+            at=point, do="crash coordinator", nth=nth, session=session, required=required
+        )
 
     async def fault(self, *, at: str, do: str, **options: Any) -> None:
         """Have something go wrong at a protocol point."""

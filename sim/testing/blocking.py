@@ -244,6 +244,11 @@ class TestTopology:
         """What is prepared once everything that is being finished is, in words; it is rolled back."""
         return self.call(self.bed.roll_back_left)
 
+    def faults_not_reached(self) -> list[str]:
+        """The faults that were named and have not struck, in words; not those of which that is allowed."""
+        faults = self.bed.surroundings.faults
+        return faults.not_reached() if faults is not None else []
+
     # -- orders ------------------------------------------------------------------------------------
 
     def run_orders(
@@ -293,7 +298,9 @@ class TestTopology:
 
     # -- faults ------------------------------------------------------------------------------------
 
-    def crash_at(self, point: str, *, nth: int = 1, session: str = "") -> None:
+    def crash_at(
+        self, point: str, *, nth: int = 1, session: str = "", required: bool = True
+    ) -> None:
         """Have the coordinator's process killed when it comes to a protocol point.
 
         It is started again with the next transaction, or by `settle`; then it recovers what it has left.
@@ -302,12 +309,13 @@ class TestTopology:
             point: ``coordinator.decision_logged``, ``reply.commit(pub)`` …
             nth: at which of the arrivals from now on.
             session: only arrivals of this session's transactions count.
+            required: the test fails unless the coordinator gets there.
 
         Raises:
             ConfigurationError: there is no such point.
         """
         __tracebackhide__ = True
-        self.fault(at=point, do="crash coordinator", nth=nth, session=session)
+        self.fault(at=point, do="crash coordinator", nth=nth, session=session, required=required)
 
     def fault(self, *, at: str, do: str, **options: Any) -> None:
         """Have something go wrong at a protocol point; words are those of scenario files.
@@ -315,7 +323,7 @@ class TestTopology:
         Args:
             at: the point.
             do: ``crash coordinator``, ``pause coordinator``, ``terminate backend sub1``, ``cut coordinator-pub`` …
-            options: ``nth``, ``session``, ``heal``.
+            options: ``nth``, ``session``, ``heal``; ``required=False``: the test does not fail if it never strikes.
 
         Raises:
             ConfigurationError: it is not written so, or cannot happen to a server that other tests use.

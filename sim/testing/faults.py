@@ -20,7 +20,7 @@ from twopc.sim.topology import Topology
 
 #: Not for tests: their server is that of other tests.
 _OF_SERVERS = {"kill", "restart", "stop", "fill"}
-_KNOWN = {"id", "at", "do", "nth", "session", "heal"}
+_KNOWN = {"id", "at", "do", "nth", "session", "heal", "required"}
 
 
 class TestFaults:
@@ -35,12 +35,15 @@ class TestFaults:
             topology, observer, step_ms=round(timeout_s * 1000), gives_up=True
         )
         self._count = 0
+        self._required: dict[str, FaultPlan] = {}
+        """Those that must strike before the test ends."""
 
     async def add(self, said: Mapping[str, Any]) -> str:
         """Have a fault happen; returns its id.
 
         Args:
-            said: ``at`` and ``do`` as in scenario files; ``nth``, ``session``, ``heal`` and ``id`` if need be.
+            said: ``at`` and ``do`` as in scenario files; ``nth``, ``session``, ``heal`` and ``id`` if need be;
+                ``required``: false if it need not strike.
 
         Raises:
             ConfigurationError: it is not written so, or cannot happen here.
@@ -50,7 +53,18 @@ class TestFaults:
         await self._performer.add(plan)
         await self._performer.living()
         await self._performer.arm(plan.id)
+        if said.get("required", True):
+            self._required[plan.id] = plan
         return plan.id
+
+    def not_reached(self) -> list[str]:
+        """The faults that have not struck and must, in words."""
+        return [
+            f"{plan.deed.verb} at {plan.place.point}, arrival {plan.place.nth}"
+            f"{plan.place.session and f' of session {plan.place.session}'}"
+            for name, plan in self._required.items()
+            if self._performer.is_armed(name)
+        ]
 
     def _plan(self, said: Mapping[str, Any]) -> FaultPlan:
         unknown = sorted(said.keys() - _KNOWN)

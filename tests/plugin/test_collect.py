@@ -178,3 +178,24 @@ def test_without_a_server(files: Project) -> None:
 def test_on_both_is_for_the_command_line(files: Project) -> None:
     result = files.run("good.twopc.yaml", "--twopc-on", "both")
     result.stdout.fnmatch_lines(["*it is postgres or model; 'twopc run --on both' compares them*"])
+
+
+def test_orders_that_are_judged_together(project: Project) -> None:
+    """Where none of them can be played, nothing was tried: no test passes by that."""
+    (project.pytester.path / "vain.twopc.yaml").write_text(
+        ACCOUNT.partition("sessions:")[0]
+        + """\
+sessions:
+  alice:
+    node: pub
+    steps: [a_begin: begin, a_write: {sql: "update account set balance = 1"}, a_end: commit]
+  bob:
+    node: pub
+    steps: [b_write: {sql: "update account set balance = 2"}, b_more: {sql: "select 1"}]
+orders: [{name: vain, generate: {before: ["a_write < b_write", "b_more < a_end"]}}]
+""",
+        encoding="utf-8",
+    )
+    result = project.run("--twopc-on", "model")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*vain: nothing could be played: bob cannot go on*"])

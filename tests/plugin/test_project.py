@@ -344,3 +344,24 @@ def test_awaited(project: Project) -> None:
         """
     )
     project.run("-q").assert_outcomes(passed=1)
+
+
+def test_a_fault_that_is_never_reached(project: Project) -> None:
+    """The test has not tried what it is about: it fails, unless it says that this may be."""
+    project.test(
+        """
+    def test_missed(twopc):
+        twopc.crash_at("recovery.end")
+        alice = twopc.session("sub1")
+        alice.execute("update account set balance = 90 where id = 1")
+        alice.commit()
+
+    def test_allowed(twopc):
+        twopc.crash_at("recovery.end", required=False)
+    """
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*a fault was not reached*", "*crash at recovery.end, arrival 1*", "*required=False*"]
+    )

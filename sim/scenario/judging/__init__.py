@@ -13,9 +13,10 @@ from twopc.sim.scenario.judging import calls, counts, twins
 from twopc.sim.scenario.judging.compare import holder, in_short, told
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
+from twopc.sim.scenario.judging.lapses import lapses
 from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import WELL, Runs
-from twopc.sim.scenario.judging.steps import hangs, steps, syncs, twin_steps, waits
+from twopc.sim.scenario.judging.steps import steps, syncs, twin_steps, waits
 from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, FailedCheck, OrderVerdict
 from twopc.sim.scenario.values import Case
 
@@ -50,7 +51,7 @@ def judge(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
 
 
 def _failures(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    yield from hangs(case, expected, runs)
+    yield from lapses(case, expected, runs)
     if case.twin is None:
         yield from steps(case, expected, runs)
         yield from waits(case, expected, runs)

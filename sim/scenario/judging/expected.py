@@ -11,6 +11,7 @@ from twopc.sim.scenario.expectations import (
     EVERYWHERE,
     Count,
     Expect,
+    Lapse,
     NodeRows,
     NoRows,
     Outcome,
@@ -88,6 +89,13 @@ class CaseExpectations:
         for layer in reversed(self._own):
             if layer.expect.otherwise is not None:
                 return layer.expect.otherwise == "any"
+        return False
+
+    def allows(self, lapse: Lapse) -> bool:
+        """Whether this may be, which fails an order otherwise."""
+        for layer in reversed(self._common):
+            if layer.expect.allow is not None:
+                return lapse in layer.expect.allow
         return False
 
     def sessions(self) -> Mapping[str, tuple[Path, Outcome]]:

@@ -14,9 +14,9 @@ from twopc.sim.report.load import in_short, of
 from twopc.sim.scenario.judging import counts
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
+from twopc.sim.scenario.judging.lapses import not_reached, stuck
 from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import Runs
-from twopc.sim.scenario.judging.steps import hangs
 from twopc.sim.scenario.judging.twins import judge_twin, note
 from twopc.sim.scenario.judging.verdicts import FailedCheck, OrderVerdict
 from twopc.sim.scenario.values import Case
@@ -31,7 +31,8 @@ def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     told = of(records)
     failures = _not_too_many(
         [
-            *hangs(case, expected, runs),
+            *stuck(case, expected, runs),
+            *not_reached(case, expected, runs),
             *counts.rejected(case, expected, runs),
             *tables(case, expected, runs),
             *invariants(case, expected, runs),

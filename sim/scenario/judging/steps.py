@@ -27,40 +27,13 @@ from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.values import Case, Path
 
 
-def hangs(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What could not go on; of a twin, whose steps are not looked at one by one, also what took too long."""
-    kinds = ("stuck",) if case.twin is None else ("stuck", "timed_out")
-    places = {item.step: place for place, item in enumerate(case.items) if item.step}
-    for record in runs.records:
-        if record.kind in kinds:
-            place = places.get(record.step)
-            yield FailedCheck(
-                path=expected.head if place is None else expected.item(place),
-                message=f"it cannot go on: {record.message}",
-                kind="liveness",
-                check="ends",
-            )
-
-
 def steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """What is wrong with the steps of a case."""
     judging = _Steps(case, expected, runs)
-    stuck = runs.any_of("stuck", "timed_out")
     for place, item in enumerate(case.items):
-        if item.step is None:
-            continue
-        run = runs.of(item.step)
-        if run.ended is None:
-            if not stuck:
-                said = expected.step(item.step)
-                yield FailedCheck(
-                    path=said[0] if said is not None else expected.item(place),
-                    message=f"{item.step} did not end",
-                    kind="liveness",
-                    check=f"steps.{item.step}",
-                )
-        else:
-            yield from judging.step(item.step, run.ended, place)
+        ended = runs.of(item.step).ended if item.step is not None else None
+        if item.step is not None and ended is not None:
+            yield from judging.step(item.step, ended, place)
 
 
 def twin_steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
@@ -137,6 +110,8 @@ class _Steps:
     def step(self, name: str, ended: HistoryRecord, place: int) -> Iterator[FailedCheck]:
         """What is wrong with one that has ended."""
         said = self._expected.step(name)
+        if ended.kind == "timed_out":
+            return  # that fails the order, whatever is expected, unless it is allowed
         if said is not None:
             yield from self._as_said(name, ended, *said)
         elif not (ended.kind in WELL or self._expected.anything_goes or self._is_counted(ended)):
@@ -148,11 +123,20 @@ class _Steps:
                 name, self._expected.item(place), "ok", told(ended), actual, failure_kind(ended)
             )
         session, step = self._case.scenario.steps[name]
-        if step.rows is not None and ended.kind == "ok":
+        if step.rows is not None and ended.kind == "skipped" and said is None:
+            yield from self._unsent(name, ended, place)
+        elif step.rows is not None and ended.kind == "ok":
             named = list(self._case.scenario.sessions[session].named_steps)
             at = [each for each, _ in named].index(name)
             path: Path = ("sessions", session, "steps", at, name, "rows")
             yield from self._rows(name, ended, path, step.rows)
+
+    def _unsent(self, name: str, ended: HistoryRecord, place: int) -> Iterator[FailedCheck]:
+        """Rows that were not compared, since the step was not sent; in one of many orders that may be."""
+        if self._case.is_generated or self._expected.allows("step_not_played"):
+            return
+        said = f"not sent: {ended.message}" if ended.message else "not sent"
+        yield self._failure(name, self._expected.item(place), "its rows", said, "any")
 
     def _is_counted(self, ended: HistoryRecord) -> bool:
         """It was rejected for a reason of which `rejected` says how often there may be."""

@@ -1,0 +1,120 @@
+"""Did everything happen that a case arms and lists: did its faults strike, were its steps played, did they end?
+
+An order in which one of these is missing has not tried what its file is about, whatever came of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twopc.sim.checkers import LAST_SYNC
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.judging.compare import wanted_text
+from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.judging.verdicts import FailedCheck
+from twopc.sim.scenario.text import listed
+from twopc.sim.scenario.values import Case, Path
+
+
+def lapses(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
+    """What did not happen, or did not end, and is not allowed to.
+
+    What is only missing because something before it did not end is told with that.
+    """
+    stopped = [*stuck(case, expected, runs), *timed_out(case, expected, runs)]
+    yield from stopped
+    if not stopped:
+        yield from _not_played(case, expected, runs)
+        yield from not_reached(case, expected, runs)
+
+
+def stuck(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
+    """What could not go on."""
+    for record in runs.records:
+        if record.kind == "stuck":
+            yield FailedCheck(
+                path=_place(case, expected, record.step),
+                message=f"it cannot go on: {record.message}{_unplayed(case, runs, after=record)}",
+                kind="liveness",
+                check="ends",
+            )
+
+
+def timed_out(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
+    """What took too long; of an order's own syncs, and of the last one where copies are compared, others tell."""
+    if expected.allows("time_limit"):
+        return
+    converged = expected.invariant("converged")[1] is not False
+    for record in runs.records:
+        by_itself = record.step not in ("", *case.scenario.steps)
+        if record.kind != "timed_out" or (by_itself and (converged or record.step != LAST_SYNC)):
+            continue
+        said = expected.step(record.step)
+        wanted = wanted_text(said[1].final) if said is not None else "ok"
+        late = f"no end of {'the last sync' if by_itself else 'a rollback'}"
+        told = f"{record.step}: expected {wanted}, got" if not by_itself and record.step else late
+        yield FailedCheck(
+            path=_place(case, expected, record.step),
+            message=f"{told} {record.message}{_unplayed(case, runs, after=record)}",
+            kind="liveness",
+            check=f"steps.{record.step}" if case.twin is None and record.step else "ends",
+            expected_text=wanted,
+            actual_text=record.message,
+        )
+
+
+def _not_played(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
+    if expected.allows("step_not_played"):
+        return
+    for item in case.items:
+        if item.step is None or runs.of(item.step).ended is not None:
+            continue
+        begun = runs.of(item.step).invoked >= 0
+        yield FailedCheck(
+            path=_place(case, expected, item.step),
+            message=f"{item.step} {'did not end' if begun else 'was not played'}",
+            kind="liveness",
+            check=f"steps.{item.step}",
+        )
+
+
+def not_reached(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
+    """The faults of a case that have not struck: what it shows, it shows without them."""
+    if expected.allows("fault_not_reached"):
+        return
+    struck = {(record.data or {}).get("id") for record in runs.records if record.kind == "fault"}
+    for place, fault in enumerate(case.scenario.faults):
+        if fault.id not in case.faults or fault.id in struck:
+            continue
+        yield FailedCheck(
+            path=("faults", place, "at"),
+            message=f"fault '{fault.id}' was not reached: {_arrivals(fault)}. Correct where it strikes, or allow "
+            "this: {allow: [fault_not_reached]} in 'expect'",
+            check="faults",
+            expected_text="it strikes",
+            actual_text="not reached",
+        )
+
+
+def _arrivals(fault: Fault) -> str:
+    whose = [f"of session {fault.when.session}"] if fault.when.session else []
+    whose += [f"of {fault.when.gid}"] if fault.when.gid else []
+    fewer = f"fewer than {fault.when.nth} arrivals" if fault.when.nth > 1 else "no arrival"
+    return " ".join([fewer, *whose, "at", fault.at])
+
+
+def _place(case: Case, expected: CaseExpectations, step: str) -> Path:
+    """Where something is said of a step, or else where it is listed."""
+    said = expected.step(step)
+    if said is not None:
+        return said[0]
+    place = next((place for place, item in enumerate(case.items) if item.step == step), None)
+    return expected.head if not step or place is None else expected.item(place)
+
+
+def _unplayed(case: Case, runs: Runs, *, after: HistoryRecord) -> str:
+    names = [item.step for item in case.items if item.step and item.step != after.step]
+    left = [name for name in names if runs.of(name).ended is None]
+    return f"; not played after it: {listed(left)}" if left else ""

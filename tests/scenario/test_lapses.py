@@ -1,0 +1,105 @@
+"""What an order arms or lists and what does not happen fails it, on servers and on the model, unless it is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import played
+from twopc.sim.scenario.values import Selection
+
+HEAD = """\
+twopc: 1
+name: lapses
+about: Written in a test.
+topology: {publisher: pub, subscribers: [sub1], timeouts: {lock: 1m}}
+tables: {t: {columns: {id: int primary key, n: int}, rows: [{id: 1, n: 10}]}}
+"""
+FIFTH = """\
+faults: [{id: fifth, at: coordinator.decision_logged, when: {nth: 5}, do: crash coordinator}]
+sessions:
+  alice: {node: sub1, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}, a_end: commit]}
+orders: [{name: x, faults: [fifth], steps: [a_begin, a_write, a_end], expect: {EXPECT}}]
+"""
+#: Bob's step waits for as long as it may; that a lock's time limit would end it is expected.
+LATE = """\
+sessions:
+  alice: {node: pub, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}]}
+  bob:
+    node: pub
+    steps:
+      - b_write: {sql: "update t set n = 2 where id = 1", timeout: 300ms}
+      - b_more: {sql: "update t set n = 3 where id = 1"}
+orders:
+  - name: x
+    steps: [a_begin, a_write, b_write, b_more]
+    expect: {otherwise: any, rejected: {lock_timeout: {at_most: 1}}, EXPECT}
+"""
+UNSENT = """\
+sessions:
+  alice:
+    node: sub1
+    steps:
+      - a_begin: begin
+      - a_write: {sql: "update t set n = 1 where id = 1"}
+      - a_check: {check: "select n from t", rows: [{n: 12345}]}
+      - a_end: commit
+  office: {node: pub, steps: [o_write: {sql: "update t set n = 3 where id = 1"}]}
+orders:
+  - name: x
+    steps: [o_write, a_begin, a_write, a_check, a_end]
+    expect: {steps: {a_write: {rejected: version_mismatch}, a_end: rolled back}, EXPECT}
+"""
+
+
+@pytest.fixture(params=["postgres", "model"])
+def failures(request):
+    """Plays a file on servers or on the model and tells what is wrong."""
+
+    def play(text: str, *allowed: str, selection: Selection | None = None) -> list[str]:
+        said = f"allow: [{', '.join(allowed)}]" if allowed else ""
+        loaded = parse(HEAD + text.replace("EXPECT", said).replace(", }", "}"))
+        theatre = (
+            ModelTheatre()
+            if request.param == "model"
+            else PostgresTheatre(server=request.getfixturevalue("server"))
+        )
+
+        async def playing() -> list[str]:
+            async with theatre:
+                verdict = await run(loaded, theatre, History(), **options)
+            return [each.message for order in verdict.orders for each in order.failures]
+
+        options = {} if selection is None else {"selection": selection}
+        return played(request.param, playing())
+
+    return play
+
+
+def test_a_fault_that_is_not_reached(failures):
+    (failure,) = failures(FIFTH)
+    assert failure.startswith(
+        "fault 'fifth' was not reached: fewer than 5 arrivals at coordinator.decision_logged"
+    )
+    assert failures(FIFTH, "fault_not_reached") == []
+
+
+def test_a_step_without_end_and_those_after_it(failures):
+    """Whatever else may happen: ``otherwise: any`` is about how steps end."""
+    assert failures(LATE) == [
+        "b_write: expected ok, got no end within its time limit: it waits at pub for alice (a_write); "
+        "not played after it: b_more"
+    ]
+    assert failures(LATE, "time_limit") == ["b_more was not played"]
+    assert failures(LATE, "time_limit", "step_not_played") == []
+
+
+def test_rows_that_are_not_compared(failures):
+    assert failures(UNSENT) == [
+        "a_check: expected its rows, got not sent: its transaction was refused at a_write"
+    ]
+    assert failures(UNSENT, "step_not_played") == []
