@@ -68,7 +68,7 @@ async def install(connection: Connection) -> None:
     """Create what a Publisher needs before its first article. Idempotent.
 
     Raises:
-        ArticleError: the database is a Subscriber. It cannot publish what it receives: the mark of a
+        ArticleError: the database merges tables, or is a Subscriber. It cannot publish what it receives: the mark of a
             transaction names a Subscriber of one Publisher, and would be lost on the way to the next.
     """
     async with connection.transaction():
@@ -77,6 +77,11 @@ async def install(connection: Connection) -> None:
                 f"database {connection.info.dbname!r} is a Subscriber and cannot publish as well: the mark "
                 "of where a transaction came from would be lost on the way to the next database, and changes "
                 "would come back; let every Subscriber subscribe at the Publisher"
+            )
+        if await _merges(connection):
+            raise ArticleError(
+                f"database {connection.info.dbname!r} merges tables and cannot publish in another way as "
+                "well (21266): use another database"
             )
         owner = await _create_owner(connection)
         await connection.execute(";\n".join(shared_objects(owner)).encode())
@@ -87,6 +92,11 @@ async def _is_subscriber(connection: Connection) -> bool:
     cursor = await connection.execute(
         "select to_regclass('msrepl.mssubscription_agents') is not null"
     )
+    return await cursor.fetchone() == (True,)
+
+
+async def _merges(connection: Connection) -> bool:
+    cursor = await connection.execute("select to_regclass('msrepl.sysmergearticles') is not null")
     return await cursor.fetchone() == (True,)
 
 

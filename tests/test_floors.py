@@ -19,7 +19,7 @@ FOLDERS = ("twopc", "publisher", "subscriber", "sim")
 #: from its own floor and from those below.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("twopc", "twopc.errors", "twopc.names", "twopc.articles", "twopc.forbidden"),
-    ("twopc.protocol",),
+    ("twopc.protocol", "twopc.merge"),
     ("twopc.log",),
     ("twopc.sql",),
     ("twopc.server", "twopc.waits"),
@@ -57,6 +57,7 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim": None,
     "twopc": set(),
     "twopc.protocol": set(),
+    "twopc.merge": set(),
     "twopc.log": {"structlog"},
     "twopc.sql": {"psycopg"},
     "twopc.waits": set(),

@@ -16,6 +16,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
 from twopc.proof import no_proof
 
@@ -335,6 +336,16 @@ def propagation_procedure(operation: str, schema: str, table: str, *, apart: boo
     if not apart:
         return bounded(plain)
     return bounded(f"{plain}_{hashlib.sha256(f'{schema}{chr(0)}{table}'.encode()).hexdigest()[:8]}")
+
+
+def merge_object(what: str, artid: UUID) -> str:
+    """``msmerge_<what>_<GUID>``: a trigger, function or type of one article of a merge publication (seed 001)."""
+    return bounded(f"msmerge_{what}_{artid.hex}")
+
+
+def merge_metadata(nickname: int) -> str:
+    """The part of ``msmerge_metadata`` that holds one article's rows."""
+    return f"msmerge_metadata_{nickname}"
 
 
 def role(kind: str, *parts: str) -> str:

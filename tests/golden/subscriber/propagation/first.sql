@@ -7,6 +7,11 @@ begin
     if not exists (select from pg_roles where rolname = 'msrepl_owner_0123456789ab') then
         create role "msrepl_owner_0123456789ab" nologin;
     end if;
+    if to_regclass('msrepl.sysmergearticles') is not null then
+        raise exception 'database "%" merges tables: it cannot subscribe in another way as well (21266)', current_database()
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'Let another database subscribe.';
+    end if;
     if to_regclass('msrepl.sysarticles') is not null then
         raise exception 'database "%" publishes tables itself: it cannot subscribe as well', current_database()
             using errcode = 'object_not_in_prerequisite_state',

@@ -1,0 +1,1 @@
+"""What a Publisher of merge replication declares."""

@@ -1,0 +1,141 @@
+"""Declare which tables are merged: checks, the column by which rows are known, and tracking.
+
+Knows nothing of Subscribers. Every function takes an administrator's connection (a superuser's) and does its work
+in one transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from twopc.articles import Column, Table
+from twopc.drivers.merge import tracking
+from twopc.errors import ArticleError
+from twopc.merge.articles import COLUMNS_MAX, ROWGUID, MergeArticle
+from twopc.publisher.selection import article_of
+from twopc.sql.describe import describe
+
+Connection = AsyncConnection[Any]
+
+ARTICLES_MAX = 256
+"""Of one publication (20735)."""
+
+_TRACKING = ("row", "column")
+
+
+async def publish(
+    connection: Connection,
+    schema: str,
+    table: str,
+    *,
+    tracking_level: str = "row",
+    rowguid: str | None = None,
+) -> MergeArticle:
+    """Make a table an article whose changes are merged.
+
+    Args:
+        tracking_level: ``row``: two changes of a row are in conflict; ``column``: two changes of a column.
+        rowguid: a column by which its rows are known already: uuid, NOT NULL and unique. None: a column
+            ``rowguid``, which is added unless it is there.
+
+    Raises:
+        ArticleError: the table cannot be merged; nothing is changed.
+    """
+    async with connection.transaction():
+        described = await describe(connection, schema, table)
+        where = f"table {schema}.{table}"
+        if tracking_level not in _TRACKING:
+            raise ArticleError(f"{where}: tracking {tracking_level!r}: use 'row' or 'column'")
+        others = await tracking.stored_articles(connection)
+        if any((other.schema, other.table) == (schema, table) for other in others):
+            raise ArticleError(f"{where} is merged already: `unpublish` it first")
+        if len(others) >= ARTICLES_MAX:
+            raise ArticleError(
+                f"{where} would be article {ARTICLES_MAX + 1} of its publication (20735)"
+            )
+        _check(described, where)
+        artid = await _draw(connection)
+        name = rowguid or ROWGUID
+        is_added = _needs_rowguid(described, where, name, is_named=rowguid is not None)
+        if is_added:
+            await tracking.add_rowguid(connection, described, artid, name)
+            described = await describe(connection, schema, table)
+        article = MergeArticle(
+            artid=artid,
+            nickname=max((other.nickname for other in others), default=0) + 1,
+            schema=schema,
+            table=table,
+            rowguid=name,
+            columns=_travelling(described, name),
+            column_tracking=tracking_level == "column",
+            references=described.references,
+        )
+        await tracking.track(connection, article, added_rowguid=is_added)
+        return article
+
+
+async def unpublish(connection: Connection, schema: str, table: str) -> None:
+    """Take an article back: the table is left as it was before, with its rows.
+
+    Raises:
+        ArticleError: it is not merged.
+    """
+    async with connection.transaction():
+        for stored in await tracking.stored_articles(connection):
+            known = {(stored.schema, stored.table), (stored.source_schema, stored.source_object)}
+            if (schema, table) in known:
+                await tracking.untrack(connection, stored)
+                return
+        raise ArticleError(f"table {schema}.{table} is not merged")
+
+
+def _check(table: Table, where: str) -> None:
+    """Refuse what cannot be merged: what no publication takes, and what this kind does not."""
+    article_of(table)
+    if table.kind == "p":
+        raise ArticleError(
+            f"{where} is partitioned, and no index makes a column unique over all of its partitions: "
+            "merge an ordinary table"
+        )
+    for key in (*table.references, *table.referenced_by):
+        if key.acts:
+            raise ArticleError(
+                f"{where}: foreign key {key.name!r} of {key.schema}.{key.table} changes rows by itself, "
+                "which merge publications do not allow yet: use NO ACTION or RESTRICT"
+            )
+    travelling = _travelling(table, ROWGUID)
+    if len(travelling) > COLUMNS_MAX:
+        raise ArticleError(
+            f"{where} has {len(travelling)} columns, and {COLUMNS_MAX} can be merged"
+        )
+
+
+def _travelling(table: Table, rowguid: str) -> tuple[Column, ...]:
+    return tuple(c for c in table.columns if c.takes_values and c.name != rowguid)
+
+
+def _needs_rowguid(table: Table, where: str, name: str, *, is_named: bool) -> bool:
+    """Whether the column must be added; it must be fit if it is there (21162)."""
+    held = next((column for column in table.columns if column.name == name), None)
+    if held is None:
+        if is_named:
+            raise ArticleError(f"{where} has no column {name!r} by which its rows could be known")
+        return True
+    is_unique = any(unique.columns == (name,) for unique in table.uniques)
+    if held.type != "uuid" or not held.not_null or held.generated or not is_unique:
+        raise ArticleError(
+            f"{where}: rows are known by a column that is uuid, NOT NULL and unique, and {name!r} is not "
+            "(21162): name another, or rename it"
+        )
+    return False
+
+
+async def _draw(connection: Connection) -> UUID:
+    cursor = await connection.execute("select gen_random_uuid()")
+    row = await cursor.fetchone()
+    assert row is not None
+    artid: UUID = row[0]
+    return artid

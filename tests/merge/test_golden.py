@@ -1,0 +1,70 @@
+"""What merge replication creates in a database, as text: read the difference when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import pytest
+
+from tests.fix_golden import Golden
+from tests.sql.articles import LINE, ODD, THING
+from twopc.articles import Column
+from twopc.merge.articles import MergeArticle
+from twopc.sql.merge_texts import TrackingTexts, shared_texts
+
+OWNER = "msrepl_owner_0123456789ab"
+ARTID = UUID("00112233-4455-6677-8899-aabbccddeeff")
+
+
+def whole(texts: Iterable[str]) -> str:
+    """Every statement, each ended and set apart."""
+    return "\n".join(text.strip().rstrip(";") + ";\n" for text in texts)
+
+
+def of(schema: str, table: str, columns: Iterable[Column], *, tracking: bool) -> MergeArticle:
+    """An article of the columns that travel."""
+    return MergeArticle(
+        artid=ARTID,
+        nickname=7,
+        schema=schema,
+        table=table,
+        rowguid="rowguid",
+        columns=tuple(column for column in columns if column.takes_values),
+        column_tracking=tracking,
+    )
+
+
+def wide(count: int) -> list[Column]:
+    """So many columns; the first is the key."""
+    return [Column(name=f"c{n}", type="integer", not_null=n == 1) for n in range(1, count + 1)]
+
+
+ARTICLES = {
+    "row_1": of("public", "t", wide(1), tracking=False),
+    "row_8": of("public", "t", wide(8), tracking=False),
+    "column_1": of("public", "t", wide(1), tracking=True),
+    "column_8": of("public", "t", wide(8), tracking=True),
+    "column_64": of("public", "t", wide(64), tracking=True),
+    "column_246": of("public", "t", wide(246), tracking=True),
+    "hostile_names": of(ODD.schema, ODD.table, ODD.columns, tracking=True),
+    "composite_key": of(LINE.schema, LINE.table, LINE.columns, tracking=True),
+    "generated_values": of(THING.schema, THING.table, THING.columns, tracking=False),
+}
+
+
+def test_shared_objects(golden: Golden) -> None:
+    """What every node has before its first article."""
+    golden("merge/shared.sql", whole(shared_texts(OWNER)))
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+def test_article(golden: Golden, name: str) -> None:
+    """Metadata, functions and triggers, and what drops them."""
+    texts = TrackingTexts(ARTICLES[name], OWNER)
+    golden(
+        f"merge/{name}.sql",
+        whole(
+            [texts.metadata_part(), *texts.functions(), *texts.triggers(), *texts.drop(table=True)]
+        ),
+    )

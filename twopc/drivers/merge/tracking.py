@@ -1,0 +1,240 @@
+"""Have a database record the changes of tables for merge replication; the same at every node.
+
+Which tables may be merged is `twopc.publisher.merge.publication`'s business. Every function takes an
+administrator's connection (a superuser's) and does its work in one transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import class_row
+
+from twopc import names
+from twopc.articles import Table
+from twopc.errors import ArticleError
+from twopc.merge.articles import MergeArticle
+from twopc.sql.describe import describe
+from twopc.sql.fragments import qualified
+from twopc.sql.merge_texts import TrackingTexts, shared_texts
+from twopc.sql.render import compose
+
+Connection = AsyncConnection[Any]
+
+_DRAW_REPLICA = """
+insert into msrepl.msmerge_replica (replica, system_identifier, database)
+select greatest(1, ('x' || left(gen_random_uuid()::text, 8))::bit(32)::int8), s.system_identifier, d.oid
+from pg_control_system() as s, pg_database as d
+where d.datname = current_database()
+on conflict (only_one) do nothing
+"""
+#: What else may be in schema msrepl of a database.
+_OTHER_KIND = """
+select to_regclass('msrepl.sysarticles') is not null or to_regclass('msrepl.mssubscription_agents') is not null
+"""
+_STORED = """
+select a.artid, a.nickname, a.source_schema, a.source_object, a.rowguid, a.added_rowguid, a.created_table,
+       a.column_tracking, a.columns, n.nspname::text as schema, c.relname::text as table
+from msrepl.sysmergearticles as a
+left join pg_class as c on c.oid = a.objid
+left join pg_namespace as n on n.oid = c.relnamespace
+order by a.nickname
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMergeArticle:
+    """A row of ``msrepl.sysmergearticles``, with what has become of its table."""
+
+    artid: UUID
+    nickname: int
+    source_schema: str
+    source_object: str
+    """The table's name when it was tracked."""
+    rowguid: str
+    added_rowguid: bool
+    """The column was added for replication, and goes with it."""
+    created_table: bool
+    """The table was made for the subscription."""
+    column_tracking: bool
+    columns: list[str]
+    schema: str | None
+    """Its name now; None if the table was dropped."""
+    table: str | None
+
+
+def owner_role(database: str) -> str:
+    """The role that owns our objects in a database: cannot log in, is not a superuser."""
+    return names.role("owner", database)
+
+
+async def install(connection: Connection) -> None:
+    """Create what a node of merge replication needs before its first article. Idempotent.
+
+    Raises:
+        ArticleError: the database publishes or subscribes in another way (21063).
+    """
+    async with connection.transaction():
+        cursor = await connection.execute(_OTHER_KIND)
+        if await cursor.fetchone() == (True,):
+            raise ArticleError(
+                f"database {connection.info.dbname!r} has an updating or a transactional publication or "
+                "subscription, and cannot merge as well (21063): use another database"
+            )
+        role = owner_role(connection.info.dbname)
+        found = await connection.execute("select from pg_roles where rolname = %s", (role,))
+        owner, schema = sql.Identifier(role), sql.Identifier(names.SCHEMA)
+        if found.rowcount == 0:
+            await connection.execute(sql.SQL("create role {} nologin").format(owner))
+        await connection.execute(sql.SQL("create schema if not exists {}").format(schema))
+        await connection.execute(sql.SQL("grant all on schema {} to {}").format(schema, owner))
+        await connection.execute(";\n".join(shared_texts(role)).encode())
+        await connection.execute(_DRAW_REPLICA)
+
+
+async def uninstall(connection: Connection) -> None:
+    """Remove everything of merge replication from a database that tracks no table any more. Idempotent.
+
+    Raises:
+        ArticleError: a table is still tracked.
+    """
+    async with connection.transaction():
+        cursor = await connection.execute("select to_regclass('msrepl.sysmergearticles') is null")
+        if await cursor.fetchone() == (True,):
+            return
+        if left := await stored_articles(connection):
+            raise ArticleError(
+                f"table {left[0].source_schema}.{left[0].source_object} is still merged: take it out of "
+                "the publication first"
+            )
+        owner = sql.Identifier(owner_role(connection.info.dbname))
+        await connection.execute(
+            sql.SQL("drop schema {} cascade").format(sql.Identifier(names.SCHEMA))
+        )
+        await connection.execute(compose("twopc", "drop_rights", role=owner))
+        await connection.execute(sql.SQL("drop role {}").format(owner))
+
+
+async def stored_articles(connection: Connection) -> list[StoredMergeArticle]:
+    """Every tracked table, parents before their children."""
+    async with connection.cursor(row_factory=class_row(StoredMergeArticle)) as cursor:
+        await cursor.execute(_STORED)
+        return await cursor.fetchall()
+
+
+async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
+    """The articles of this database, parents before their children.
+
+    Raises:
+        ArticleError: a table was dropped, renamed, or has lost a column since it was tracked.
+    """
+    found = []
+    for stored in await stored_articles(connection):
+        where = f"table {stored.source_schema}.{stored.source_object}"
+        if (stored.schema, stored.table) != (stored.source_schema, stored.source_object):
+            now = (
+                "dropped" if stored.schema is None else f"renamed to {stored.schema}.{stored.table}"
+            )
+            raise ArticleError(
+                f"{where} was {now} while it was merged: take it out of the publication, and publish it again"
+            )
+        described = await describe(connection, stored.source_schema, stored.source_object)
+        held = {column.name: column for column in described.columns}
+        if lost := [name for name in (stored.rowguid, *stored.columns) if name not in held]:
+            raise ArticleError(
+                f"{where} has lost its column {lost[0]!r} while it was merged: take it out of the "
+                "publication, and publish it again"
+            )
+        found.append(
+            MergeArticle(
+                artid=stored.artid,
+                nickname=stored.nickname,
+                schema=stored.source_schema,
+                table=stored.source_object,
+                rowguid=stored.rowguid,
+                columns=tuple(held[name] for name in stored.columns),
+                column_tracking=stored.column_tracking,
+                references=described.references,
+            )
+        )
+    return tuple(found)
+
+
+async def track(
+    connection: Connection,
+    article: MergeArticle,
+    *,
+    added_rowguid: bool = False,
+    created_table: bool = False,
+) -> None:
+    """Record the changes of a table from now on."""
+    texts = TrackingTexts(article, owner_role(connection.info.dbname))
+    async with connection.transaction():
+        await connection.execute(
+            "insert into msrepl.sysmergearticles (artid, nickname, objid, source_schema, source_object,"
+            " rowguid, added_rowguid, created_table, column_tracking, columns)"
+            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[]"
+            " from pg_class as c where c.oid = %s::text::regclass",
+            (
+                article.artid,
+                article.nickname,
+                article.schema,
+                article.table,
+                article.rowguid,
+                added_rowguid,
+                created_table,
+                article.column_tracking,
+                [column.name for column in article.columns],
+                texts.table.as_string(connection),
+            ),
+        )
+        for text in (texts.metadata_part(), *texts.functions(), *texts.triggers()):
+            await connection.execute(text.encode())
+
+
+async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
+    """Record the changes of a table no longer, and forget those that were recorded; its rows stay.
+
+    The column by which rows are known goes if it was added for replication.
+    """
+    async with connection.transaction():
+        here = stored.schema is not None and stored.table is not None
+        article = MergeArticle(
+            artid=stored.artid,
+            nickname=stored.nickname,
+            schema=str(stored.schema),
+            table=str(stored.table),
+            rowguid=stored.rowguid,
+            columns=(),
+        )
+        texts = TrackingTexts(article, owner_role(connection.info.dbname))
+        for text in texts.drop(table=here):
+            await connection.execute(text.encode())
+        if here and stored.added_rowguid:
+            await connection.execute(
+                sql.SQL("alter table {} drop column if exists {}").format(
+                    texts.table, sql.Identifier(stored.rowguid)
+                )
+            )
+        await connection.execute(
+            "delete from msrepl.sysmergearticles where artid = %s", (stored.artid,)
+        )
+
+
+async def add_rowguid(connection: Connection, table: Table, artid: UUID, name: str) -> None:
+    """Give a table the column by which its rows are known, with a value for each row that is there."""
+    makes = "uuidv7()" if connection.info.server_version >= 180000 else "gen_random_uuid()"
+    where = qualified(table.schema, table.name)
+    await connection.execute(
+        sql.SQL("alter table {} add column {} uuid not null default " + makes).format(
+            where, sql.Identifier(name)
+        )
+    )
+    await connection.execute(
+        sql.SQL("create unique index {} on {} ({})").format(
+            sql.Identifier(names.merge_object("index", artid)), where, sql.Identifier(name)
+        )
+    )

@@ -1,0 +1,29 @@
+-- msrepl.merge_close: closes the open generation, if anything is in it (sp_MSmakegeneration).
+-- called by: merge agents, as the first query of a REPEATABLE READ transaction that has locked msmerge_genhistory
+-- tables:    msrepl.msmerge_genhistory, msrepl.msmerge_metadata
+-- holes:     owner
+--
+-- The lock comes first, and by LOCK TABLE, which takes no snapshot: of two agents the second then sees the
+-- generation of the first. Without it the second fails with a duplicate generation; only agents wait for it.
+-- Returns the newest closed generation, which is the caller's snapshot, or holds all that this would hold.
+create or replace function msrepl.merge_close(out generation int8, out guid uuid)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    last msrepl.msmerge_genhistory;
+begin
+    select g.* into last from msrepl.msmerge_genhistory as g order by g.generation desc limit 1;
+    if exists (select from msrepl.msmerge_metadata as m
+               where m.xid >= pg_snapshot_xmin(last.snap) and not pg_visible_in_snapshot(m.xid, last.snap)) then
+        insert into msrepl.msmerge_genhistory as g (generation, snap)
+        values (last.generation + 1, pg_current_snapshot())
+        returning g.* into last;
+    end if;
+    generation := last.generation;
+    guid := last.guidsrc;
+end
+$msrepl$;
+alter function msrepl.merge_close() owner to {owner};
+revoke all on function msrepl.merge_close() from public;
+comment on function msrepl.merge_close() is 'Closes a generation, and tells the newest';

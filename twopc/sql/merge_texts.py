@@ -1,0 +1,182 @@
+"""What merge replication creates in a database, as text: the same at every node.
+
+Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.drivers.merge.tracking`.
+"""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from twopc import names
+from twopc.merge.articles import MergeArticle
+from twopc.sql import fragments as f
+from twopc.sql.render import render
+
+__all__ = ["TrackingTexts", "shared_texts"]
+
+#: In the order of creation.
+_SHARED = (
+    "merge_replica",
+    "sysmergearticles",
+    "msmerge_genhistory",
+    "msmerge_metadata",
+    "merge_lineage",
+    "merge_colv",
+    "merge_generation",
+    "msmerge_contents",
+    "msmerge_tombstone",
+    "merge_close",
+    "merge_refuse_rowguid",
+    "refuse_truncate_function",
+)
+
+_EVENTS = {
+    "ins": ("insert", "new table as inserted"),
+    "upd": ("update", "old table as deleted new table as inserted"),
+    "del": ("delete", "old table as deleted"),
+}
+
+
+def shared_texts(owner: str) -> list[str]:
+    """Everything that does not depend on an article.
+
+    Args:
+        owner: the role that owns our objects in the database.
+    """
+    return [render("twopc", name, owner=sql.Identifier(owner)) for name in _SHARED]
+
+
+class TrackingTexts:
+    """Renders what tracks the changes of one article."""
+
+    def __init__(self, article: MergeArticle, owner: str) -> None:
+        self.article = article
+        self.owner = sql.Identifier(owner)
+        self.table = f.qualified(article.schema, article.table)
+        self.rowguid = sql.Identifier(article.rowguid)
+        self.metadata = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
+
+    def function(self, what: str) -> sql.Identifier:
+        """The qualified name of one of the article's functions."""
+        return sql.Identifier(names.SCHEMA, names.merge_object(what, self.article.artid))
+
+    def trigger(self, what: str) -> sql.Identifier:
+        """The name of one of its triggers."""
+        return sql.Identifier(names.merge_object(what, self.article.artid))
+
+    @property
+    def truncate_trigger(self) -> sql.Identifier:
+        """The name of the trigger that refuses TRUNCATE."""
+        return sql.Identifier(names.truncate_trigger(self.article.schema, self.article.table))
+
+    def metadata_part(self) -> str:
+        """The part of the metadata that holds its rows."""
+        return render(
+            "twopc",
+            "merge_metadata_part",
+            table=self.metadata,
+            tablenick=sql.Literal(self.article.nickname),
+            index=sql.Identifier(f"{names.merge_metadata(self.article.nickname)}_xid"),
+            owner=self.owner,
+        )
+
+    def functions(self) -> list[str]:
+        """The functions of its triggers."""
+        count = sql.Literal(len(self.article.columns))
+        first: sql.Composable = sql.SQL("null")
+        again: sql.Composable = sql.SQL("null")
+        if self.article.column_tracking:
+            first = sql.SQL("array_fill(1::int8, array[{}])").format(count)
+            again = sql.SQL("array_fill((m.top + 1)::int8, array[{}])").format(count)
+        update = self._track("merge_track_update", "upd", "Records updates of")
+        if self.article.column_tracking:
+            update = self._track_columns()
+        return [
+            self._track(
+                "merge_track_insert", "ins", "Records inserts into", first=first, again=again
+            ),
+            update,
+            self._track("merge_track_delete", "del", "Records deletes from"),
+        ]
+
+    def _track(self, file: str, what: str, does: str, **holes: sql.Composable) -> str:
+        return render(
+            "twopc",
+            file,
+            function=self.function(what),
+            metadata=self.metadata,
+            tablenick=sql.Literal(self.article.nickname),
+            rowguid=self.rowguid,
+            owner=self.owner,
+            comment=sql.Literal(f"{does} {self.article.name} for merge replication"),
+            **holes,
+        )
+
+    def _track_columns(self) -> str:
+        changed = [
+            sql.SQL("case when bool_or(({}) is not true) then 1::int8 else 0 end").format(
+                f.same_value(
+                    column, sql.Identifier("o", column.name), sql.Identifier("n", column.name)
+                )
+            )
+            for column in self.article.columns
+        ]
+        versions = [
+            sql.SQL(
+                "case excluded.colv[{0}] when 1 then m.top + 1 else coalesce(m.colv[{0}], 0) end"
+            ).format(sql.Literal(place))
+            for place in range(1, len(self.article.columns) + 1)
+        ]
+        apart = sql.SQL(",\n            ")
+        return self._track(
+            "merge_track_columns",
+            "upd",
+            "Records updates of",
+            changed=apart.join(changed),
+            versions=apart.join(versions),
+        )
+
+    def triggers(self) -> list[str]:
+        """Its triggers, on a table that has none of them."""
+        texts = [
+            render(
+                "twopc",
+                "merge_trigger",
+                trigger=self.trigger(what),
+                event=sql.SQL(event),
+                table=self.table,
+                referencing=sql.SQL(referencing),
+                function=self.function(what),
+            )
+            for what, (event, referencing) in _EVENTS.items()
+        ]
+        return [
+            *texts,
+            render(
+                "twopc",
+                "merge_rowguid_trigger",
+                trigger=self.trigger("guid"),
+                table=self.table,
+                rowguid=self.rowguid,
+                name=sql.Literal(self.article.rowguid),
+            ),
+            render(
+                "twopc", "refuse_truncate_trigger", trigger=self.truncate_trigger, table=self.table
+            ),
+        ]
+
+    def drop(self, *, table: bool) -> list[str]:
+        """What takes the triggers away, their functions, and what was recorded.
+
+        Args:
+            table: it is still there.
+        """
+        triggers = [*map(self.trigger, (*_EVENTS, "guid")), self.truncate_trigger] if table else []
+        texts = [
+            sql.SQL("drop trigger if exists {} on {}").format(each, self.table) for each in triggers
+        ]
+        texts += [
+            sql.SQL("drop function if exists {}()").format(self.function(what)) for what in _EVENTS
+        ]
+        texts.append(sql.SQL("drop table if exists {}").format(self.metadata))
+        return [text.as_string(None) for text in texts]

@@ -1,0 +1,30 @@
+-- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which columns of them.
+-- called by: AFTER UPDATE trigger of the article's table
+-- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata
+-- holes:     function, metadata, tablenick, rowguid, changed, versions, owner, comment
+--
+-- Without nested loops: a plan of the join is kept, and one made for few rows would be quadratic for many. Two
+-- foreign keys that both hand an update on change a row twice in one statement: it is recorded once.
+create or replace function {function}() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off
+as $msrepl$
+begin
+    if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
+        return null;
+    end if;
+    insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
+    select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, 1, 1,
+           array[{changed}]
+    from inserted as n join deleted as o on o.{rowguid} operator(pg_catalog.=) n.{rowguid}
+    group by n.{rowguid}
+    on conflict (rowguid) do update
+    set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
+        colv = array[{versions}],
+        source = null, writer = null;
+    return null;
+end
+$msrepl$;
+alter function {function}() owner to {owner};
+revoke all on function {function}() from public;
+comment on function {function}() is {comment};

@@ -1,0 +1,23 @@
+-- msrepl.sysmergearticles: the tables that merge replication tracks in this database.
+-- called by: twopc.drivers.merge.tracking
+-- tables:    itself
+-- holes:     owner
+--
+-- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
+-- columns are those that travel, in the order of the versions in colv.
+create table if not exists msrepl.sysmergearticles (
+    artid uuid primary key,
+    nickname integer not null unique,
+    objid oid not null unique,
+    source_schema text not null,
+    source_object text not null,
+    rowguid text not null,
+    added_rowguid boolean not null,
+    column_tracking boolean not null,
+    columns text[] not null,
+    created_table boolean not null default false,
+    unique (source_schema, source_object)
+);
+alter table msrepl.sysmergearticles owner to {owner};
+revoke all on msrepl.sysmergearticles from public;
+comment on table msrepl.sysmergearticles is 'Tables tracked for merge replication';
