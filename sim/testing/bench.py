@@ -78,6 +78,7 @@ class Bench:
         self._portal: BlockingPortal | None = None
         self._server: servers.AnyServer | None = None
         self._pools: dict[TopologyRequest, TopologyPool] = {}
+        self._refused: dict[TopologyRequest, ConfigurationError] = {}
         self._made = 0
 
     @property
@@ -111,11 +112,18 @@ class Bench:
         Raises:
             ConfigurationError: it cannot be made.
         """
+        if wanted in self._refused:
+            raise self._refused[wanted]
         pool = self._pools.get(wanted)
         if pool is None:
             self._made += 1
             pool = self._pools[wanted] = self._pool(wanted)
-        return self.call(self._opened, pool, wanted, test)
+        try:
+            return self.call(self._opened, pool, wanted, test)
+        except ConfigurationError as error:
+            # it would be the same for every test, and takes its time; whatever its frames hold can go
+            self._refused[wanted] = ConfigurationError(str(error))
+            raise
 
     async def _opened(self, pool: TopologyPool, wanted: TopologyRequest, test: str) -> Bed:
         topology = await pool.take()

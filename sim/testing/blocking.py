@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-from urllib.parse import quote, urlencode
 
 import psycopg
 
@@ -129,22 +128,18 @@ class TestTopology:
         """The same as SQLAlchemy writes it: ``postgresql+psycopg://…``, over TCP, for any driver.
 
         Args:
-            driver: empty for a plain ``postgresql://…``.
+            driver: empty for a plain ``postgresql://…``, as asyncpg and libpq take it.
+
+        Raises:
+            ConfigurationError: an `application_name` that SQLAlchemy's asyncpg takes elsewhere.
         """
         __tracebackhide__ = True
-        parts = self.bed.parts(node)
-        who, database = (quote(parts[key], safe="") for key in ("user", "dbname"))
-        if parts.get("password"):
-            who += f":{quote(parts['password'], safe='')}"
-        host, query = parts.get("host", ""), {}
-        if host.startswith("/"):
-            query["host"], host = host, ""
-        where = host + (f":{parts['port']}" if parts.get("port") else "")
-        if application_name:
-            query["application_name"] = application_name
-        scheme = f"postgresql+{driver}" if driver else "postgresql"
-        more = f"?{urlencode(query, quote_via=quote)}" if query else ""
-        return f"{scheme}://{who}@{where}/{database}{more}"
+        return self.bed.address(node, application_name).url(driver)
+
+    def django(self, node: str, *, application_name: str = "") -> dict[str, Any]:
+        """The same as an entry of Django's ``DATABASES``."""
+        __tracebackhide__ = True
+        return self.bed.address(node, application_name).django()
 
     def session(self, node: str, *, name: str = "", isolation: str | None = None) -> TestSession:
         """A new session of the application's role.

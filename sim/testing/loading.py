@@ -1,28 +1,36 @@
-"""What a test's tables are made from: files, statements, functions, and names of functions.
+"""A test's tables: made at the Publisher by parts of a template or by functions, published, and subscribed.
 
 It must not know pytest.
 """
 
 from __future__ import annotations
 
-import importlib
+import asyncio
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from twopc.errors import ConfigurationError
+from twopc.errors import ConfigurationError, TwopcError
+from twopc.sim.testing.addresses import NodeAddress
+from twopc.sim.testing.blame import blame
+from twopc.sim.testing.templates import SqlAlchemyTables, SqlScript, TemplatePart, named
 from twopc.sim.topology import Topology
 
-Load = str | Path | Callable[..., Any]
-"""A file of SQL; SQL itself; a function that gets the `Topology`; or ``module:function`` for one."""
+Load = str | Path | TemplatePart | Callable[..., Any]
+"""A file of SQL or a folder of them; SQL itself; metadata of SQLAlchemy, or another part of
+`twopc.sim.testing.templates`; a function that gets the `Topology`; or ``module:name`` for one of these."""
 
+#: ``module:name``, which no SQL looks like.
+_NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 #: Tables that can be published and are not yet.
 _UNPUBLISHED = """
 select n.nspname, c.relname
 from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p'
   and n.nspname not in ('information_schema', 'msrepl', 'msrepl_link', 'msrepl_call') and n.nspname !~ '^(pg_|msrepl_body_)'
+  and c.relname not in ('alembic_version', 'django_migrations') -- what was migrated here, and is copied nowhere
   and exists (select from pg_index as i where i.indrelid = c.oid and i.indisprimary)
   and not exists (select from msrepl.sysarticles as a where a.objid = c.oid)
 order by c.oid
@@ -97,33 +105,39 @@ def _split(name: str) -> tuple[str, str]:
 
 
 async def _load(topology: Topology, what: Load) -> None:
-    if isinstance(what, Path):
-        try:
-            text = what.read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigurationError(f"{what} cannot be loaded: {error.strerror}") from error
-        await topology.execute(topology.publisher, text)
-        return
     if isinstance(what, str):
-        function = _function(what)
-        if function is None:
-            await topology.execute(topology.publisher, what)
-            return
-        what = function
-    made = what(topology)
-    if inspect.isawaitable(made):
-        await made
+        what = named(what) if _NAMED.fullmatch(what) else SqlScript(what)
+    if isinstance(what, Path):
+        what = SqlScript(what)
+    if hasattr(what, "create_all"):
+        what = SqlAlchemyTables(what)
+    if isinstance(what, TemplatePart):
+        await what.load(NodeAddress.of_administrator(topology.node(topology.publisher)))
+    elif callable(what):
+        await _call(topology, what)
+    else:
+        raise ConfigurationError(
+            f"load={what!r}: a template's part is a Path to SQL, SQL, SQLAlchemy's Base.metadata, a function, or "
+            "AlembicMigrations('alembic.ini') or DjangoMigrations('shop.settings') of twopc.sim.testing"
+        )
 
 
-def _function(name: str) -> Callable[..., Any] | None:
-    """The function that ``module:function`` names; None: it is SQL."""
-    module, colon, attribute = name.partition(":")
-    if not colon or not attribute.isidentifier() or not module.replace(".", "_").isidentifier():
-        return None
+async def _call(topology: Topology, function: Callable[..., Any]) -> None:
+    """Call a function; one that is not awaited works in a thread, since ORMs refuse an event loop's."""
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"load={name!r}: {error}") from error
-    if not callable(found):
-        raise ConfigurationError(f"load={name!r} is no function")
-    return found  # type: ignore[no-any-return] # it came out of a module
+        if inspect.iscoroutinefunction(function):
+            made = function(topology)
+        else:
+            made = await asyncio.to_thread(function, topology)
+        if inspect.isawaitable(made):
+            await made
+    except TwopcError:
+        raise
+    except Exception as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise ConfigurationError(f"load={name}: {blame(error).text()}") from error
+
+
+def publisher_url(topology: Topology, driver: str = "psycopg") -> str:
+    """The Publisher's URL as its administrator, for a function of a template that makes an engine of its own."""
+    return NodeAddress.of_administrator(topology.node(topology.publisher)).url(driver)

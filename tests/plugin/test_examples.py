@@ -13,13 +13,16 @@ from tests.plugin.running import ROOT, Project
 pytest_plugins = ["pytester"]
 
 EXAMPLES = Path(__file__).parent / "examples"
+ORM_EXAMPLES = Path(__file__).parent / "orm_examples"
 MANUAL = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+EXAMPLE_FILES = [*sorted(EXAMPLES.glob("*.py")), *sorted(ORM_EXAMPLES.glob("*.py"))]
 #: What the manual shows of them; other blocks are about the plugin itself.
 SHOWN = [
     block
     for block in re.findall(r"```python\n(.*?)```", MANUAL, re.DOTALL)
     if re.search(
-        r"crash_at|Till|Purchase|CarefulAccount|def test_a_stale|any_client=True|with_name", block
+        r"crash_at|Till|Purchase|CarefulAccount|def test_a_stale|any_client=True|django_shop|with_name",
+        block,
     )
 ]
 
@@ -33,10 +36,17 @@ def test_they_run(project: Project) -> None:
     result.assert_outcomes(passed=10)
 
 
+def test_applications_as_they_are(project: Project) -> None:
+    """SQLAlchemy, Alembic, asyncpg and Django write at a Subscriber, in tables that they have made themselves."""
+    shutil.copytree(ORM_EXAMPLES, project.pytester.path, dirs_exist_ok=True)
+    result = project.run("-q", "-o", "asyncio_mode=auto")
+    result.assert_outcomes(passed=7)
+
+
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0][:40])
 def test_the_manual_shows_what_runs(block: str) -> None:
     """Letter for letter, but for what is said to linters."""
-    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.py")))
+    sources = "".join(path.read_text(encoding="utf-8") for path in EXAMPLE_FILES)
     assert block.strip() in re.sub(r"  # noqa.*", "", sources)
 
 
@@ -45,7 +55,7 @@ def test_every_setting_is_in_the_manual() -> None:
     from twopc.sim.pytest_plugin.config import OPTIONS
     from twopc.sim.settings import variable
 
-    assert len(SHOWN) == 11
+    assert len(SHOWN) == 14
     for name in OPTIONS:
         shown = variable("timeout_ms" if name == "timeout" else name)
         row = next(line for line in MANUAL.splitlines() if line.startswith(f"| `--twopc-{name}"))

@@ -286,6 +286,25 @@ def test_urls(bank: TestTopology) -> None:
         bank.url("sub9")
 
 
+def test_other_forms_of_an_address(bank: TestTopology) -> None:
+    """Django's settings; a name that SQLAlchemy's asyncpg takes elsewhere is refused before it fails there."""
+    django = bank.django("sub1", application_name="web")
+    assert django["ENGINE"] == "django.db.backends.postgresql"
+    assert django["OPTIONS"] == {"application_name": "web"}
+    names = {
+        "HOST": "host",
+        "PORT": "port",
+        "NAME": "dbname",
+        "USER": "user",
+        "PASSWORD": "password",
+    }
+    with psycopg.connect(**{key: django[name] for name, key in names.items()}) as connection:
+        row = connection.execute("select current_database()").fetchone()
+        assert row == (f"{bank.name}_sub1",)
+    with pytest.raises(ConfigurationError, match=r"leave it out and say .*server_settings"):
+        bank.url("sub1", "asyncpg", application_name="web")
+
+
 def test_what_must_hold_and_does_not(bank: TestTopology) -> None:
     """Each says what it has found."""
     bank.node("sub1").query(

@@ -1,0 +1,102 @@
+"""Where a client connects, in the forms of its driver: a DSN, a URL, Django's settings.
+
+It must not know topologies, nor who the client is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+from psycopg import conninfo
+
+from twopc.errors import ConfigurationError
+from twopc.server import EmbeddedServer
+from twopc.sim.topology.nodes import Node
+
+#: What takes no `application_name` in SQLAlchemy's URLs, and how it is said instead.
+_BESIDE_THE_URL = {
+    "asyncpg": 'create_async_engine(url, connect_args={{"server_settings": {{"application_name": "{name}"}}}})'
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAddress:
+    """A database, and as whom to connect to it; over TCP where the server is ours, as every driver can."""
+
+    dsn: str = field(repr=False)
+    """For libpq, with all that was given."""
+    host: str
+    port: str
+    database: str
+    user: str
+    password: str = field(repr=False)
+    application_name: str = ""
+
+    @classmethod
+    def of_application(cls, node: Node, *, application_name: str = "") -> Self:
+        """As the application's role."""
+        dsn = node.app_dsn
+        if isinstance(node.server, EmbeddedServer):
+            dsn = node.server.dsn(node.database, node.app_role, node.app_password, tcp=True)
+        return cls._of(dsn, application_name)
+
+    @classmethod
+    def of_administrator(cls, node: Node) -> Self:
+        """As the role that makes tables."""
+        dsn = node.dsn
+        if isinstance(node.server, EmbeddedServer):
+            dsn = node.server.dsn(node.database, tcp=True)
+        return cls._of(dsn, "twopc template")
+
+    @classmethod
+    def _of(cls, dsn: str, application_name: str) -> Self:
+        parts = {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
+        return cls(
+            dsn=conninfo.make_conninfo(dsn, application_name=application_name or None),
+            host=parts.get("host", ""),
+            port=parts.get("port", ""),
+            database=parts.get("dbname", ""),
+            user=parts.get("user", ""),
+            password=parts.get("password", ""),
+            application_name=application_name,
+        )
+
+    def url(self, driver: str) -> str:
+        """``postgresql+driver://…``, as SQLAlchemy writes it; a plain ``postgresql://…`` if no driver is named.
+
+        Raises:
+            ConfigurationError: an `application_name` that this driver does not take from a URL.
+        """
+        if self.application_name and driver in _BESIDE_THE_URL:
+            said = _BESIDE_THE_URL[driver].format(name=self.application_name)
+            raise ConfigurationError(
+                f"application_name={self.application_name!r}: SQLAlchemy's {driver} takes none from a URL; leave "
+                f"it out and say {said}"
+            )
+        who, database = quote(self.user, safe=""), quote(self.database, safe="")
+        if self.password:
+            who += f":{quote(self.password, safe='')}"
+        host, query = self.host, {}
+        if host.startswith("/"):
+            query["host"], host = host, ""
+        if self.application_name:
+            query["application_name"] = self.application_name
+        where = host + (f":{self.port}" if self.port else "")
+        scheme = f"postgresql+{driver}" if driver else "postgresql"
+        more = f"?{urlencode(query, quote_via=quote)}" if query else ""
+        return f"{scheme}://{who}@{where}/{database}{more}"
+
+    def django(self) -> dict[str, Any]:
+        """An entry of Django's ``DATABASES``."""
+        options = {"application_name": self.application_name} if self.application_name else {}
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": self.database,
+            "USER": self.user,
+            "PASSWORD": self.password,
+            "HOST": self.host,
+            "PORT": self.port,
+            "OPTIONS": options,
+        }

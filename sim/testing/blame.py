@@ -1,0 +1,117 @@
+"""Where something went wrong that was not written here: file, line, statement, and what the server said.
+
+It knows tracebacks, and the attributes by which drivers and SQLAlchemy tell of a statement. It runs in processes
+of others too, and imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+#: Lines of a statement that are shown, and characters of each.
+_LINES = 4
+_WIDTH = 160
+_LIBRARIES = tuple(
+    str(Path(sysconfig.get_path(name)).resolve())
+    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+_OURS = str(Path(__file__).resolve().parents[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blame:
+    """What failed, and where it stands."""
+
+    message: str
+    file: str = ""
+    line: int = 0
+    """From 1; 0: not known."""
+    column: int = 0
+    """Likewise."""
+    statement: str = ""
+
+    def text(self) -> str:
+        """In eight lines at most: place and message, the line in the file, the statement."""
+        said = self.message.strip().splitlines() or [""]
+        parts = (_shown(self.file), self.line, self.column)
+        place = ":".join(str(part) for part in parts if part)
+        lines = [f"{place}: {said[0]}" if place else said[0]]
+        source = linecache.getline(self.file, self.line).rstrip() if self.line else ""
+        if source:
+            lines.append(f"  {self.line:>4} | {source[:_WIDTH]}")
+        lines += [f"  {each.strip()[:_WIDTH]}" for each in said[1:2]]
+        statement = self.statement.strip().splitlines()
+        if statement and self.statement.strip() not in source:
+            shown = [each.rstrip()[:_WIDTH] for each in statement[:_LINES]]
+            more = ["…"] if len(statement) > _LINES else []
+            lines += [f"  statement: {shown[0]}", *(f"    {each}" for each in [*shown[1:], *more])]
+        return "\n".join(lines)
+
+
+def blame(error: BaseException, *, statement: str = "") -> Blame:
+    """Where an exception comes from.
+
+    Args:
+        statement: that was sent last, if somebody knows; else the one that the exception tells.
+    """
+    chain = list(_chain(error))
+    told = next((found for each in chain if (found := getattr(each, "statement", None))), "")
+    diag = next((found for each in chain if (found := getattr(each, "diag", None))), None)
+    state = next((found for each in chain if (found := getattr(each, "sqlstate", None))), "")
+    primary = getattr(diag, "message_primary", None)
+    message = f"{primary} ({state})" if primary else f"{type(error).__name__}: {error}"
+    further = getattr(diag, "message_detail", None) or getattr(diag, "message_hint", None)
+    if primary and further:
+        message += f"\n{further}"
+    file, line = place_of(error)
+    return Blame(message=message, file=file, line=line, statement=str(told or statement or ""))
+
+
+def place_of(error: BaseException) -> tuple[str, int]:
+    """The innermost line of the traceback that belongs to no library; a syntax error's own place."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return error.filename, error.lineno or 0
+    found = ("", 0)
+    for file, line in _frames(error.__traceback__):
+        if not _is_library(file):
+            found = (str(Path(file).resolve()), line)
+    if not found[0] and error.__cause__ is not None:
+        return place_of(error.__cause__)
+    return found
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        original = getattr(error, "orig", None)  # SQLAlchemy's name for the driver's
+        error = original if isinstance(original, BaseException) else error.__cause__
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
+    while trace is not None:
+        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _is_library(file: str) -> bool:
+    if file.startswith("<"):
+        return True
+    path = Path(file).resolve()
+    if {"site-packages", "dist-packages"} & {*path.parts}:
+        return True
+    return str(path).startswith((*_LIBRARIES, f"{_OURS}/sim/", f"{_OURS}/twopc/"))
+
+
+def _shown(file: str) -> str:
+    """As a person would name it: relative to where they are, if it is below."""
+    try:
+        return file and str(Path(file).resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return file
