@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from twopc.names import BranchId
 from twopc.sim.report.changes import changed_text
+from twopc.sim.report.dependencies import across_nodes
 from twopc.sim.report.fold import Fold, StaleChange
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import rows_text, shorten
@@ -104,9 +105,9 @@ def lost_update(fold: Fold) -> Reasons:
 
 def summed(fold: Fold) -> Reasons:
     """A lost update, or several that are each right and together are not."""
-    lost, however = lost_update(fold)
-    if lost:
-        return lost, however
+    for reasons in (lost_update(fold), across_nodes(fold)):
+        if any(reasons):
+            return reasons
     writers = [each for each in fold.changes.authors if fold.changes.made_by(each)]
     if not writers:
         return _NOTHING

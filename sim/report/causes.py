@@ -11,6 +11,7 @@ from typing import Any
 
 from twopc.sim.report.breaches import REASONS, Reasons, behind, lost_text, lost_update
 from twopc.sim.report.changes import changed_text
+from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import result_text
@@ -136,11 +137,22 @@ def _read(fold: Fold, ended: HistoryRecord) -> Reasons:
                 f"{ended.node} held {here.label} of {here.name} when {ended.step} read it",
                 f"the Publisher had {there[-1].label} by then{by} ({changed_text(there[-1])})",
             )
-    return f"that is what {ended.node} held when {ended.step} read it", ""
+    because = f"that is what {ended.node} held when {ended.step} read it"
+    return because, _locked_here(fold, ended)
+
+
+def _locked_here(fold: Fold, ended: HistoryRecord) -> str:
+    """A lock that a read took at a Subscriber keeps no other node's session away."""
+    if ended.node in fold.nodes[:1] or not is_locking_read(fold.sql_of.get(ended.step, "")):
+        return ""
+    return f"its lock is on the copy at {ended.node} alone: only a change is sent to the Publisher"
 
 
 def _accepted(fold: Fold, ended: HistoryRecord) -> Reasons:
     """It was done at once and on a copy that was up to date."""
+    unseen = across_nodes(fold)
+    if any(unseen):
+        return unseen
     before = [each for each in fold.changes.authors if each.seq < ended.seq]
     others = [each for each in before if each.session != ended.session]
     text = (
@@ -171,7 +183,12 @@ def _session(fold: Fold, name: str) -> Reasons:
     for stale in fold.stale(author) if author is not None else ():
         return lost_text(fold, stale)
     if author is not None:
-        return f"every statement of {name} was accepted, and it committed", ""
+        unseen = across_nodes(fold)
+        return (
+            unseen
+            if any(unseen)
+            else (f"every statement of {name} was accepted, and it committed", "")
+        )
     return _NOTHING
 
 
@@ -191,7 +208,7 @@ def _table(fold: Fold, name: str) -> Reasons:
     if refused:
         last = refused[-1]
         return because, f"{_who(last)} {last.step} was refused, and changed nothing"
-    return because, behind(fold, name)
+    return because, behind(fold, name) or across_nodes(fold)[0]
 
 
 def _committed(fold: Fold) -> Reasons:
@@ -203,7 +220,7 @@ def _committed(fold: Fold) -> Reasons:
     if not lost and refused:
         why = refused_because(refused[-1], fold)
         return because, f"{_who(refused[-1])} {refused[-1].step} was refused: {why}"
-    return because, lost or listed(left or [""])
+    return because, lost or (listed(left) if left else across_nodes(fold)[0])
 
 
 def _rejected(fold: Fold, kind: str) -> Reasons:
@@ -221,8 +238,10 @@ def _rejected(fold: Fold, kind: str) -> Reasons:
         how = (last.conflict or {}).get("kind") or last.sqlstate
         because = f"{_who(last)} {last.step} was refused as {how}"
         return because, refused_because(last, fold)
-    lost, however = lost_update(fold)
-    return (lost, however) if lost else ("no step was refused", "")
+    for reasons in (lost_update(fold), across_nodes(fold)):
+        if any(reasons):
+            return reasons
+    return "no step was refused", ""
 
 
 def _who(record: HistoryRecord) -> str:

@@ -85,10 +85,21 @@ class Fold:
         """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
         return ((self.about.data if self.about else None) or {}).get("twin") or {}
 
+    @property
+    def levels(self) -> Mapping[str, str]:
+        """By node, the isolation level of its sessions' transactions."""
+        return ((self.about.data if self.about else None) or {}).get("isolation") or {}
+
     @cached_property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that were looked at, the Publisher first."""
         return tuple(dict.fromkeys(each.node for each in self.records if each.kind == "state"))
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that were looked at."""
+        looks = (each.data or {} for each in self.records if each.kind == "state")
+        return tuple(dict.fromkeys(str(each["table"]) for each in looks))
 
     # -- steps ---------------------------------------------------------------------------------------
 

@@ -48,7 +48,8 @@ _ABOUT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "suppressed": ((), "a trigger at the Publisher kept the row from being changed"),
     "serialization_failure": (
         (),
-        "the row has changed since the transaction at the Publisher first looked at the data",
+        "the row has changed since the transaction's view of the data; at serializable also: what concurrent "
+        "transactions of this node have read and changed may have no serial order",
     ),
     "deadlock": ((), "transactions wait for each other in a ring, on one node or across several"),
     "lock_timeout": ((), "a lock was not given in time"),

@@ -102,7 +102,7 @@ def because(record: HistoryRecord) -> str:
         "update_exists": f"another row at the Publisher has the new key of {what}{now_text}",
         "multiple_unique": f"{what} clashes with several rows at the Publisher",
         "not_in_partition": f"{what} is outside this Subscriber's partition",
-        "serialization_failure": _unserializable(record.message),
+        "serialization_failure": _unserializable(record),
         "publisher_unreachable": "the Publisher did not answer; nothing was left there",
         "lock_timeout": "the lock was not given in time",
         "fk_violation": record.message,
@@ -173,10 +173,20 @@ def is_of_dependencies(message: str) -> bool:
     return "read/write dependencies" in message
 
 
-def _unserializable(message: str) -> str:
-    if is_of_dependencies(message):
-        return "with what this transaction and others at the node have read and written, no serial order is left"
-    return "a row had changed since this transaction's view of the data"
+def _unserializable(record: HistoryRecord) -> str:
+    if is_of_dependencies(record.message):
+        return (
+            f"concurrent serializable transactions have read at {raised_at(record)} what others of them changed, "
+            "and one after the other they might not have ended so"
+        )
+    if "concurrent" in record.message:
+        return "a row had changed since this transaction's view of the data"
+    return record.message
+
+
+def raised_at(record: HistoryRecord) -> str:
+    """The node that has refused: over the link it may be the Publisher."""
+    return str((record.data or {}).get("at") or record.node)
 
 
 def _article(facts: Mapping[str, Any]) -> str:

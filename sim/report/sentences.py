@@ -12,9 +12,17 @@ from typing import Any
 
 from twopc import lexer
 from twopc.sim.report.changes import Changes, VersionChange, changed_text
+from twopc.sim.report.dependencies import refused_text
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.phrases import because, is_of_dependencies, nameless, row_text, rows_text
+from twopc.sim.report.phrases import (
+    because,
+    is_of_dependencies,
+    nameless,
+    raised_at,
+    row_text,
+    rows_text,
+)
 from twopc.sim.report.transactions import Author
 
 #: Changes of one transaction that are told one by one.
@@ -172,16 +180,18 @@ def found_change(facts: Mapping[str, Any], changes: Changes) -> VersionChange | 
 def _of_a_snapshot(record: HistoryRecord, fold: Fold) -> str:
     """A serialization failure names no row. Who changed it is known if it was waited for, or if only one can have."""
     why = because(record)
-    if is_of_dependencies(record.message):
-        return why
-    begun = next(
+    refused = next(
         (
-            one.begun
+            one
             for one in fold.transactions
             if one.seq >= record.seq and one.session == record.session
         ),
-        0,
+        None,
     )
+    if is_of_dependencies(record.message):
+        unseen = refused_text(fold, refused, raised_at(record))
+        return why + (f": {unseen}" if unseen else "")
+    begun = refused.begun if refused is not None else 0
     changed = [one for one in fold.changes.authors if fold.changes.made_by(one)]
     holder = fold.waited_for.get(record.step)
     likely = [one for one in changed if one.session == holder][-1:] or [

@@ -11,6 +11,7 @@ from typing import Any
 from twopc.sim.report.breaches import lost_text
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.changes import VersionChange
+from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.fold import DELIVERIES, Fold, Settlement
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.phrases import happening, notices, rows_text, settled_text, shorten
@@ -55,6 +56,10 @@ def _code(record: HistoryRecord) -> str:
 
 def _short(message: str) -> str:
     return shorten(message, _MESSAGE_MAX)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _sentence(text: str) -> str:
@@ -296,6 +301,9 @@ class _StoryText:
             for stale in self._fold.stale(author)[:1] if author.seq == record.seq else ():
                 because, however = lost_text(self._fold, stale)
                 yield f"That is a lost update: {because}" + (f"; {however}" if however else "")
+        because, however = across_nodes(self._fold, until=record.seq)
+        if because:
+            yield f"That is write skew over two nodes: {because}. {_capital(however)}"
 
     def _done(self, record: HistoryRecord, sql: str) -> str:
         if self._has_waited(record):
@@ -303,6 +311,8 @@ class _StoryText:
         text = f"{self._who(record)} {did(sql, record)}"
         if sql:
             text += f" ({one_line(sql)})"
+        if is_locking_read(sql) and record.node not in self._fold.nodes[:1]:
+            text += f", and locks it in the copy at {record.node} alone"
         return text + (", and commits at once" if self._made(record) else "")
 
     def _effect(self, record: HistoryRecord) -> str:

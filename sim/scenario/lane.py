@@ -325,6 +325,7 @@ class Lane:
         if kind != "error":
             facts = error.facts if isinstance(error, ConflictError) else {}
             fields["conflict"] = {**facts, "kind": kind}
+        data: dict[str, Any] = {"at": error.node} if error.node not in ("", self.node) else {}
         if isinstance(error, DeadlockError) and error.cycle:
-            fields["data"] = {"cycle": list(error.cycle)}
-        return fields
+            data["cycle"] = list(error.cycle)
+        return fields | ({"data": data} if data else {})

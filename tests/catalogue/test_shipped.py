@@ -39,7 +39,7 @@ LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"
 SHOWN = {
     "aba", "cross-node-deadlock", "delete-vs-delete", "delete-vs-update", "insert-insert", "isolation-triptych",
     "lost-update", "one-stale-row-of-many", "parent-deleted", "publisher-wrote-first", "savepoint",
-    "update-vs-delete", "winner-rolls-back", "write-skew", "agent-does-not-fire-triggers", "late-subscriber",
+    "update-vs-delete", "winner-rolls-back", "write-skew", "serializable-per-node", "agent-does-not-fire-triggers", "late-subscriber",
     "local-row-blocks-apply", "moves-out-of-partition", "no-echo", "primary-key-change", "reject-sync-retry",
     "joins-while-writing", "snapshot-while-writing", "stale-read-decision", "two-unique-keys", "forbidden-in-prepare", "out-of-slots",
     "publisher-unreachable", "subscriber-cannot-prepare", "dies-undecided", "dies-decided", "dies-halfway",

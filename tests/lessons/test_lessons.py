@@ -20,8 +20,8 @@ def test_it_shows_what_happens(path: Path, tmp_path: Path) -> None:
     assert difference(page, after) == ""
 
 
-def test_there_are_five() -> None:
-    assert len(lessons()) == 5
+def test_there_are_six() -> None:
+    assert len(lessons()) == 6
 
 
 def test_it_is_read_in_ten_minutes() -> None:

@@ -235,3 +235,51 @@ def test_nothing_is_made_up() -> None:
     assert because_of(Fold(made()), {"check": "no_such_check"}) == ("", "")
     assert because_of(Fold(made()), {}) == ("", "")
     assert because_of(Fold([]), {"check": "converged"}) == ("", "")
+
+
+def of_skew(name: str) -> Fold:
+    """An order of a recorded run of two serializable transactions that each read what the other changes."""
+    return Fold(dict(by_order(records("serializable_per_node")))[name])
+
+
+@pytest.mark.parametrize(
+    "check", ["steps.b_end", "sessions.bob", "rejected.serialization_failure", "sum"]
+)
+def test_serializable_at_two_nodes(check: str) -> None:
+    """Both commit, because neither node knows what was read at the other: not because nothing was in the way."""
+    because, however = because_of(of_skew("at two Subscribers"), {"check": check})
+    assert because == (
+        "alice's a_look read saving id=1 at sub1, and bob's b_take changed it from sub2; bob's b_look read "
+        "checking id=1 at sub2, and alice's a_take changed it from sub1: neither saw the other's change, and "
+        "one after the other they could not have ended so"
+    )
+    assert however.startswith("serializable holds among the transactions of one node")
+
+
+def test_serializable_at_one_node() -> None:
+    """What was refused is not one row, and the node that refused is named."""
+    because, _ = because_of(of_skew("at one Subscriber"), {"check": "steps.c_end"})
+    assert because == (
+        "concurrent serializable transactions have read at sub1 what others of them changed, and one after the "
+        "other they might not have ended so: alice's a_look read saving at sub1, and carol's c_take changed it; "
+        "carol's c_look read checking at sub1, and alice's a_take changed it"
+    )
+
+
+def test_a_lock_of_a_copy() -> None:
+    _, however = because_of(of_skew("locked at two Subscribers"), {"check": "steps.b_lock"})
+    assert (
+        however == "its lock is on the copy at sub2 alone: only a change is sent to the Publisher"
+    )
+
+
+def test_a_refusal_of_the_publisher_names_it() -> None:
+    refused = ended(
+        "rejected",
+        message="could not serialize access due to read/write dependencies among transactions",
+        conflict={"kind": "serialization_failure"},
+        data={"at": "pub"},
+    )
+    assert (
+        "have read at pub what others" in because_of(Fold(made(refused)), {"check": "steps.s"})[0]
+    )
