@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from twopc.sim.scenario import matrix, sources, text
 from twopc.sim.scenario.expect_meaning import check_cells
 from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.parts import HOLE, kind_of
+from twopc.sim.scenario.parts import HOLE, keys_of, kind_of
 from twopc.sim.scenario.text import Document, Map, Mark, listed, suggestion
 from twopc.sim.scenario.values import Cell
 
@@ -204,7 +205,19 @@ def _note(document: Document, error: dict[str, Any]) -> None:
         return
     said = [problem.message for problem in document.inside(path)]
     if not any("is refused" in message for message in said):
-        document.error(document.mark(path, key=error["loc"][-1:] == ("[key]",)), _in_words(error))
+        is_key = error["loc"][-1:] == ("[key]",)
+        document.error(
+            document.mark(path, key=is_key), _in_words(error) + _stands_deeper(path, error)
+        )
+
+
+def _stands_deeper(path: tuple[str | int, ...], error: dict[str, Any]) -> str:
+    """Whether what stands for a part is called as a key of such a part is: it is indented too little."""
+    what = re.fullmatch(r"(.*) is a mapping, not .*", str(error["msg"]))
+    name = str(path[-1]) if path else ""
+    if what is None or name not in keys_of(what[1]):
+        return ""
+    return f"; '{name}' is a key of {what[1]}: indent it further, below the other keys of one"
 
 
 def _in_words(error: dict[str, Any]) -> str:

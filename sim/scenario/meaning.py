@@ -18,6 +18,7 @@ from twopc.sim.scenario.orders import check_order
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.procedures_meaning import check_procedures
 from twopc.sim.scenario.reach import check_reach
+from twopc.sim.scenario.relations_meaning import check_relations
 from twopc.sim.scenario.steps_meaning import check_scripts, check_sessions
 from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.text import Document
@@ -55,6 +56,7 @@ def check_meaning(document: Document, scenario: Scenario) -> None:
     check_reach(document, scenario)
     check_procedures(document, scenario)
     check_sessions(document, scenario)
+    check_relations(document, scenario)
     check_faults(document, scenario)
     check_load(document, scenario)
     _orders(document, scenario)
@@ -197,7 +199,7 @@ def _orders(document: Document, scenario: Scenario) -> None:
 
 def _unreadable(scenario: Scenario, order: Order) -> bool:
     """Whether it is not known what the order plays, so that nothing more can be said of it."""
-    if order.holes:
+    if order.holes or scenario.repeated:
         return True
     if order.generate is not None:
         return order.generate.hole or bool(order.generate.holes)

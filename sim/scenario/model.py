@@ -9,6 +9,7 @@ full language that cannot be played yet stands in `later` with the reason, and i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -280,6 +281,14 @@ class Scenario(Part):
             for session_name, session in self.sessions.items()
             for name, step in session.named_steps
         }
+
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """The names that several steps have, so that nobody knows which of them is meant."""
+        names = [
+            name for session in self.sessions.values() for each in session.steps for name in each
+        ]
+        return frozenset(name for name, times in Counter(names).items() if times > 1)
 
     def only_reads(self, node: str) -> bool:
         """The node is a Subscriber at which the application only reads."""

@@ -19,6 +19,8 @@ def check_order(document: Document, scenario: Scenario, at: Path, order: Order) 
     for place, name in enumerate(order.faults):
         if name not in faults:
             document.unknown((*at, "faults", place), "fault", name, faults)
+    if scenario.repeated:
+        return set(scenario.steps)  # of two steps of one name nothing can be said but that
     if order.generate is not None:
         if "steps" in order.model_fields_set:
             document.error(

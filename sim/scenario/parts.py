@@ -7,7 +7,7 @@ is in `twopc.sim.scenario.model`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -15,12 +15,15 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from twopc.sim.scenario.text import Document, Map, Number, suggestion
+from twopc.sim.scenario.text import Document, Map, Number, listed, suggestion
 
 Level = Literal["read committed", "repeatable read", "serializable"]
 #: In an `isolation` mapping: every node that is not named.
 EVERY_NODE = "*"
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
+
+#: So many parts may have a key of the same name for it to be said where else it belongs.
+_FEW = 3
 
 #: Stands where a part with wrong shapes stood, so that the rest of the file can still be examined.
 HOLE = object()
@@ -310,4 +313,29 @@ class Part(BaseModel):
             return f"'{key}' is refused: {cls.refused[key]}"
         if flow and inner is None and " " in key:
             return f"unknown key '{key}': inside {{ }} a comma ends a value, so put SQL in quotes"
-        return f"unknown key '{key}'{suggestion(key, cls.keys())}"
+        near = suggestion(key, cls.keys())
+        there = (
+            f", which is a key of {listed(cls._with(key), 'or')}"
+            if not near and cls._with(key)
+            else ""
+        )
+        what = cls.what[:1].upper() + cls.what[1:]
+        has = f"{what} {'have' if cls.what.endswith('s') else 'has'} {listed(cls.keys())}"
+        return f"unknown key '{key}'{near or there + '.'} {has}"
+
+    @classmethod
+    def _with(cls, key: str) -> list[str]:
+        """The parts that have a key, where they are few."""
+        found = [each.what for each in _parts(Part) if key in set(each.keys())]
+        return found if len(found) <= _FEW else []
+
+
+def keys_of(what: str) -> list[str]:
+    """The keys of a part, by what it is called: ``a session``."""
+    return next((each.keys() for each in _parts(Part) if each.what == what), [])
+
+
+def _parts(kind: type[Part]) -> Iterator[type[Part]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _parts(each)

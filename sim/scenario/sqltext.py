@@ -140,6 +140,8 @@ _ENDS_SOURCES = _set_of(
     "where group order having limit offset fetch for union intersect except returning window set "
     "when values"
 )
+#: Functions in whose brackets FROM stands before a value.
+_WITH_FROM = _set_of("extract substring trim overlay normalize")
 _ROW_LOCKS = (("for", "update"), ("for", "share"), ("for", "no"), ("for", "key"))
 _PLAIN = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
 
@@ -162,6 +164,18 @@ def tables(text: str, known: Collection[str]) -> tuple[frozenset[str], frozenset
         reads |= seen
         writes |= seen if view.locks_rows() else view.written()
     return frozenset(reads), frozenset(writes)
+
+
+def is_plain(text: str) -> bool:
+    """Whether `text` only reads and changes rows."""
+    return verbs(text) <= _PLAIN
+
+
+def relations(text: str) -> list[SqlToken]:
+    """The names of tables that `text` reads or changes, as far as it is plain; none with a schema."""
+    if not is_plain(text):
+        return []
+    return [name for each in statements(text) for name in _View(each, ()).relations()]
 
 
 class _View:
@@ -215,6 +229,30 @@ class _View:
             return False
         relations = [*self._targets(), *self._sources()]
         return all(self._fits(at) for at in relations) and all(map(self._calls_plainly, range(len(self._tokens))))  # fmt: skip
+
+    def relations(self) -> Iterator[SqlToken]:
+        """What it names as a table, and not as its own CTE or as a function."""
+        targets = {*self._targets()}
+        for at in dict.fromkeys([*targets, *self._sources()]):
+            while self._words[at : at + 1] and (
+                self._words[at] in ("only", "lateral") or self._text(at) == "("
+            ):
+                at += 1
+            name = self._names[at] if at < len(self._names) else ""
+            is_function = self._text(at + 1) == "(" and at not in targets
+            if name in ("", *_PLAIN, "with", *self._ctes) or is_function:
+                continue
+            if self._text(at + 1) != "." and not self._is_argument(at):
+                yield self._tokens[at]
+
+    def _is_argument(self, at: int) -> bool:
+        """It stands after the FROM of extract(year from x) or of the like."""
+        depth = 0
+        for here in range(at, -1, -1):
+            depth += (self._text(here) == ")") - (self._text(here) == "(")
+            if depth < 0:
+                return self._names[here - 1] in _WITH_FROM
+        return False
 
     def _relation(self, at: int) -> tuple[str, int]:
         """The relation named at `at` without its schema, and the place after it; empty: not ours."""

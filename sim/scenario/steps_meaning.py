@@ -19,6 +19,8 @@ Path = tuple[str | int, ...]
 
 #: Who acts in a history where agents do; the runner calls its own session so.
 AGENTS = "agents"
+#: What word processors put in place of quotation marks.
+_CURLY = frozenset("“”„‘’‚")
 _PROCEDURE = re.compile(r'(?:(?:[^\W\d]\w*|"[^"]+")\.)?(?:[^\W\d]\w*|"[^"]+")')
 
 
@@ -282,8 +284,18 @@ def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool
         document.error(
             document.mark(place), "COPY through the client has no data here; write insert or select"
         )
+    elif curly := _curly(text):
+        document.error(
+            document.mark(place), f"{curly} is no quotation mark of SQL: write ' around text"
+        )
     elif len(statements) > 1:
         document.error(document.mark(place), "one statement to a text; several go under 'lines'")
+
+
+def _curly(text: str) -> str:
+    """A quotation mark that SQL does not know, outside of text; empty if there is none."""
+    words = (token.text for token in lexer.tokens(text) if token.kind in ("word", "mark"))
+    return next((letter for word in words for letter in word if letter in _CURLY), "")
 
 
 def _texts(at: Path, step: Step) -> list[tuple[str, Path]]:

@@ -241,10 +241,10 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
     return f", did you mean '{near[0]}'?" if near else ""
 
 
-def listed(words: Iterable[str]) -> str:
+def listed(words: Iterable[str], last: str = "and") -> str:
     """``a, b and c``."""
     each = list(words)
-    return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}"
+    return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} {last} {each[-1]}"
 
 
 def read(path: str | Path, *, foreign: bool = False) -> Document:
@@ -289,10 +289,10 @@ def parse(text: str, path: str, *, foreign: bool = False) -> Document:
     try:
         node = YAML(typ="rt", pure=True).compose(text)
     except MarkedYAMLError as error:
-        at = error.problem_mark or error.context_mark
-        mark = Mark(at.line + 1, at.column + 1, named) if at is not None else Mark(1, 1, named)
-        message = " ".join(str(error.problem or error.context or error).split())
-        document.error(mark, f"not YAML: {message}")
+        from twopc.sim.scenario.syntax import mistake  # few files need it
+
+        found = mistake(text, error)
+        document.error(Mark(found.line + 1, found.column + 1, named), found.message)
         return document
     except YAMLError as error:
         document.error(Mark(1, 1, named), f"not YAML: {' '.join(str(error).split())}")
@@ -369,6 +369,8 @@ class _Builder:
         found = Map(self.mark(node), flow=bool(node.flow_style))
         for key, value in self._pairs(node):
             name = str(key.value)
+            if found.flow and self._is_close(key, value):
+                continue
             if name in found:
                 first = found.keys_at[name].line
                 self._document.error(self.mark(key), f"key '{name}' is already at line {first}")
@@ -383,6 +385,21 @@ class _Builder:
             if span is not None:
                 found.value_spans[name] = span
         return found
+
+    def _is_close(self, key: Any, value: Any) -> bool:
+        """Whether a key in braces is a key and its value without a space between; then that is noted."""
+        word, colon, rest = str(key.value).partition(":")
+        nothing = (
+            type(value).__name__ == "ScalarNode" and value.start_mark.index == value.end_mark.index
+        )
+        if not (nothing and colon and rest and word.isidentifier()) or key.style:
+            return False
+        at = self.mark(key)
+        self._document.error(
+            Mark(at.line, at.column + len(word) + 1, at.path),
+            f"a space is missing after the colon: write '{word}: {rest}'",
+        )
+        return True
 
     def _pairs(self, node: Any) -> Iterator[tuple[Any, Any]]:
         for key, value in node.value:
@@ -418,4 +435,4 @@ class _Builder:
         self._document.error(
             self.mark(node), f"tag '{tag}' is not used in scenarios; write plain text"
         )
-        return None
+        return text

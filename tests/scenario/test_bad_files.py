@@ -39,7 +39,7 @@ def test_report(name, request):
 
 
 def test_enough():
-    assert len(FILES) >= 110
+    assert len(FILES) >= 230
     assert {path.stem for path in BAD.glob("*.expected")} == {
         name.removesuffix(".twopc.yaml") for name in FILES
     }

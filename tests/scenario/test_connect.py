@@ -38,7 +38,7 @@ sessions:
 orders:
   - name: x
     steps: [right, empty, column, two, look, makes, passed]
-    expect: {sql: {at: everywhere, text: "select * from nothing"}}
+    expect: {sql: {at: everywhere, text: "select * from public.nothing"}}
 expect: {sql: "select * from t where n < 0"}
 """
 
@@ -52,7 +52,7 @@ async def test_what_servers_do_not_take(server):
         (15, 'sub1 says: column "m" of relation "t" does not exist (42703)'),
         (19, 'sub1 says: syntax error at or near "t" (42601)'),
         (23, "pub says: function nowhere(integer) does not exist (42883)"),
-        *((32, f'{node} says: relation "nothing" does not exist (42P01)')
+        *((32, f'{node} says: relation "public.nothing" does not exist (42P01)')
           for node in ("pub", "sub1", "sub2")),
     ]  # fmt: skip
 

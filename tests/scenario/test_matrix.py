@@ -68,7 +68,10 @@ def test_a_dotted_key_leads_below_the_topology_or_into_what_it_begins_with(key, 
 
 
 def test_a_value_of_a_cell_stands_where_it_does_in_the_matrix():
-    with pytest.raises(ScenarioError, match=r"^scenario:10:10: error: unknown key 'streams'\n"):
+    with pytest.raises(
+        ScenarioError,
+        match=r"^scenario:10:10: error: unknown key 'streams', which is a key of a Subscriber",
+    ):
         parse(FILE + "matrix: {streams: [1]}\n")
 
 

@@ -65,7 +65,7 @@ def test_a_grid_that_is_none(sets: list[str], said: str) -> None:
         ("workload.clients=x", r"--set:1:19: error: expected a whole number, not 'x'\n +1 \| workload"),
         ("workload.during.3.for=1s", r"--set:1:1: error: 'workload.during' is a list: it has 0 to 0"),
         ("workload.during.for=1s", r"and not 'for'"),
-        ("workload.for=: {", r"--set:1:15: error: not YAML"),
+        ("workload.for=: {", r"--set:1:15: error: put a value that contains ': ' in quotes"),
         ("shipping=sideways", r"--set:1:11: error: 'sideways' is not one of"),
     ],
 )  # fmt: skip

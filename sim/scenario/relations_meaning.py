@@ -1,0 +1,171 @@
+"""Do the tables exist that SQL names, and in time?
+
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing. It looks at tokens: what a
+text of the file may create, whatever it is, exists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from twopc import lexer
+from twopc.lexer import SqlToken
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.expectations import Expect
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.steps import Step
+from twopc.sim.scenario.text import Document, Mark, listed, suggestion
+
+Path = tuple[str | int, ...]
+
+#: How an expectation names the error of a table that does not exist.
+_UNDEFINED = frozenset({"42P01", "undefined_table", "UndefinedTable"})
+_OF_SYSTEM = "pg_"
+_INDEX = re.compile(r"\s*create\s+(?:unique\s+)?index\b", re.IGNORECASE)
+_ALTERED = re.compile(
+    r"\s*(?:alter\s+table\s+(?:if\s+exists\s+)?|create\s+(?:unique\s+)?index\s+(?:\w+\s+)?on\s+)(?:only\s+)?"
+    r"(?P<name>\w+)(?!\w|\.)",
+    re.IGNORECASE,
+)
+
+
+def check_relations(document: Document, scenario: Scenario) -> None:
+    """Note tables that a statement names and nothing creates, and references to tables that come later."""
+    if document.partial or any(table.hole or table.holes for table in scenario.tables.values()):
+        return
+    for name, table in scenario.tables.items():
+        for column, text in table.columns.items():
+            _references(document, scenario, name, ("tables", name, "columns", column), text)
+        for place, text in enumerate(table.sql):
+            _later(document, scenario, ("tables", name, "sql", place), text)
+    if any(step.hole or step.holes for _, step in scenario.steps.values()) or _is_expected(
+        scenario
+    ):
+        return
+    known = {*_made(scenario), *(name.rpartition(".")[2] for name in scenario.tables)}
+    for path, text in _statements(scenario):
+        for token in sqltext.relations(text):
+            if token.name not in known and not token.name.startswith(_OF_SYSTEM):
+                hint = suggestion(token.name, scenario.tables)
+                if not hint and scenario.tables:
+                    hint = f"; the file has {listed(scenario.tables)}"
+                document.error(
+                    mark_of(document, path, text, token), f"no table '{token.name}'{hint}"
+                )
+
+
+def _references(document: Document, scenario: Scenario, name: str, at: Path, text: str) -> None:
+    """A column may refer to its own table and to those before it."""
+    tokens = [token for token in lexer.tokens(text) if token.kind != "space"]
+    order = [*scenario.tables]
+    for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
+        if before.word != "references" or (after is not None and after.text == "."):
+            continue
+        if token.name not in scenario.tables:
+            hint = suggestion(token.name, scenario.tables)
+            document.error(mark_of(document, at, text, token), f"no table '{token.name}'{hint}")
+        elif order.index(token.name) > order.index(name):
+            document.error(
+                mark_of(document, at, text, token),
+                f"table '{name}' refers to '{token.name}', which is created after it: list '{token.name}' first, "
+                f"or add the foreign key under 'sql', which runs once all tables are there",
+            )
+
+
+def _later(document: Document, scenario: Scenario, at: Path, text: str) -> None:
+    """What is said of tables once all are there: ALTER TABLE x, CREATE INDEX … ON x."""
+    if "create" in sqltext.verbs(text) and not _INDEX.match(text):
+        return  # it may make what it names
+    found = _ALTERED.match(text)
+    if found is None or found["name"].lower() in scenario.tables or len(lexer.statements(text)) > 1:
+        return
+    token = SqlToken(kind="word", text=found["name"], start=found.start("name"))
+    hint = suggestion(token.name, scenario.tables)
+    if hint:  # a view or a partition may be called anything else
+        mark = mark_of(document, at, text, token)
+        document.error(mark, f"no table '{token.name}'{hint}")
+
+
+def _is_expected(scenario: Scenario) -> bool:
+    """Whether the file is about a table that is not there, or takes any end of some step."""
+
+    def in_it(expect: Expect) -> bool:
+        ends = [step.final for step in expect.steps.values()]
+        return (
+            expect.otherwise == "any"
+            or any(end.error in _UNDEFINED or end.outcome == "any" for end in ends)
+            or any(map(in_it, expect.cells.values()))
+        )
+
+    sources = [scenario.expect, *(order.expect for order in scenario.orders)]
+    return any(map(in_it, (*sources, *(twin.expect for twin in scenario.twins))))
+
+
+def _made(scenario: Scenario) -> Iterator[str]:
+    """Every name in a text that does more than to read and change rows: it may create what is called so."""
+    texts: list[str] = [*scenario.setup]
+    for table in scenario.tables.values():
+        texts += [*table.sql, *table.procedures]
+    for procedure in scenario.procedures.values():
+        texts += [procedure.body, *procedure.at_subscribers]
+    for subscriber in scenario.subscribers.values():
+        texts += subscriber.sql
+    for session in scenario.sessions.values():
+        texts += session.setup
+        texts += [step.script for _, step in session.named_steps if step.script is not None]
+    texts += [text for _, text in _statements(scenario) if not sqltext.is_plain(text)]
+    for text in texts:
+        yield from (token.name for token in lexer.code(text) if token.name)
+
+
+def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Every statement of steps and invariants, with its place."""
+    for name, session in scenario.sessions.items():
+        for place, each in enumerate(session.steps):
+            for step_name, step in each.items():
+                yield from _of_step(("sessions", name, "steps", place, step_name), step)
+    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
+    sources += [
+        (("orders", at, "expect"), order.expect) for at, order in enumerate(scenario.orders)
+    ]
+    for path, expect in sources:
+        for place, query in enumerate(expect.sql):
+            if not query.hole:
+                yield (*path, "sql", place), query.text
+    groups: list[tuple[Path, Mapping[str, Sequence[Step]]]] = [
+        (("transactions",), scenario.transactions)
+    ]
+    if scenario.workload is not None and not scenario.workload.hole:
+        groups.append((("workload", "transactions"), scenario.workload.transactions))
+    for where, transactions in groups:
+        for name, steps in transactions.items():
+            for place, step in enumerate(steps):
+                yield from _of_step((*where, name, place), step)
+
+
+def _of_step(at: Path, step: Step) -> Iterator[tuple[Path, str]]:
+    if step.lines is not None:
+        yield from (((*at, "lines", place), text) for place, text in enumerate(step.lines))
+    for word in ("sql", "check"):
+        text = getattr(step, word)
+        if text is not None:
+            yield (*at, word), text
+
+
+def mark_of(document: Document, at: Path, text: str, token: SqlToken) -> Mark:
+    """Where a token of the SQL at `at` stands in the file; the SQL's own place if that cannot be told."""
+    span = document.span(at)
+    if span is None:
+        return document.mark(at)
+    word = re.compile(rf"(?<!\w){re.escape(token.text)}(?!\w)")
+    before = len(word.findall(text, 0, token.start))
+    found = list(word.finditer(document.text, *span))
+    if before >= len(found):
+        return document.mark(at)
+    return _mark(document.text, found[before].start())
+
+
+def _mark(text: str, index: int) -> Mark:
+    line = text.count("\n", 0, index)
+    return Mark(line + 1, index - (text.rfind("\n", 0, index) + 1) + 1)

@@ -1,0 +1,340 @@
+"""Where a file is not YAML: what was probably meant, at the place of the mistake.
+
+The parser notices a mistake where it can go on no more, often lines after it: a missing quote where the next one
+is, a key without a colon at the colon of the next. It knows YAML and nothing of scenarios.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+_CLOSING = {"{": "}", "[": "]"}
+_KEY = re.compile(r"(?:- +)*([\w.-]+)")
+_DASHES = re.compile(r" *(?:- +)+")
+_NO_SPACE = re.compile(r"(?:- +)*([\w.-]+):(?=[^\s:/])")
+#: So many words make text; fewer are names between which a comma is missing.
+_TEXT_WORDS = 3
+_STEP = 2
+_QUOTES = "'\""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntaxMistake:
+    """Why a text is not YAML."""
+
+    line: int
+    """From 0, as `column`."""
+    column: int
+    message: str
+
+
+def mistake(text: str, error: Any) -> SyntaxMistake:
+    """What is wrong with a text.
+
+    Args:
+        text: the whole file.
+        error: the parser's, a `MarkedYAMLError` of ruamel.yaml.
+    """
+    return _UnreadableText(text, error).mistake()
+
+
+class _UnreadableText:
+    """A text, and where the parser could not go on."""
+
+    def __init__(self, text: str, error: Any) -> None:
+        self._text = text
+        self._lines = text.splitlines() or [""]
+        self._problem = " ".join(str(error.problem or error.context or error).split())
+        self._context = str(error.context or "")
+        at = error.problem_mark or error.context_mark
+        since = error.context_mark or at
+        self._at = (at.line, at.column) if at is not None else (0, 0)
+        self._since = (since.line, since.column) if since is not None else self._at
+
+    def mistake(self) -> SyntaxMistake:
+        ways = (self._space, self._quote, self._flow, self._key, self._block, self._beginning)
+        found = next((one for way in ways if (one := way()) is not None), None)
+        return found or _at(self._at, f"not YAML: {self._problem}")
+
+    # -- characters --------------------------------------------------------------------------------
+
+    def _space(self) -> SyntaxMistake | None:
+        """A tab, or what looks like a space."""
+        line, column = self._at
+        if r"'\t'" in self._problem and self._line(line)[:column].strip():
+            return _at(self._at, "a tab stands before a value here; write a space")
+        for near in (line, self._before(line)):
+            for place, letter in enumerate(_margin(self._line(near))):
+                if letter == "\t":
+                    return _at((near, place), "the line is indented with a tab; indent with spaces")
+                if letter != " ":
+                    name = unicodedata.name(letter, "a control character").lower()
+                    said = f"U+{ord(letter):04X}, {name}"
+                    return _at(
+                        (near, place),
+                        f"this looks like a space and is none ({said}); write a space",
+                    )
+        return None
+
+    def _beginning(self) -> SyntaxMistake | None:
+        """A value that begins with a character that means something else in YAML."""
+        found = re.search(r"found character '(.*)' that cannot start", self._problem)
+        if found is not None:
+            return _at(self._at, f"a value cannot begin with {found[1]}: put it in quotes")
+        found = re.search(r"found undefined alias '(.*)'", self._problem)
+        if found is not None:
+            return _at(
+                self._at,
+                f"'*{found[1]}' repeats what is marked '&{found[1]}', and nothing is; put text that begins with "
+                "'*' in quotes",
+            )
+        if "mapping keys are not allowed" in self._problem:
+            return _at(self._at, "a value cannot begin with '? ': put it in quotes")
+        if "expected alphabetic or numeric character" in self._problem:
+            return _at(self._since, "put text that begins with '*' or '&' in quotes")
+        if "expected a comment or a line break" in self._problem:
+            return _at(self._at, "after '|' or '>' the text begins on the next line, indented")
+        if "found unknown escape character" in self._problem:
+            return _at(
+                self._at,
+                "in double quotes a backslash begins an escape: double it, or put the text in single quotes",
+            )
+        if "another document" in self._problem:
+            return _at(self._at, "'---' begins a second document; a file holds one")
+        return None
+
+    # -- quotes ------------------------------------------------------------------------------------
+
+    def _quote(self) -> SyntaxMistake | None:
+        """A quote that is missing, or one too many."""
+        if "unexpected end of stream" in self._problem and "quoted" in self._context:
+            quote = self._line(self._since[0])[self._since[1]]
+            return _at(
+                self._since,
+                f"the text that begins with this {quote} is not closed: its last {quote} is missing",
+            )
+        last = self._last
+        if last is None or last.style not in ("'", '"'):
+            return None
+        begin, end = last.start_mark, last.end_mark
+        if begin.line != end.line and end.line in (self._at[0], self._at[0] - 1):
+            return _at(
+                (begin.line, begin.column),
+                f"the text that begins with this {last.style} goes on to line {end.line + 1}: its last {last.style} "
+                "is missing",
+            )
+        between = self._line(end.line)[end.column : self._at[1]] if end.line == self._at[0] else "?"
+        if between.strip() or not re.search("scalar|'[?*&]'|colon|expected ':'", self._problem):
+            return None
+        inner = {"'": "''", '"': r"\""}[last.style]
+        return _at(
+            (end.line, end.column - 1),
+            f"the text ends at this {last.style}; write {inner} for one that belongs to it, or put the text in "
+            f"{'double' if last.style == chr(39) else 'single'} quotes",
+        )
+
+    @cached_property
+    def _last(self) -> Any:
+        """The last value or key before the place, as the parser's scanner sees it."""
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        found = None
+        try:
+            for token in YAML(typ="rt", pure=True).scan(self._text):
+                if (token.start_mark.line, token.start_mark.column) >= self._at:
+                    break
+                if type(token).__name__ == "ScalarToken":
+                    found = token
+        except YAMLError:
+            pass
+        return found
+
+    # -- braces ------------------------------------------------------------------------------------
+
+    def _flow(self) -> SyntaxMistake | None:
+        """A brace or bracket that is not closed, or what is wrong within it."""
+        closing = re.search(r"but found '([]}])'", self._problem)
+        if closing is not None:
+            return _at(self._at, f"this '{closing[1]}' closes nothing: there is one too many")
+        if "parsing a flow" not in self._context:
+            return None
+        opening = self._line(self._since[0])[self._since[1]]
+        got = re.search(r"but got '(.*)'", self._problem)
+        what = got[1] if got is not None else ""
+        if what in _CLOSING.values():
+            return _at(
+                self._at,
+                f"'{what}' does not close the '{opening}' {self._beside()}: write '{_CLOSING[opening]}'",
+            )
+        if self._is_outside() or "end" in what:
+            comment = " #" in self._line(self._since[0])[self._since[1] :]
+            more = "; what follows ' #' is a comment" if comment else ""
+            return _at(
+                self._since,
+                f"this '{opening}' is not closed: its '{_CLOSING[opening]}' is missing{more}",
+            )
+        last = self._last
+        if what == ":" and last is not None and last.plain:
+            words = last.value.split()
+            if len(words) >= _TEXT_WORDS:
+                place = (last.start_mark.line, last.start_mark.column)
+                return _at(place, "put text that contains ': ' in quotes")
+            at = (last.end_mark.line, last.end_mark.column - len(words[-1]))
+            return _at(at, f"a comma is missing before '{words[-1].strip(_QUOTES)}'")
+        return _at(self._at, "a comma is missing before this")
+
+    def _is_outside(self) -> bool:
+        """Whether the parser got to a line that is no part of what was opened."""
+        line, opened = self._at[0], self._since[0]
+        return line > opened and _indent(self._line(line)) <= _indent(self._line(opened))
+
+    def _beside(self) -> str:
+        return (
+            f"at column {self._since[1] + 1}"
+            if self._since[0] == self._at[0]
+            else f"of line {self._since[0] + 1}"
+        )
+
+    # -- keys --------------------------------------------------------------------------------------
+
+    def _key(self) -> SyntaxMistake | None:
+        """A colon that is missing, or one too many."""
+        if "could not find expected ':'" in self._problem:
+            return self._colon(self._since[0]) or _at(
+                self._since, "a colon is missing after this key"
+            )
+        if "mapping values are not allowed" not in self._problem:
+            return None
+        line, column = self._at
+        first = re.search(r":\s+", self._line(line)[:column])
+        if first is not None:
+            return _at((line, first.end()), "put a value that contains ': ' in quotes")
+        return self._colon(self._before(line)) or self._block()
+
+    def _colon(self, line: int) -> SyntaxMistake | None:
+        """What is wrong with the colon of the key in a line."""
+        content = self._line(line)
+        margin = _indent(content)
+        close = _NO_SPACE.match(content, margin)
+        if close is not None:
+            key, value = close[1], content[close.end() :].strip()
+            return _at(
+                (line, close.end()), f"a space is missing after the colon: write '{key}: {value}'"
+            )
+        key = _KEY.match(content, margin)
+        if ":" in content or key is None:
+            return None
+        above = self._line(self._before(line)).rstrip()
+        if re.search(r": +[|>][-+]?$", above):
+            return _at((line, margin), "the text after '|' or '>' is indented further than its key")
+        value = content[key.end() :].strip().removeprefix("=").lstrip()
+        said = f"'{key[1]}' has no colon: write '{key[1]}:{value and f' {value}'}'"
+        if len(value.split()) >= _TEXT_WORDS - 1 and re.search(r":\s+\S", above):
+            said = "this line is no key; indent it further if it belongs to the text above"
+        return _at((line, key.start(1)), said)
+
+    # -- indentation -------------------------------------------------------------------------------
+
+    def _block(self) -> SyntaxMistake | None:
+        """A line that is indented otherwise than those beside it."""
+        if not re.search("expected <block end>|mapping values", self._problem):
+            return None
+        line = self._at[0]
+        content = self._line(line).strip()
+        if "found '?'" in self._problem and "block collection" in self._context:
+            if re.match(r"-\S", content):
+                return _at(self._at, f"a space is missing after '-': write '- {content[1:]}'")
+            if _indent(self._line(line)) == self._since[1]:
+                return _at(
+                    self._at,
+                    "each item of this list begins with '- ': write that before this line, or indent the line "
+                    f"by {self._since[1] + _STEP} spaces if it belongs to the item above",
+                )
+        other = self._sibling(line)
+        mine, its = _indent(self._line(line)), _indent(self._line(other))
+        above = self._parent(other)
+        expected = 0 if above is None else _indent(self._line(above)) + self._usual
+        more = ""
+        if its != expected and mine == expected:
+            line, mine, its = other, its, mine
+        elif mine > its and not content.startswith("- "):
+            inside = _DASHES.match(self._line(other))
+            if inside is not None:
+                its = inside.end()
+            elif mine == its + _STEP and above is not None and other == self._next(above):
+                more = f", or '- ' is missing in line {other + 1}"
+        return _at(
+            (line, mine),
+            f"this line is indented by {_spaces(mine)} and those beside it by {_spaces(its)}: what belongs together "
+            f"begins in the same column{more}",
+        )
+
+    def _sibling(self, line: int) -> int:
+        """The line beside which a line should stand: the first below the same key, or the nearest with a value."""
+        above = self._parent(line)
+        if above is None:
+            return self._before(line)
+        if not re.search(r":\s*(#.*)?$", self._line(above)):
+            return above
+        return min(self._next(above), line)
+
+    def _parent(self, line: int) -> int | None:
+        """The nearest line before that is indented less."""
+        margin = _indent(self._line(line))
+        found = (at for at in range(line - 1, -1, -1) if self._is_written(at))
+        return next((at for at in found if _indent(self._line(at)) < margin), None)
+
+    @cached_property
+    def _usual(self) -> int:
+        """By how much lines are indented below their keys."""
+        steps: Counter[int] = Counter()
+        written = [at for at in range(len(self._lines)) if self._is_written(at)]
+        for one, other in itertools.pairwise(written):
+            deeper = _indent(self._lines[other]) - _indent(self._lines[one])
+            if deeper > 0 and self._lines[one].rstrip().endswith(":"):
+                steps[deeper] += 1
+        return steps.most_common(1)[0][0] if steps else _STEP
+
+    # -- lines -------------------------------------------------------------------------------------
+
+    def _line(self, at: int) -> str:
+        return self._lines[at] if 0 <= at < len(self._lines) else ""
+
+    def _is_written(self, at: int) -> bool:
+        content = self._line(at).strip()
+        return bool(content) and not content.startswith("#")
+
+    def _next(self, line: int) -> int:
+        """The nearest line after with anything in it."""
+        found = (at for at in range(line + 1, len(self._lines)) if self._is_written(at))
+        return next(found, line)
+
+    def _before(self, line: int) -> int:
+        """The nearest line before with anything in it."""
+        return next((at for at in range(line - 1, -1, -1) if self._is_written(at)), line)
+
+
+def _at(place: tuple[int, int], message: str) -> SyntaxMistake:
+    return SyntaxMistake(line=place[0], column=place[1], message=message)
+
+
+def _margin(line: str) -> Sequence[str]:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _indent(line: str) -> int:
+    return len(_margin(line))
+
+
+def _spaces(number: int) -> str:
+    if not number:
+        return "none"
+    return "1 space" if number == 1 else f"{number} spaces"
