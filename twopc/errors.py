@@ -196,6 +196,11 @@ class PublisherUnreachableError(RejectedError):
 class LockTimeoutError(RejectedError):
     """Waited for a lock longer than ``lock_timeout`` at one of the ends."""
 
+    def __init__(self, message: str, *, holder: str = "", **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.holder = holder
+        """The session that held the lock, where somebody has looked: the server does not tell it."""
+
     @property
     def kind(self) -> str:
         """Always ``lock_timeout``."""

@@ -98,7 +98,8 @@ class HistoryRecord:
     conflict: Mapping[str, Any] | None = None
     """What the Publisher said about a refusal; `kind` is always there."""
     wait: Mapping[str, Any] | None = None
-    """`session`, `step`, `node`, `gid`, `pid`, `lock` of the holder, as far as known."""
+    """`session`, `step`, `node`, `gid`, `pid`, `lock` of the holder, as far as known; `application`: its name, if it is
+    no session of ours."""
     data: Mapping[str, Any] | None = None
     """What only this kind has."""
 

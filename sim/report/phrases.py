@@ -165,7 +165,10 @@ def holder(wait: Mapping[str, Any]) -> str:
 
 def nameless(wait: Mapping[str, Any]) -> str:
     """Whom somebody waits for who is no session and no branch: a process, or what its lock tells."""
-    return f"process {wait['pid']}" if wait.get("pid") else str(wait.get("lock") or "something")
+    process = f"process {wait['pid']}" if wait.get("pid") else ""
+    if wait.get("application"):
+        return f"{wait['application']} ({process})" if process else str(wait["application"])
+    return process or str(wait.get("lock") or "something")
 
 
 def is_of_dependencies(message: str) -> bool:

@@ -103,7 +103,9 @@ def sequence(order: PlayedOrder, *, items_max: int = ITEMS_MAX) -> Diagram:
 
 def _participants(order: PlayedOrder) -> Iterator[tuple[str, str]]:
     """The sessions in the order of the file, with the Publisher in their midst."""
-    sessions = [(name, f"{name} at {node}") for name, node in order.sessions.items()]
+    sessions = [
+        (name, f"{name} at {node}" if node else name) for name, node in order.sessions.items()
+    ]
     middle = (len(sessions) + 1) // 2
     yield from sessions[:middle]
     yield _lane(order.publisher), f"{order.publisher} (Publisher)"

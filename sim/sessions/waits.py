@@ -74,6 +74,12 @@ class Wait:
         """One of those who hold it: a known session rather than a stranger."""
         return self.on or min(self.holders, default="")
 
+    @property
+    def application(self) -> str:
+        """By which name the holder has connected, if it is none of the known sessions and has said one."""
+        named = not self.on and not self.holder.startswith(("process ", "branch "))
+        return self.holder if named else ""
+
     def record(self, *, step: str) -> dict[str, Any]:
         """As it stands in a history; `step`: what the holder did last."""
         return {
@@ -164,6 +170,14 @@ class Observer:
     def versions(self) -> dict[str, int]:
         """The server's version number by node, as 180006."""
         return {node: each.info.server_version for node, each in self._connections.items()}
+
+    async def transactions(self) -> list[OpenTransaction]:
+        """Every session that has a transaction open at this moment."""
+        connections = await self._connected()
+        looked = await together(
+            *(self._sessions(node, connection) for node, connection in connections.items())
+        )
+        return [one for found, _ in looked for one in found]
 
     async def look(self, clients: Iterable[ObservedClient] = ()) -> Waits:
         """Who waits at this moment; the nodes are looked at as closely together as can be."""

@@ -6,15 +6,21 @@ The topology lives on the loop of its bench, in another thread; calls are passed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from twopc.errors import ConflictError, InDoubtError, RejectedError
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.sessions.results import Result, Rows
+from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.blocking import TestTopology
 from twopc.sim.testing.live import LiveSession, LiveStatement
-from twopc.sim.testing.session import name_of
+from twopc.sim.testing.loop_calls import LoopCalls
+from twopc.sim.testing.session import Started, TestSession, Watched, Work, name_of, over
+
+if TYPE_CHECKING:
+    from twopc.sim.testing.orders import OrderRun, Orders
 
 T = TypeVar("T")
 
@@ -44,6 +50,9 @@ class AsyncStarted:
         """What it returned, waited for."""
         result: Result = await self._topology.call(self._live.result)
         return result
+
+    def __repr__(self) -> str:
+        return repr(Started(self._topology.blocking, self._live))
 
 
 class AsyncTestSession:
@@ -94,6 +103,36 @@ class AsyncTestSession:
         """Roll back at both sites; harmless if nothing is open."""
         await self._topology.call(self._live.rollback)
 
+    def __repr__(self) -> str:
+        return repr(TestSession(self._topology.blocking, self._live))
+
+
+class AsyncWatched:
+    """See `twopc.sim.testing.session.Watched`."""
+
+    def __init__(self, topology: AsyncTestTopology, client: ObservedClient, work: Work) -> None:
+        self._topology = topology
+        self._client = client
+        self._work = work
+        self.holder = ""
+        """For whom it waited when it was looked at last; empty if for nobody."""
+
+    @property
+    def name(self) -> str:
+        """Its `application_name`."""
+        return self._client.name
+
+    async def blocked_by(self, other: Any) -> bool:
+        """Whether it waits for `other`; returns when it provably waits, or its work is over."""
+        look = self._topology.blocking.bed.watched_blocked_by
+        blocked, self.holder = await self._topology.call(
+            look, self._client, name_of(other), over(self._work)
+        )
+        return blocked
+
+    def __repr__(self) -> str:
+        return repr(Watched(self._topology.blocking, self._client, self._work))
+
 
 class AsyncTestNode:
     """See `twopc.sim.testing.blocking.TestNode`."""
@@ -111,6 +150,9 @@ class AsyncTestNode:
     async def query(self, sql: str, params: Any = None) -> Rows:
         """The rows of a query."""
         return await self._topology.call(self._topology.blocking.bed.look, self.name, sql, params)
+
+    def __repr__(self) -> str:
+        return f"<node {self.name}>"
 
 
 class AsyncTestTopology:
@@ -139,6 +181,26 @@ class AsyncTestTopology:
     def subscribers(self) -> tuple[str, ...]:
         """The Subscribers' names."""
         return self.blocking.subscribers
+
+    @property
+    def name(self) -> str:
+        """In the names of its databases, and in its gids."""
+        return self.blocking.name
+
+    @property
+    def isolation(self) -> str | None:
+        """Of sessions that do not say otherwise; None: read committed."""
+        return self.blocking.isolation
+
+    @property
+    def seed(self) -> int:
+        """Of all chance in this test."""
+        return self.blocking.seed
+
+    @property
+    def orders(self) -> str:
+        """``all``, ``sample:N`` or one order: which of them `run_orders` plays; empty: as it is asked."""
+        return self.blocking.orders
 
     async def crash_at(
         self, point: str, *, nth: int = 1, session: str = "", required: bool = True
@@ -180,6 +242,11 @@ class AsyncTestTopology:
         bed, level = self.blocking.bed, isolation or self.blocking.isolation
         return AsyncTestSession(self, await self.call(bed.session, node, name, level))
 
+    async def watch(self, node: str, *, application_name: str, work: Work = None) -> AsyncWatched:
+        """A session that the application itself opens, in this process or another."""
+        client = await self.call(self.blocking.bed.watch, node, application_name)
+        return AsyncWatched(self, client, work)
+
     async def create(self, *sql: str, publish: Sequence[str] = ()) -> None:
         """Run SQL at the Publisher, publish tables, and have every Subscriber get them."""
         await self.call(self.blocking.bed.create, sql, tuple(publish) or None)
@@ -204,6 +271,41 @@ class AsyncTestTopology:
         """No branch is prepared at any node."""
         await self.call(self.blocking.bed.assert_nothing_in_doubt)
 
+    async def left_prepared(self) -> list[str]:
+        """What is prepared once everything that is being finished is, in words; it is rolled back."""
+        return await self.call(self.blocking.bed.roll_back_left)
+
+    def faults_not_reached(self) -> list[str]:
+        """The faults that were named and have not struck, in words; not those of which that is allowed."""
+        return self.blocking.faults_not_reached()
+
+    async def run_orders(
+        self,
+        callables: Mapping[str, Sequence[Callable[..., Any]]],
+        *,
+        before: Sequence[str] = (),
+        limit: int = 200,
+        check: Callable[[OrderRun], Any] | None = None,
+    ) -> Orders:
+        """Play functions in every order; what they or `check` return is awaited on the test's own event loop.
+
+        A function that returns nothing to be awaited is called in a thread, and may block there. Those that take an
+        argument get this topology.
+        """
+        loop_calls = LoopCalls(self)
+        return await loop_calls.run(
+            self.blocking.run_orders,
+            {name: [loop_calls.of(each) for each in every] for name, every in callables.items()},
+            before=before,
+            limit=limit,
+            check=None if check is None else loop_calls.check(check),
+        )
+
+    @property
+    def strategies(self) -> ModuleType:
+        """`twopc.sim.testing.strategies`: orders and the like for Hypothesis."""
+        return self.blocking.strategies
+
     @property
     def history(self) -> list[HistoryRecord]:
         """What happened so far."""
@@ -212,3 +314,6 @@ class AsyncTestTopology:
     def explain(self) -> str:
         """What happened so far, in sentences."""
         return self.blocking.explain()
+
+    def __repr__(self) -> str:
+        return repr(self.blocking)

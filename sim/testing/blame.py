@@ -59,17 +59,49 @@ def blame(error: BaseException, *, statement: str = "") -> Blame:
     Args:
         statement: that was sent last, if somebody knows; else the one that the exception tells.
     """
-    chain = list(_chain(error))
-    told = next((found for each in chain if (found := getattr(each, "statement", None))), "")
-    diag = next((found for each in chain if (found := getattr(each, "diag", None))), None)
-    state = next((found for each in chain if (found := getattr(each, "sqlstate", None))), "")
-    primary = getattr(diag, "message_primary", None)
-    message = f"{primary} ({state})" if primary else f"{type(error).__name__}: {error}"
-    further = getattr(diag, "message_detail", None) or getattr(diag, "message_hint", None)
-    if primary and further:
-        message += f"\n{further}"
+    said = report_of(error)
+    message = f"{type(error).__name__}: {error}"
+    if said.message:
+        message = f"{said.message} ({said.sqlstate})\n{said.detail or said.hint}"
     file, line = place_of(error)
-    return Blame(message=message, file=file, line=line, statement=str(told or statement or ""))
+    told = _first(error, "statement") or statement
+    return Blame(message=message.rstrip(), file=file, line=line, statement=told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverReport:
+    """What a server has said, whichever driver and ORM it came through; empty if it was no server."""
+
+    message: str
+    sqlstate: str
+    detail: str
+    hint: str
+
+
+def report_of(error: BaseException) -> DriverReport:
+    """What a server has said, as psycopg tells it (in `diag`), or asyncpg."""
+    diag = next((d for each in _chain(error) if (d := getattr(each, "diag", None))), None)
+    state = _first(error, "sqlstate")
+    if diag is None:
+        message = next((str(e) for e in _chain(error) if getattr(e, "sqlstate", None)), "")
+        return DriverReport(
+            message=message,
+            sqlstate=state,
+            detail=_first(error, "detail") if state else "",
+            hint=_first(error, "hint") if state else "",
+        )
+    return DriverReport(
+        message=diag.message_primary or "",
+        sqlstate=state,
+        detail=diag.message_detail or "",
+        hint=diag.message_hint or "",
+    )
+
+
+def _first(error: BaseException, attribute: str) -> str:
+    """The first that one of an exception's causes has of it, as text."""
+    values = (getattr(each, attribute, None) for each in _chain(error))
+    return next((value for value in values if value and isinstance(value, str)), "")
 
 
 def place_of(error: BaseException) -> tuple[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -15,10 +14,9 @@ from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.story import story
 from twopc.sim.sessions.results import Rows
-from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.bed import Bed
 from twopc.sim.testing.bench import Bench
-from twopc.sim.testing.session import TestSession, Watched
+from twopc.sim.testing.session import TestSession, Watched, Work
 
 if TYPE_CHECKING:
     from twopc.sim.testing.orders import OrderRun, Orders
@@ -153,26 +151,15 @@ class TestTopology:
         live = self.call(self.bed.session, node, name, isolation or self.isolation)
         return TestSession(self, live)
 
-    def watch(
-        self, node: str, *, application_name: str, work: Future[Any] | Thread | None = None
-    ) -> Watched:
+    def watch(self, node: str, *, application_name: str, work: Work = None) -> Watched:
         """A session that the application itself opens, in this process or another.
 
         Args:
             application_name: that of its connection; or it says ``SET application_name = '…'``.
-            work: what it does it in, if that is known: once it is over, nothing can be blocked any more.
+            work: what it does it in, if that is known (a thread, a future, a task): once it is over, nothing can be
+                blocked any more.
         """
         return Watched(self, self.call(self.bed.watch, node, application_name), work)
-
-    def watched(
-        self, client: ObservedClient, other: str, work: Future[Any] | Thread | None
-    ) -> tuple[bool, str]:
-        """For `Watched`."""
-
-        async def look() -> tuple[bool, str]:
-            return await self.bed.watched_blocked_by(client, other, _over(work))
-
-        return self.call(look)
 
     # -- tables ------------------------------------------------------------------------------------
 
@@ -332,12 +319,3 @@ class TestTopology:
 
     def __repr__(self) -> str:
         return f"<{self.publisher} and {', '.join(self.subscribers)}: {self.name}>"
-
-
-def _over(work: Future[Any] | Thread | None) -> Callable[[], bool]:
-    """Tells whether the work is over, without a thread that waits for it."""
-    if isinstance(work, Future):
-        return work.done
-    if isinstance(work, Thread):
-        return lambda: work.ident is not None and not work.is_alive()
-    return lambda: False

@@ -15,8 +15,11 @@ from psycopg import sql
 from twopc.errors import (
     InDoubtError,
     LocalProtocolError,
+    LockTimeoutError,
     conflict_facts,
 )
+from twopc.sim.report.phrases import shorten
+from twopc.sim.scenario import sqltext
 from twopc.sim.sessions.results import Result, returned
 from twopc.sim.sessions.servers import PostgresSession, PublisherSession, SubscriberSession, refused
 from twopc.sim.sessions.waits import ObservedClient, Wait
@@ -28,6 +31,11 @@ Work = Callable[[], Awaitable[Any]]
 LEVELS = ("read committed", "repeatable read", "serializable")
 #: Refusals that are the same at the Publisher as at a Subscriber.
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
+#: When it is looked first for whom a statement waits that has not ended, and the longest pause after that.
+_FIRST_LOOK_S = 0.02
+_LOOK_EVERY_S_MAX = 1.0
+#: So much of a holder's statement is shown.
+_SHOWN = 80
 
 
 class LiveStatement:
@@ -42,6 +50,8 @@ class LiveStatement:
         self.done.add_done_callback(_seen)
         self.holder = ""
         """For whom it was seen waiting last."""
+        self.wait: Wait | None = None
+        """That it was seen to wait by nobody but us: when its time is over, the server no longer tells for whom."""
 
     async def blocked_by(self, other: str) -> bool:
         """Whether it waits for `other`; waits itself until it is over or provably blocked."""
@@ -67,13 +77,11 @@ class LiveStatement:
         surroundings = self.session.surroundings
         await asyncio.wait({self.done}, timeout=surroundings.timeout_s)
         if not self.done.done():
-            looked = await surroundings.observer.look(surroundings.clients())
-            waiting = looked.waits.get(self.session.name)
+            waiting = await surroundings.wait_of(self.session.name)
             if waiting is not None:
                 self.session.note_wait(self, waiting)
             why = (
-                f": it waits at {waiting.node} for {waiting.holder} ({waiting.lock}); end that "
-                "transaction before asking for the result"
+                f": it {surroundings.words(waiting)}. End that transaction before asking for the result"
                 if waiting is not None
                 else ""
             )
@@ -108,6 +116,9 @@ class LiveSession:
         self._outcome = ""
         """Of its last transaction: committed, rolled back or in doubt."""
         self._running: LiveStatement | None = None
+        self.lock_step = ""
+        """The step that took locks last in its open transaction, and its statement."""
+        self.lock_text = ""
         self._closing = False
         self._inbox: asyncio.Queue[tuple[LiveStatement, Work] | None] = asyncio.Queue()
         self._worker = asyncio.create_task(self._work(), name=f"session {name}")
@@ -202,9 +213,11 @@ class LiveSession:
         statement.step = f"{self.name}.{self._steps}"
         self._write("invoke", statement, sql=statement.text)
         try:
-            result = await work()
+            result = await self._looked_after(statement, work)
         except Exception as error:
             self._note_faults()
+            if isinstance(error, LockTimeoutError) and statement.wait is not None:
+                error = self._named(error, statement, statement.wait)
             kind, fields = failed(error, self.gid)
             self._write(kind, statement, **fields)
             self._running = None
@@ -215,6 +228,44 @@ class LiveSession:
             self._running = None
             statement.done.set_result(result)
         self._note_outcome(statement.text)
+
+    async def _looked_after(self, statement: LiveStatement, work: Work) -> Any:
+        """Let it run, and look now and then for whom it waits."""
+        running = asyncio.ensure_future(work())
+        pause_s = _FIRST_LOOK_S
+        try:
+            while not (await asyncio.wait({running}, timeout=pause_s))[0]:
+                try:
+                    wait = await self.surroundings.wait_of(self.name)
+                except psycopg.Error:  # a node that lets nobody look keeps no statement from ending
+                    wait = None
+                if wait is not None and not running.done():
+                    statement.wait = wait
+                pause_s = min(2 * pause_s, _LOOK_EVERY_S_MAX)
+        except BaseException:
+            running.cancel()
+            await asyncio.wait({running})
+            raise
+        return running.result()
+
+    def _named(
+        self, error: LockTimeoutError, statement: LiveStatement, wait: Wait
+    ) -> LockTimeoutError:
+        """The same error, with whoever held the lock."""
+        if wait.holder != statement.holder:
+            self.note_wait(statement, wait)
+        named = LockTimeoutError(
+            f"{error}: {self.name} {self.surroundings.words(wait)}",
+            holder=wait.holder,
+            gid=error.gid,
+            node=error.node,
+            sqlstate=error.sqlstate,
+            number=error.number,
+            detail=error.detail,
+            hint=error.hint,
+        )
+        named.__cause__ = error.__cause__
+        return named
 
     def _note_faults(self) -> None:
         if self.surroundings.faults is not None:
@@ -228,8 +279,10 @@ class LiveSession:
     def note_wait(self, statement: LiveStatement, waiting: Wait) -> None:
         """Have the history say for whom a statement waits."""
         other = self.surroundings.sessions.get(waiting.on)
-        step = f"{other.name}.{other._steps}" if other is not None else ""
-        wait = waiting.record(step=step) | ({} if other is not None else {"session": ""})
+        step = other.lock_step or f"{other.name}.{other._steps}" if other is not None else ""
+        wait = waiting.record(step=step)
+        if other is None:  # an application's, of which the history knows nothing but its name
+            wait |= {"session": "", "application": waiting.on or waiting.application}
         self._write("blocked", statement, wait=wait)
 
     def _note_outcome(self, text: str) -> None:
@@ -245,7 +298,7 @@ class LiveSession:
             raise LocalProtocolError(f"session {self.name} has a transaction open already")
         self._session = await self._chosen()
         await self._session.begin(self.isolation)
-        self._open, self._outcome = True, ""
+        self._open, self._outcome, self.lock_step = True, "", ""
         return Result(tag="BEGIN")
 
     async def _chosen(self) -> PostgresSession:
@@ -260,6 +313,10 @@ class LiveSession:
     async def _execute(self, query: Any, params: Any) -> Result:
         if not self._open:
             await self._begin()
+        text = _text(query)
+        if sqltext.takes_locks(text):
+            self.lock_step = f"{self.name}.{self._steps}"
+            self.lock_text = shorten(text, _SHOWN)
         return await self._session.send(query, params)
 
     async def _commit(self) -> Result:

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 from twopc.errors import ConfigurationError
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.sessions.waits import LOOK_EVERY_S, RepeatedLook, Wait
+from twopc.sim.testing.recording import failed
 from twopc.sim.testing.surroundings import NotEndedError
 from twopc.sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
+from twopc.waits import OpenTransaction
 
 if TYPE_CHECKING:
     from twopc.sim.testing.blocking import TestTopology
@@ -43,7 +45,7 @@ class OrderRun:
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     """What it raised; the rest of its sequence was not called then."""
     waits: Mapping[str, str] = field(default_factory=dict)
-    """The steps that had to wait, and for whom."""
+    """The steps that had to wait, and for whom: a sequence, or whoever else holds the lock."""
 
     @property
     def text(self) -> str:
@@ -219,6 +221,11 @@ class _Play:
         self._threads: dict[str, ThreadPoolExecutor] = {}
         self._steps: dict[str, str] = {}
         """The last step of each sequence that was called."""
+        self._owners: dict[tuple[str, int, float], str] = {}
+        """Node, process and beginning of a transaction: the sequence whose function has begun it."""
+        self._latest = ""
+        """The sequence whose function was called last."""
+        self._recorder = topology.bed.recorder
 
     def play(self, order: Sequence[str]) -> OrderRun:
         """Call every function in its turn.
@@ -263,8 +270,18 @@ class _Play:
             step = self._turns[ready[0]].popleft()
             if ready[0] not in self._over:
                 self._steps[ready[0]] = step
+                self._topology.call(self._begin, ready[0], step)
                 self._running[ready[0]] = self._threads[ready[0]].submit(self._call, step)
                 self._topology.call(self._until, True)
+
+    async def _begin(self, name: str, step: str) -> None:
+        self._latest = name
+        self._recorder.session(name, self._recorder.nodes.get(name, ""))
+        function = self._functions[step]
+        called = getattr(function, "__qualname__", type(function).__name__)
+        self._recorder.write(
+            "invoke", session=name, step=step, sql=f"{called.rpartition('>.')[2]}()"
+        )
 
     def _call(self, step: str) -> Any:
         function = self._functions[step]
@@ -280,6 +297,7 @@ class _Play:
             running = {self._awaited(each) for each in self._running.values()}
             await asyncio.wait(running, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
             if self._collect():
+                await self._attribute()
                 if not quiet:
                     return
                 repeated.clear()
@@ -289,10 +307,27 @@ class _Play:
             if any(each.done() for each in self._running.values()):
                 continue
             if repeated.confirms(waits) and quiet and len(waits) >= len(self._running):
+                await self._attribute()
                 self._note(waits)
                 return
             if loop.time() > until:
                 raise NotEndedError(self._stuck(waits, surroundings.timeout_s))
+
+    async def _attribute(self) -> None:
+        """Whose transactions have been begun since: of the sequence whose function was called last."""
+        for one in await self._topology.bed.surroundings.observer.transactions():
+            name = self._owners.setdefault((one.node, one.pid, one.xact_start), self._latest)
+            if name == self._latest and not self._recorder.nodes.get(name) and not _is_link(one):
+                self._recorder.session(name, one.node)
+
+    def _owner(self, wait: Wait) -> str:
+        """The sequence that a wait is for; empty if it is for nobody's."""
+        held = (
+            name
+            for (node, pid, _), name in reversed(self._owners.items())
+            if (node, pid) == (wait.node, wait.pid)
+        )
+        return next(held, "")
 
     def _awaited(self, running: Future[Any]) -> asyncio.Future[Any]:
         """What the event loop waits for: one for each, however often it is looked at."""
@@ -309,17 +344,25 @@ class _Play:
             error = future.exception()
             if error is None:
                 self._results[step] = future.result()
+                self._recorder.write("ok", session=name, step=step)
             else:
                 self._errors[step] = error
                 self._over.add(name)
+                kind, fields = failed(error, "")
+                self._recorder.write(kind, session=name, step=step, **fields)
         return bool(ended)
 
     def _note(self, waits: Sequence[Wait]) -> None:
         """The one that waits newly is the one that was called last."""
-        newest = [step for name, step in self._steps.items() if name in self._running]
-        for step in newest:
-            if step not in self._waits:
-                self._waits[step] = waits[-1].holder
+        for name, step in self._steps.items():
+            if name not in self._running or step in self._waits:
+                continue
+            wait = waits[-1]
+            owner = self._owner(wait)
+            self._waits[step] = owner or wait.holder
+            told = wait.record(step=self._steps.get(owner, ""))
+            told |= {"session": owner} if owner else {"application": wait.application}
+            self._recorder.write("blocked", session=name, step=step, wait=told)
 
     def _stuck(self, waits: Sequence[Wait], timeout_s: float) -> str:
         running = ", ".join(self._steps[name] for name in self._running)
@@ -331,6 +374,11 @@ class _Play:
             + (f": {why}" if why else "")
             + ". Does every function commit or roll back what it has begun, in the last one of its sequence?"
         )
+
+
+def _is_link(one: OpenTransaction) -> bool:
+    """A session of ours at the Publisher, for one at a Subscriber."""
+    return one.application_name.startswith("msrepl ")
 
 
 def _takes_one(function: Callable[..., Any]) -> bool:

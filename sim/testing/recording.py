@@ -6,8 +6,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twopc.errors import ConflictError, DeadlockError, InDoubtError, TransactionError
+from twopc.errors import (
+    ConflictError,
+    DeadlockError,
+    InDoubtError,
+    TransactionError,
+    conflict_facts,
+)
 from twopc.sim.report.history import SCHEMA, HistoryRecord
+from twopc.sim.testing.blame import report_of
 
 
 class Recorder:
@@ -29,6 +36,11 @@ class Recorder:
     def session(self, name: str, node: str) -> None:
         """A session that acts from now on."""
         self._sessions[name] = node
+
+    @property
+    def nodes(self) -> Mapping[str, str]:
+        """Where each session is; empty if that is not known."""
+        return self._sessions
 
     def write(self, kind: str, **fields: Any) -> None:
         """A happening; see `twopc.sim.report.history.KINDS`."""
@@ -73,7 +85,13 @@ def failed(error: BaseException, gid: str) -> tuple[str, dict[str, Any]]:
     if isinstance(error, InDoubtError):
         return "in_doubt", fields
     if not isinstance(error, TransactionError):
-        fields["sqlstate"] = str(getattr(error, "sqlstate", None) or "")
+        said = report_of(error)
+        fields["sqlstate"] = said.sqlstate
+        if said.message:
+            fields["message"] = said.message
+        refusal = conflict_facts(said.detail)
+        if refusal is not None:  # said to a client without a coordinator
+            return "rejected", fields | {"conflict": refusal}
         return "error", fields
     fields |= {"sqlstate": error.sqlstate, "number": error.number, "gid": error.gid or gid}
     kind = getattr(error, "kind", "error")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from twopc.sim.sessions.results import Result
@@ -10,9 +13,10 @@ from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.live import LiveSession, LiveStatement
 
 if TYPE_CHECKING:
-    from threading import Thread
-
     from twopc.sim.testing.blocking import TestTopology
+
+#: What an application works in, as far as a test knows it.
+Work = Future[Any] | asyncio.Future[Any] | Thread | None
 
 
 class Started:
@@ -126,9 +130,7 @@ class TestSession:
 class Watched:
     """A session of the application's own, known by its `application_name`."""
 
-    def __init__(
-        self, topology: TestTopology, client: ObservedClient, work: Future[Any] | Thread | None
-    ) -> None:
+    def __init__(self, topology: TestTopology, client: ObservedClient, work: Work) -> None:
         self._topology = topology
         self._client = client
         self._work = work
@@ -146,7 +148,11 @@ class Watched:
         Raises:
             AssertionError: neither within the time limit.
         """
-        blocked, self.holder = self._topology.watched(self._client, name_of(other), self._work)
+        __tracebackhide__ = True
+        look = self._topology.bed.watched_blocked_by
+        blocked, self.holder = self._topology.call(
+            look, self._client, name_of(other), over(self._work)
+        )
         return blocked
 
     def __repr__(self) -> str:
@@ -155,6 +161,13 @@ class Watched:
 
 async def _started(live: LiveSession, sql: Any, params: Any) -> LiveStatement:
     return live.start(sql, params)
+
+
+def over(work: Work) -> Callable[[], bool]:
+    """Tells whether the work is over, without a thread that waits for it."""
+    if isinstance(work, Thread):
+        return lambda: work.ident is not None and not work.is_alive()
+    return work.done if work is not None else lambda: False
 
 
 def name_of(other: Any) -> str:

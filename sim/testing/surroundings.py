@@ -41,6 +41,22 @@ class Surroundings:
         """Everybody who is known by a name."""
         return [each.client for each in self.sessions.values()] + list(self.watched.values())
 
+    async def wait_of(self, name: str) -> Wait | None:
+        """For whom a session waits at this moment."""
+        return (await self.observer.look(self.clients())).waits.get(name)
+
+    def words(self, wait: Wait) -> str:
+        """A wait in full: for whom, at which statement that was, and in which process.
+
+        ``waits at pub for clerk (a row of account); clerk.2: update account …, process 4711``
+        """
+        held = self.sessions.get(wait.on)
+        step = f"{held.lock_step}: {held.lock_text}" if held is not None and held.lock_step else ""
+        process = f"process {wait.pid}" if wait.pid else f"branch {wait.gid}" if wait.gid else ""
+        more = ", ".join(part for part in (step, process) if part and part != wait.holder)
+        text = f"waits at {wait.node} for {wait.holder} ({wait.lock})"
+        return f"{text}; {more}" if more else text
+
     async def until_blocked(
         self, client: Callable[[], ObservedClient], is_over: Callable[[], bool], what: str
     ) -> Wait | None:

@@ -15,6 +15,7 @@ from hypothesis.stateful import rule
 from hypothesis.strategies import integers
 
 from twopc.errors import ConfigurationError
+from twopc.sim.pytest_plugin.sections import timeline
 from twopc.sim.testing.blocking import TestTopology
 from twopc.sim.testing.machine import TopologyMachine
 from twopc.sim.testing.orders import OrderRun
@@ -86,10 +87,10 @@ def test_a_function_that_waits_lets_others_go_on(bank: TestTopology) -> None:
 
     def check(run: OrderRun) -> None:
         assert balance(bank) == 80
-        waited.update(run.waits)
+        waited.update(run.waits.items())
 
     played = bank.run_orders(tills(bank, careful=True), check=check)
-    assert waited == {"a0", "b0"}
+    assert waited == {("a0", "b"), ("b0", "a")}
     assert (len(played), played.infeasible) == (4, 2)
     assert repr(played) == "<4 of 6 orders played, 2 cannot happen>"
 
@@ -148,6 +149,47 @@ def test_the_failing_order_is_named(bank: TestTopology) -> None:
         bank.run_orders(tills(bank), check=check)
     assert caught.value.__notes__ == ["in the order: a0 b0 a1 b1"]
     assert bank.bed.order == "a0 b0 a1 b1"
+
+
+def test_the_history_of_the_failing_order(bank: TestTopology) -> None:
+    """A lane for each sequence, where it works, what it waits for and what refuses it."""
+
+    def check(run: OrderRun) -> None:
+        assert not run.waits
+
+    with pytest.raises(AssertionError):
+        bank.run_orders(tills(bank, careful=True), check=check)
+    told = [(record.kind, record.step) for record in bank.history if record.session]
+    assert told == [
+        ("invoke", "a0"), ("ok", "a0"),
+        ("invoke", "b0"), ("blocked", "b0"),
+        ("invoke", "a1"), ("ok", "a1"), ("ok", "b0"),
+        ("invoke", "b1"), ("ok", "b1"),
+    ]  # fmt: skip
+    (wait,) = (record.wait for record in bank.history if record.kind == "blocked")
+    assert wait is not None
+    assert (wait["session"], wait["step"], wait["node"]) == ("a", "a0", "pub")
+    assert (bank.history[1].data or {})["sessions"] == {"a": "pub", "b": "pub"}
+    shown = timeline(bank.history)
+    assert "a at pub" in shown
+    assert "b0: Till.read()" in shown
+    assert "waits for a (a0) at pub" in shown
+
+
+def test_what_refuses_a_function(bank: TestTopology) -> None:
+    """What the server has said, with its SQLSTATE; or the exception."""
+
+    def divides() -> None:
+        with psycopg.connect(bank.dsn("pub")) as connection:
+            connection.execute("select 1 / 0")
+
+    def fails() -> None:
+        raise ValueError("no money")
+
+    bank.run_orders({"a": [divides], "b": [fails]}, before=["a0 < b0"], check=lambda _: None)
+    told = [(each.sqlstate, each.message) for each in bank.history if each.kind == "error"]
+    assert told == [("22012", "division by zero"), ("", "no money")]
+    assert "no money" in bank.explain()
 
 
 def test_one_order_or_a_sample(bank: TestTopology) -> None:

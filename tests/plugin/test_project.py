@@ -179,6 +179,8 @@ def test_what_a_failure_shows(project: Project) -> None:
             "pytest test_it.py::test_fails --twopc-seed 3",
             "E       AssertionError: not this one",
             "E       in the order: b0 a0",
+            "*- twopc timeline -*",
+            "*b0: int()*",
             "pytest test_it.py::test_in_an_order --twopc-orders 'b0 a0' --twopc-seed 3",
             "E       AssertionError: not converged:",
             "E         account id=1 at sub1 is missing",
@@ -315,53 +317,3 @@ def test_fixtures_of_ones_own(project: Project) -> None:
     result = project.run("-q", "-W", "default::pytest.PytestWarning")
     result.assert_outcomes(passed=8, warnings=1)
     result.stdout.fnmatch_lines(["*NotResetWarning: the tests of a module share a topology*"])
-
-
-def test_awaited(project: Project) -> None:
-    """The same on a test's own event loop."""
-    project.test(
-        """
-        import pytest
-
-        @pytest.mark.asyncio
-        async def test_awaited(twopc_async):
-            twopc = twopc_async
-            alice, bob = await twopc.session("sub1"), await twopc.session("sub2", name="bob")
-            await alice.execute("update account set balance = 90 where id = 1")
-            step = await bob.start("update account set balance = 80 where id = 1")
-            assert await step.blocked_by(alice)
-            assert (step.holder, step.done) == ("sub1", False)
-            await alice.commit()
-            with pytest.raises(twopc.Conflict):
-                await step.result()
-            await bob.rollback()
-            await twopc.settle()
-            await twopc.assert_converged()
-            await twopc.assert_atomic()
-            await twopc.assert_nothing_in_doubt()
-            assert (await twopc.node("sub2").rows("account"))[0]["balance"] == 90
-            assert "bob" in twopc.explain()
-        """
-    )
-    project.run("-q").assert_outcomes(passed=1)
-
-
-def test_a_fault_that_is_never_reached(project: Project) -> None:
-    """The test has not tried what it is about: it fails, unless it says that this may be."""
-    project.test(
-        """
-    def test_missed(twopc):
-        twopc.crash_at("recovery.end")
-        alice = twopc.session("sub1")
-        alice.execute("update account set balance = 90 where id = 1")
-        alice.commit()
-
-    def test_allowed(twopc):
-        twopc.crash_at("recovery.end", required=False)
-    """
-    )
-    result = project.run()
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        ["*a fault was not reached*", "*crash at recovery.end, arrival 1*", "*required=False*"]
-    )

@@ -20,6 +20,7 @@ from twopc.errors import (
     RejectedError,
 )
 from twopc.sim.faults.wires import Fate, ServerWire
+from twopc.sim.report import phrases
 from twopc.sim.testing.blocking import TestTopology
 
 STALE = "update account set balance = 80 where id = 1"
@@ -156,13 +157,23 @@ def test_what_the_node_refuses_is_psycopgs(bank: TestTopology) -> None:
 
 
 def test_a_lock_that_is_not_given(make_bank: Callable[..., TestTopology]) -> None:
-    """After the topology's own limit; the same at both ends."""
-    bank = make_bank(lock_timeout_ms=50)
-    clerk = bank.session("pub")
+    """After the topology's own limit; the same at both ends. The error says who held it, and since which statement."""
+    bank = make_bank(lock_timeout_ms=1000)
+    clerk = bank.session("pub", name="clerk")
+    clerk.execute("select 1")
     clerk.execute(STALE)
+    clerk.execute("select 1")
+    pid = clerk.execute("select pg_backend_pid()").scalar()
+    holder = rf"waits at pub for clerk \(a row of account\); clerk\.2: {STALE}, process {pid}"
     for node in ("sub1", "pub"):
-        with pytest.raises(LockTimeoutError):
-            bank.session(node, name=f"late at {node}").execute(STALE)
+        late = bank.session(node, name=f"late at {node}")
+        with pytest.raises(LockTimeoutError, match=f"{late.name} {holder}") as caught:
+            late.execute(STALE)
+        assert caught.value.holder == "clerk"
+        assert caught.value.sqlstate == "55P03"
+        late.rollback()
+    told = [record.wait for record in bank.history if record.kind == "blocked"]
+    assert [each and each["step"] for each in told] == ["clerk.2", "clerk.2"]
     clerk.rollback()
 
 
@@ -176,7 +187,9 @@ def test_a_wait_that_nobody_ends(make_bank: Callable[..., TestTopology]) -> None
     step = alice.start(STALE)
     assert step.blocked_by(clerk)
     bank.bed.surroundings.timeout_s = 0.1
-    with pytest.raises(AssertionError, match=r"waits at pub for clerk \(a row of account\)"):
+    with pytest.raises(
+        AssertionError, match=rf"waits at pub for clerk \(a row of account\); clerk.1: {STALE}"
+    ):
         step.result()
     bank.bed.surroundings.timeout_s = 60
 
@@ -223,6 +236,9 @@ def test_a_session_waits_for_an_application(bank: TestTopology) -> None:
         connection.execute(STALE)
         step = bank.session("sub1").start("update account set balance = 1 where id = 1")
         assert step.blocked_by("web")
+        (wait,) = (record.wait for record in bank.history if record.kind == "blocked")
+        assert wait is not None
+        assert phrases.holder(wait) == f"web (process {connection.info.backend_pid}) at pub"
         connection.rollback()
         assert step.result().rowcount == 1
 
