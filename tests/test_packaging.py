@@ -94,17 +94,23 @@ def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
 
 @pytest.mark.slow
 def test_an_empty_environment_runs_a_scenario(wheel: Path, tmp_path: Path) -> None:
-    """Nothing but the wheel and what it asks for is needed."""
+    """Nothing but the wheel and what it asks for is needed, for scenarios and for tests; pictures are an extra."""
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
     # of all that is installed little is imported: what is compiles itself
     pip = [sys.executable, "-m", "pip", "--python", environment]
-    run(*pip, "install", "-q", "--no-compile", wheel, cwd=tmp_path)
+    run(*pip, "install", "-q", "--no-compile", f"{wheel}[pytest]", cwd=tmp_path)
+    (libraries,) = environment.glob("lib/python*/site-packages")
+    assert not [name for name in ("numpy", "matplotlib", "PIL") if (libraries / name).exists()]
 
     scenario = "scenarios/immediate/lost_update.twopc.yaml"  # the one that is installed
     done = run(environment / "bin" / "twopc", "run", scenario, cwd=tmp_path)
 
     assert "alice first" in done.stdout
+    (tmp_path / "conftest.py").write_text(textwrap.dedent(BANK))
+    (tmp_path / "test_it.py").write_text("def test_it(twopc): twopc.assert_converged()\n")
+    tested = run(environment / "bin" / "python", "-m", "pytest", "-q", cwd=tmp_path, PYTHONPATH="")
+    assert "1 passed" in tested.stdout
 
 
 @pytest.mark.slow

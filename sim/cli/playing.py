@@ -200,7 +200,7 @@ async def one(
             files.write_verdict(broken(loaded, error))
             raise
         finally:
-            _of_loads(history.records, files, environment)
+            _of_loads(history.records, files, environment, console)
         told = files.finish(history.records, html=options.html is not None)
     _total(told, history.records, console, time.perf_counter() - began)
     if options.as_json:
@@ -232,15 +232,25 @@ def _seed(loaded: LoadedScenario, options: RunOptions) -> int:
 
 
 def _of_loads(
-    records: Sequence[HistoryRecord], files: RunFiles, environment: Mapping[str, Any]
+    records: Sequence[HistoryRecord],
+    files: RunFiles,
+    environment: Mapping[str, Any],
+    console: Console,
 ) -> None:
     """What only loads leave behind: every parameter of theirs, and pictures."""
     drew = {each.order: each.data for each in records if each.kind == "drew"}
     if drew:
-        from twopc.sim.workload.plots import write_plots  # most files are none
+        from twopc.sim.workload.plots import (
+            NO_PLOTS,
+            is_drawable,
+            write_plots,
+        )  # most files are none
 
         files.write_environment({**environment, "drew": drew})
-        write_plots(records, files.directory)
+        if is_drawable():
+            write_plots(records, files.directory)
+        else:
+            terminal.remark(console, f"– {NO_PLOTS}")
 
 
 def _total(

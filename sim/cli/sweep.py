@@ -169,8 +169,11 @@ class _SweepSummary:
         summary = summarised(self.points, self.results.rows(), wanted=self.wanted)
         if self.options.plots and summary.trials:
             from twopc.sim.spark.sweep.plots import write_page, write_plots
+            from twopc.sim.workload.plots import NO_PLOTS, is_drawable
 
-            pictures = write_plots(summary, self.results.path)
+            pictures = write_plots(summary, self.results.path) if is_drawable() else []
+            if not pictures:
+                print(f"  {NO_PLOTS}", file=sys.stderr)
             write_page(summary, self.about, pictures, self.results.path / "sweep.html")
         if self.options.as_json:
             print(json.dumps(self._json(summary), ensure_ascii=False))

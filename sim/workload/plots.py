@@ -1,10 +1,11 @@
 """Pictures of loads: latency and conflict rate over time, and side by side where there are several loads.
 
-Matplotlib takes a second to be there; it is imported when the first picture is drawn.
+Matplotlib is an extra, and takes a second to be there; it is imported when the first picture is drawn.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: What is said where nothing can be drawn.
+NO_PLOTS = "no pictures were drawn: pip install 'twopc[plots]'"
 #: Inches, and dots to one of them.
 _SIZE = (9.0, 6.0)
 _DPI = 110
 _COLOURS = {"p50": "#2b6cb0", "p99": "#c05621", "rejected": "#c53030", "rate": "#2f855a"}
+
+
+def is_drawable() -> bool:
+    """Whether Matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def write_plots(records: Sequence[HistoryRecord], directory: Path) -> list[Path]:

@@ -236,7 +236,9 @@ def test_importing_starts_nothing() -> None:
     """Nor does it load anything heavy, use itself, or touch event loops."""
     script = (
         "import sys, twopc.sim.pytest_plugin, twopc.sim.testing; "
-        "heavy = {'psycopg', 'pydantic', 'anyio', 'rich', 'ruamel', 'hypothesis', 'asyncio'} & set(sys.modules); "
+        "heavy = {'psycopg', 'pydantic', 'anyio', 'rich', 'ruamel', 'hypothesis', 'asyncio', 'structlog', 'psutil', "
+        "'numpy', 'matplotlib', 'pandas', 'pyspark', 'sqlglot', 'simpy', 'typer', 'sqlalchemy', 'alembic', 'django'} "
+        "& set(sys.modules); "
         "print(sorted(heavy))"
     )
     shown = subprocess.run(
@@ -246,6 +248,28 @@ def test_importing_starts_nothing() -> None:
     sources = "".join(path.read_text() for path in (ROOT / "sim" / "pytest_plugin").glob("*.py"))
     assert "autouse" not in sources
     assert "event_loop_policy" not in sources
+
+
+def test_what_a_topology_loads(project: Project) -> None:
+    """What talks to servers, and nothing that simulates, draws or reads files of scenarios."""
+    project.test(
+        """
+        import sys
+
+        def test_it(twopc):
+            session = twopc.session("sub1")
+            session.execute("update account set balance = 1")
+            session.commit()
+            twopc.settle()
+            twopc.assert_converged()
+            unneeded = {
+                "numpy", "matplotlib", "pandas", "pyspark", "sqlglot", "simpy", "typer", "pydantic", "ruamel", "hdrh",
+                "sqlalchemy", "alembic", "django",
+            }
+            assert unneeded & {*sys.modules} == set()
+        """
+    )
+    project.run("-q", "-p", "no:hypothesispytest").assert_outcomes(passed=1)
 
 
 def test_what_help_says(project: Project) -> None:

@@ -24,3 +24,18 @@ def test_nothing_of_it_is_loaded():
         [sys.executable, "-c", _LOOK, path], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert ran.stdout.strip() == ""
+
+
+def test_a_load_without_pictures(tmp_path):
+    """Where Matplotlib is not installed everything else is there, and what brings it is said."""
+    path = ROOT / "scenarios" / "stress" / "agent_outage.twopc.yaml"
+    without = "import sys; sys.modules['matplotlib'] = None; from twopc.sim.cli import main; main()"
+    arguments = ["run", path, "--on", "model", "--out", tmp_path]
+    ran = subprocess.run(
+        [sys.executable, "-c", without, *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "no pictures were drawn: pip install 'twopc[plots]'" in ran.stdout
+    assert "Traceback" not in ran.stderr
+    (written,) = tmp_path.rglob("verdict.json")
+    assert not [*written.parent.glob("*.png")]
