@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twopc.sim.merge import MergeTopology
     from twopc.sim.topology import Topology
 
-__all__ = ["Topology"]
+__all__ = ["MergeTopology", "Topology"]
 
 
 def __getattr__(name: str) -> Any:
-    """`Topology` is imported at its first use: the command line does not need it to print help."""
+    """A topology is imported at its first use: the command line does not need it to print help."""
     if name == "Topology":
         from twopc.sim.topology import Topology  # with psycopg and all of both ends
 
         return Topology
+    if name == "MergeTopology":
+        from twopc.sim.merge import MergeTopology  # likewise
+
+        return MergeTopology
     raise AttributeError(f"module 'twopc.sim' has no attribute {name!r}")

@@ -28,6 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("twopc.sim.report", "twopc.sim.checkers", "twopc.sim.model"),
     ("twopc.sim.script", "twopc.sim.validation", "twopc.sim.settings"),
     ("twopc.sim.topology",),
+    ("twopc.sim.merge",),
     (
         "twopc.sim.scenario",
         "twopc.sim.sessions",
@@ -77,6 +78,7 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.pytest_plugin": {"pytest", "_pytest", "psycopg", "anyio", "hypothesis"},
     "twopc.sim.report": {"rich"},
     "twopc.sim.topology": {"psycopg", "anyio"},
+    "twopc.sim.merge": {"psycopg"},
     "twopc.sim.workload": {"psycopg", "simpy", "hdrh", "matplotlib"},
     "twopc.sim.replay": {"psycopg"},
     "twopc.sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},

@@ -9,6 +9,7 @@
     │   └── SubscriptionError         this subscription cannot be made, or is not active
     ├── ScenarioError                 the scenario file is wrong: file:line:column
     ├── DeliveryError                 a change cannot be brought to a Subscriber
+    ├── MergeError                    a merge session cannot begin, or go on
     ├── ProtocolError
     │   ├── LocalProtocolError        the caller used a machine against its table
     │   └── RemoteProtocolError       a participant broke the rules
@@ -112,6 +113,17 @@ class DeliveryError(TwopcError):
         """The transaction's place in the log, a pg_lsn; empty if it is not about one."""
         self.command = command
         """The command that failed, readable; empty if unknown."""
+
+
+class MergeError(TwopcError):
+    """A merge session cannot begin, or cannot go on; what it has brought across stays, and the next continues."""
+
+    def __init__(self, message: str, *, node: str = "", sqlstate: str = "") -> None:
+        super().__init__(message)
+        self.node = node
+        """The node that refused; empty if none in particular."""
+        self.sqlstate = sqlstate
+        """SQLSTATE at that node; empty if none answered."""
 
 
 class ProtocolError(TwopcError):

@@ -348,6 +348,11 @@ def merge_metadata(nickname: int) -> str:
     return f"msmerge_metadata_{nickname}"
 
 
+def merge_conflict_table(publication: str, schema: str, table: str) -> str:
+    """``msmerge_conflict_<publication>_<article>``, which holds the rows that have lost."""
+    return bounded(f"msmerge_conflict_{publication}_{table_part(schema, table)}")
+
+
 def role(kind: str, *parts: str) -> str:
     """A role name: roles belong to the whole cluster, so the parts are hashed in."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

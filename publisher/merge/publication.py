@@ -23,6 +23,9 @@ Connection = AsyncConnection[Any]
 ARTICLES_MAX = 256
 """Of one publication (20735)."""
 
+PUBLICATION = "merge"
+"""What a publication is called unless it is named."""
+
 _TRACKING = ("row", "column")
 
 
@@ -33,6 +36,7 @@ async def publish(
     *,
     tracking_level: str = "row",
     rowguid: str | None = None,
+    publication: str = PUBLICATION,
 ) -> MergeArticle:
     """Make a table an article whose changes are merged.
 
@@ -40,6 +44,7 @@ async def publish(
         tracking_level: ``row``: two changes of a row are in conflict; ``column``: two changes of a column.
         rowguid: a column by which its rows are known already: uuid, NOT NULL and unique. None: a column
             ``rowguid``, which is added unless it is there.
+        publication: its name.
 
     Raises:
         ArticleError: the table cannot be merged; nothing is changed.
@@ -73,7 +78,7 @@ async def publish(
             column_tracking=tracking_level == "column",
             references=described.references,
         )
-        await tracking.track(connection, article, added_rowguid=is_added)
+        await tracking.track(connection, article, publication, added_rowguid=is_added)
         return article
 
 
@@ -107,6 +112,8 @@ def _check(table: Table, where: str) -> None:
                 "which merge publications do not allow yet: use NO ACTION or RESTRICT"
             )
     travelling = _travelling(table, ROWGUID)
+    if not travelling:
+        raise ArticleError(f"{where} has no column besides the one by which its rows are known")
     if len(travelling) > COLUMNS_MAX:
         raise ArticleError(
             f"{where} has {len(travelling)} columns, and {COLUMNS_MAX} can be merged"

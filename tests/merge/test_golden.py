@@ -11,7 +11,8 @@ from tests.fix_golden import Golden
 from tests.sql.articles import LINE, ODD, THING
 from twopc.articles import Column
 from twopc.merge.articles import MergeArticle
-from twopc.sql.merge_texts import TrackingTexts, shared_texts
+from twopc.sql.merge_session_texts import SessionTexts
+from twopc.sql.merge_texts import shared_texts
 
 OWNER = "msrepl_owner_0123456789ab"
 ARTID = UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -61,10 +62,13 @@ def test_shared_objects(golden: Golden) -> None:
 @pytest.mark.parametrize("name", ARTICLES)
 def test_article(golden: Golden, name: str) -> None:
     """Metadata, functions and triggers, and what drops them."""
-    texts = TrackingTexts(ARTICLES[name], OWNER)
+    texts = SessionTexts(ARTICLES[name], OWNER, "merge")
     golden(
         f"merge/{name}.sql",
         whole(
-            [texts.metadata_part(), *texts.functions(), *texts.triggers(), *texts.drop(table=True)]
+            [
+                *(texts.metadata_part(), *texts.functions(), *texts.triggers(), *texts.all()),
+                *(*texts.drop(table=True), *texts.drop_session()),
+            ]
         ),
     )

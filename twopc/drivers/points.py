@@ -77,6 +77,19 @@ SNAPSHOT_POINTS = (
     "snapshot.started",  # it is entered from where on the Subscriber gets what comes
 )
 
+#: Those of a merge agent, in the order of a session with that Subscriber.
+MERGE_POINTS = (
+    "merge.greeted(node)",  # the two ends know each other, and how far they are
+    "merge.upload_read(node)",  # the Subscriber has closed a generation, and its changes are read
+    "merge.upload_applied(node)",  # a slice is committed at the Publisher
+    "merge.upload_received(node)",  # the Publisher has marked the whole generation
+    "merge.upload_acknowledged(node)",  # the Subscriber knows of it
+    "merge.download_read(node)",  # the Publisher has closed a generation, and its changes are read
+    "merge.download_applied(node)",  # a slice is committed at the Subscriber
+    "merge.download_received(node)",  # the Subscriber has marked the whole generation
+    "merge.download_acknowledged(node)",  # the Publisher knows of it
+)
+
 #: Those of whoever appends to an archive, in the order of a segment.
 ARCHIVE_POINTS = (
     "archive.before_write",  # nothing is written yet
@@ -178,6 +191,7 @@ KNOWN = frozenset(
         *LOG_READER_POINTS,
         *AGENT_POINTS,
         *SNAPSHOT_POINTS,
+        *MERGE_POINTS,
         *ARCHIVE_POINTS,
         *NODE_POINTS,
     )

@@ -4,7 +4,8 @@
 -- holes:     owner
 --
 -- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
--- columns are those that travel, in the order of the versions in colv.
+-- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys of which
+-- the triggers on this table are enabled ALWAYS, so that they are checked for agents too.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,
@@ -16,6 +17,8 @@ create table if not exists msrepl.sysmergearticles (
     column_tracking boolean not null,
     columns text[] not null,
     created_table boolean not null default false,
+    publication text not null,
+    checked_keys text[] not null default array[]::text[],
     unique (source_schema, source_object)
 );
 alter table msrepl.sysmergearticles owner to {owner};

@@ -636,6 +636,622 @@ create or replace trigger "trg_mssync_truncate_t"
     before truncate on "public"."t"
     for each statement execute function msrepl.refuse_truncate();
 
+-- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- tables:    none
+-- holes:     role, role_text, schema, table_schema, table, privileges, comment
+--
+-- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
+-- code of his own into its constraints, indexes, domains, defaults and triggers.
+do $msrepl$
+begin
+    if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_f059f10c4aed') then
+        create role "msrepl_table_c268110370c2_f059f10c4aed" nologin;
+        comment on role "msrepl_table_c268110370c2_f059f10c4aed" is 'Writes t for replication';
+    end if;
+end
+$msrepl$;
+grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_f059f10c4aed";
+grant select, insert, update, delete on "public"."t" to "msrepl_table_c268110370c2_f059f10c4aed";
+
+-- msrepl.msmerge_row_<artid>: a row of an article on its way, without the column by which it is known.
+-- called by: msmerge_write_<artid>, msmerge_log_<artid>
+-- tables:    none
+-- holes:     type, attributes, owner
+create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" integer, "n2" integer, "n3" integer, "n4" integer, "n5" integer, "n6" integer, "n7" integer, "n8" integer, "n9" integer, "n10" integer, "n11" integer, "n12" integer, "n13" integer, "n14" integer, "n15" integer, "n16" integer, "n17" integer, "n18" integer, "n19" integer, "n20" integer, "n21" integer, "n22" integer, "n23" integer, "n24" integer, "n25" integer, "n26" integer, "n27" integer, "n28" integer, "n29" integer, "n30" integer, "n31" integer, "n32" integer, "n33" integer, "n34" integer, "n35" integer, "n36" integer, "n37" integer, "n38" integer, "n39" integer, "n40" integer, "n41" integer, "n42" integer, "n43" integer, "n44" integer, "n45" integer, "n46" integer, "n47" integer, "n48" integer, "n49" integer, "n50" integer, "n51" integer, "n52" integer, "n53" integer, "n54" integer, "n55" integer, "n56" integer, "n57" integer, "n58" integer, "n59" integer, "n60" integer, "n61" integer, "n62" integer, "n63" integer, "n64" integer, "n65" integer, "n66" integer, "n67" integer, "n68" integer, "n69" integer, "n70" integer, "n71" integer, "n72" integer, "n73" integer, "n74" integer, "n75" integer, "n76" integer, "n77" integer, "n78" integer, "n79" integer, "n80" integer, "n81" integer, "n82" integer, "n83" integer, "n84" integer, "n85" integer, "n86" integer, "n87" integer, "n88" integer, "n89" integer, "n90" integer, "n91" integer, "n92" integer, "n93" integer, "n94" integer, "n95" integer, "n96" integer, "n97" integer, "n98" integer, "n99" integer, "n100" integer, "n101" integer, "n102" integer, "n103" integer, "n104" integer, "n105" integer, "n106" integer, "n107" integer, "n108" integer, "n109" integer, "n110" integer, "n111" integer, "n112" integer, "n113" integer, "n114" integer, "n115" integer, "n116" integer, "n117" integer, "n118" integer, "n119" integer, "n120" integer, "n121" integer, "n122" integer, "n123" integer, "n124" integer, "n125" integer, "n126" integer, "n127" integer, "n128" integer, "n129" integer, "n130" integer, "n131" integer, "n132" integer, "n133" integer, "n134" integer, "n135" integer, "n136" integer, "n137" integer, "n138" integer, "n139" integer, "n140" integer, "n141" integer, "n142" integer, "n143" integer, "n144" integer, "n145" integer, "n146" integer, "n147" integer, "n148" integer, "n149" integer, "n150" integer, "n151" integer, "n152" integer, "n153" integer, "n154" integer, "n155" integer, "n156" integer, "n157" integer, "n158" integer, "n159" integer, "n160" integer, "n161" integer, "n162" integer, "n163" integer, "n164" integer, "n165" integer, "n166" integer, "n167" integer, "n168" integer, "n169" integer, "n170" integer, "n171" integer, "n172" integer, "n173" integer, "n174" integer, "n175" integer, "n176" integer, "n177" integer, "n178" integer, "n179" integer, "n180" integer, "n181" integer, "n182" integer, "n183" integer, "n184" integer, "n185" integer, "n186" integer, "n187" integer, "n188" integer, "n189" integer, "n190" integer, "n191" integer, "n192" integer, "n193" integer, "n194" integer, "n195" integer, "n196" integer, "n197" integer, "n198" integer, "n199" integer, "n200" integer, "n201" integer, "n202" integer, "n203" integer, "n204" integer, "n205" integer, "n206" integer, "n207" integer, "n208" integer, "n209" integer, "n210" integer, "n211" integer, "n212" integer, "n213" integer, "n214" integer, "n215" integer, "n216" integer, "n217" integer, "n218" integer, "n219" integer, "n220" integer, "n221" integer, "n222" integer, "n223" integer, "n224" integer, "n225" integer, "n226" integer, "n227" integer, "n228" integer, "n229" integer, "n230" integer, "n231" integer, "n232" integer, "n233" integer, "n234" integer, "n235" integer, "n236" integer, "n237" integer, "n238" integer, "n239" integer, "n240" integer, "n241" integer, "n242" integer, "n243" integer, "n244" integer, "n245" integer, "n246" integer);
+alter type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" owner to "msrepl_owner_0123456789ab";
+
+-- msmerge_conflict_<publication>_<article>: rows that have lost a conflict, or could not be applied.
+-- called by: msmerge_log_<artid>
+-- tables:    itself
+-- holes:     table, rowguid, columns, owner, role, comment
+create table "msrepl"."msmerge_conflict_merge_t" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "c1" integer, "c2" integer, "c3" integer, "c4" integer, "c5" integer, "c6" integer, "c7" integer, "c8" integer, "c9" integer, "c10" integer, "c11" integer, "c12" integer, "c13" integer, "c14" integer, "c15" integer, "c16" integer, "c17" integer, "c18" integer, "c19" integer, "c20" integer, "c21" integer, "c22" integer, "c23" integer, "c24" integer, "c25" integer, "c26" integer, "c27" integer, "c28" integer, "c29" integer, "c30" integer, "c31" integer, "c32" integer, "c33" integer, "c34" integer, "c35" integer, "c36" integer, "c37" integer, "c38" integer, "c39" integer, "c40" integer, "c41" integer, "c42" integer, "c43" integer, "c44" integer, "c45" integer, "c46" integer, "c47" integer, "c48" integer, "c49" integer, "c50" integer, "c51" integer, "c52" integer, "c53" integer, "c54" integer, "c55" integer, "c56" integer, "c57" integer, "c58" integer, "c59" integer, "c60" integer, "c61" integer, "c62" integer, "c63" integer, "c64" integer, "c65" integer, "c66" integer, "c67" integer, "c68" integer, "c69" integer, "c70" integer, "c71" integer, "c72" integer, "c73" integer, "c74" integer, "c75" integer, "c76" integer, "c77" integer, "c78" integer, "c79" integer, "c80" integer, "c81" integer, "c82" integer, "c83" integer, "c84" integer, "c85" integer, "c86" integer, "c87" integer, "c88" integer, "c89" integer, "c90" integer, "c91" integer, "c92" integer, "c93" integer, "c94" integer, "c95" integer, "c96" integer, "c97" integer, "c98" integer, "c99" integer, "c100" integer, "c101" integer, "c102" integer, "c103" integer, "c104" integer, "c105" integer, "c106" integer, "c107" integer, "c108" integer, "c109" integer, "c110" integer, "c111" integer, "c112" integer, "c113" integer, "c114" integer, "c115" integer, "c116" integer, "c117" integer, "c118" integer, "c119" integer, "c120" integer, "c121" integer, "c122" integer, "c123" integer, "c124" integer, "c125" integer, "c126" integer, "c127" integer, "c128" integer, "c129" integer, "c130" integer, "c131" integer, "c132" integer, "c133" integer, "c134" integer, "c135" integer, "c136" integer, "c137" integer, "c138" integer, "c139" integer, "c140" integer, "c141" integer, "c142" integer, "c143" integer, "c144" integer, "c145" integer, "c146" integer, "c147" integer, "c148" integer, "c149" integer, "c150" integer, "c151" integer, "c152" integer, "c153" integer, "c154" integer, "c155" integer, "c156" integer, "c157" integer, "c158" integer, "c159" integer, "c160" integer, "c161" integer, "c162" integer, "c163" integer, "c164" integer, "c165" integer, "c166" integer, "c167" integer, "c168" integer, "c169" integer, "c170" integer, "c171" integer, "c172" integer, "c173" integer, "c174" integer, "c175" integer, "c176" integer, "c177" integer, "c178" integer, "c179" integer, "c180" integer, "c181" integer, "c182" integer, "c183" integer, "c184" integer, "c185" integer, "c186" integer, "c187" integer, "c188" integer, "c189" integer, "c190" integer, "c191" integer, "c192" integer, "c193" integer, "c194" integer, "c195" integer, "c196" integer, "c197" integer, "c198" integer, "c199" integer, "c200" integer, "c201" integer, "c202" integer, "c203" integer, "c204" integer, "c205" integer, "c206" integer, "c207" integer, "c208" integer, "c209" integer, "c210" integer, "c211" integer, "c212" integer, "c213" integer, "c214" integer, "c215" integer, "c216" integer, "c217" integer, "c218" integer, "c219" integer, "c220" integer, "c221" integer, "c222" integer, "c223" integer, "c224" integer, "c225" integer, "c226" integer, "c227" integer, "c228" integer, "c229" integer, "c230" integer, "c231" integer, "c232" integer, "c233" integer, "c234" integer, "c235" integer, "c236" integer, "c237" integer, "c238" integer, "c239" integer, "c240" integer, "c241" integer, "c242" integer, "c243" integer, "c244" integer, "c245" integer, "c246" integer);
+alter table "msrepl"."msmerge_conflict_merge_t" owner to "msrepl_owner_0123456789ab";
+revoke all on "msrepl"."msmerge_conflict_merge_t" from public;
+grant select, insert, update on "msrepl"."msmerge_conflict_merge_t" to "msrepl_table_c268110370c2_f059f10c4aed";
+comment on table "msrepl"."msmerge_conflict_merge_t" is 'Rows that lost a conflict, or could not be applied, of t for merge replication';
+
+-- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
+-- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
+create or replace function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_f059f10c4aed' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_f059f10c4aed', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    return query
+    select t."rowguid", row("t"."c1", "t"."c2", "t"."c3", "t"."c4", "t"."c5", "t"."c6", "t"."c7", "t"."c8", "t"."c9", "t"."c10", "t"."c11", "t"."c12", "t"."c13", "t"."c14", "t"."c15", "t"."c16", "t"."c17", "t"."c18", "t"."c19", "t"."c20", "t"."c21", "t"."c22", "t"."c23", "t"."c24", "t"."c25", "t"."c26", "t"."c27", "t"."c28", "t"."c29", "t"."c30", "t"."c31", "t"."c32", "t"."c33", "t"."c34", "t"."c35", "t"."c36", "t"."c37", "t"."c38", "t"."c39", "t"."c40", "t"."c41", "t"."c42", "t"."c43", "t"."c44", "t"."c45", "t"."c46", "t"."c47", "t"."c48", "t"."c49", "t"."c50", "t"."c51", "t"."c52", "t"."c53", "t"."c54", "t"."c55", "t"."c56", "t"."c57", "t"."c58", "t"."c59", "t"."c60", "t"."c61", "t"."c62", "t"."c63", "t"."c64", "t"."c65", "t"."c66", "t"."c67", "t"."c68", "t"."c69", "t"."c70", "t"."c71", "t"."c72", "t"."c73", "t"."c74", "t"."c75", "t"."c76", "t"."c77", "t"."c78", "t"."c79", "t"."c80", "t"."c81", "t"."c82", "t"."c83", "t"."c84", "t"."c85", "t"."c86", "t"."c87", "t"."c88", "t"."c89", "t"."c90", "t"."c91", "t"."c92", "t"."c93", "t"."c94", "t"."c95", "t"."c96", "t"."c97", "t"."c98", "t"."c99", "t"."c100", "t"."c101", "t"."c102", "t"."c103", "t"."c104", "t"."c105", "t"."c106", "t"."c107", "t"."c108", "t"."c109", "t"."c110", "t"."c111", "t"."c112", "t"."c113", "t"."c114", "t"."c115", "t"."c116", "t"."c117", "t"."c118", "t"."c119", "t"."c120", "t"."c121", "t"."c122", "t"."c123", "t"."c124", "t"."c125", "t"."c126", "t"."c127", "t"."c128", "t"."c129", "t"."c130", "t"."c131", "t"."c132", "t"."c133", "t"."c134", "t"."c135", "t"."c136", "t"."c137", "t"."c138", "t"."c139", "t"."c140", "t"."c141", "t"."c142", "t"."c143", "t"."c144", "t"."c145", "t"."c146", "t"."c147", "t"."c148", "t"."c149", "t"."c150", "t"."c151", "t"."c152", "t"."c153", "t"."c154", "t"."c155", "t"."c156", "t"."c157", "t"."c158", "t"."c159", "t"."c160", "t"."c161", "t"."c162", "t"."c163", "t"."c164", "t"."c165", "t"."c166", "t"."c167", "t"."c168", "t"."c169", "t"."c170", "t"."c171", "t"."c172", "t"."c173", "t"."c174", "t"."c175", "t"."c176", "t"."c177", "t"."c178", "t"."c179", "t"."c180", "t"."c181", "t"."c182", "t"."c183", "t"."c184", "t"."c185", "t"."c186", "t"."c187", "t"."c188", "t"."c189", "t"."c190", "t"."c191", "t"."c192", "t"."c193", "t"."c194", "t"."c195", "t"."c196", "t"."c197", "t"."c198", "t"."c199", "t"."c200", "t"."c201", "t"."c202", "t"."c203", "t"."c204", "t"."c205", "t"."c206", "t"."c207", "t"."c208", "t"."c209", "t"."c210", "t"."c211", "t"."c212", "t"."c213", "t"."c214", "t"."c215", "t"."c216", "t"."c217", "t"."c218", "t"."c219", "t"."c220", "t"."c221", "t"."c222", "t"."c223", "t"."c224", "t"."c225", "t"."c226", "t"."c227", "t"."c228", "t"."c229", "t"."c230", "t"."c231", "t"."c232", "t"."c233", "t"."c234", "t"."c235", "t"."c236", "t"."c237", "t"."c238", "t"."c239", "t"."c240", "t"."c241", "t"."c242", "t"."c243", "t"."c244", "t"."c245", "t"."c246")::text from "public"."t" as t
+    where t."rowguid" operator(pg_catalog.=) any ($1);
+end
+$msrepl$;
+alter function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_table_c268110370c2_f059f10c4aed";
+revoke all on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) from public;
+grant execute on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) is 'Reads rows of t for merge replication';
+
+-- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
+-- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
+create or replace function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_f059f10c4aed' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_f059f10c4aed', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    return query
+    select t."rowguid", row("t"."c1", "t"."c2", "t"."c3", "t"."c4", "t"."c5", "t"."c6", "t"."c7", "t"."c8", "t"."c9", "t"."c10", "t"."c11", "t"."c12", "t"."c13", "t"."c14", "t"."c15", "t"."c16", "t"."c17", "t"."c18", "t"."c19", "t"."c20", "t"."c21", "t"."c22", "t"."c23", "t"."c24", "t"."c25", "t"."c26", "t"."c27", "t"."c28", "t"."c29", "t"."c30", "t"."c31", "t"."c32", "t"."c33", "t"."c34", "t"."c35", "t"."c36", "t"."c37", "t"."c38", "t"."c39", "t"."c40", "t"."c41", "t"."c42", "t"."c43", "t"."c44", "t"."c45", "t"."c46", "t"."c47", "t"."c48", "t"."c49", "t"."c50", "t"."c51", "t"."c52", "t"."c53", "t"."c54", "t"."c55", "t"."c56", "t"."c57", "t"."c58", "t"."c59", "t"."c60", "t"."c61", "t"."c62", "t"."c63", "t"."c64", "t"."c65", "t"."c66", "t"."c67", "t"."c68", "t"."c69", "t"."c70", "t"."c71", "t"."c72", "t"."c73", "t"."c74", "t"."c75", "t"."c76", "t"."c77", "t"."c78", "t"."c79", "t"."c80", "t"."c81", "t"."c82", "t"."c83", "t"."c84", "t"."c85", "t"."c86", "t"."c87", "t"."c88", "t"."c89", "t"."c90", "t"."c91", "t"."c92", "t"."c93", "t"."c94", "t"."c95", "t"."c96", "t"."c97", "t"."c98", "t"."c99", "t"."c100", "t"."c101", "t"."c102", "t"."c103", "t"."c104", "t"."c105", "t"."c106", "t"."c107", "t"."c108", "t"."c109", "t"."c110", "t"."c111", "t"."c112", "t"."c113", "t"."c114", "t"."c115", "t"."c116", "t"."c117", "t"."c118", "t"."c119", "t"."c120", "t"."c121", "t"."c122", "t"."c123", "t"."c124", "t"."c125", "t"."c126", "t"."c127", "t"."c128", "t"."c129", "t"."c130", "t"."c131", "t"."c132", "t"."c133", "t"."c134", "t"."c135", "t"."c136", "t"."c137", "t"."c138", "t"."c139", "t"."c140", "t"."c141", "t"."c142", "t"."c143", "t"."c144", "t"."c145", "t"."c146", "t"."c147", "t"."c148", "t"."c149", "t"."c150", "t"."c151", "t"."c152", "t"."c153", "t"."c154", "t"."c155", "t"."c156", "t"."c157", "t"."c158", "t"."c159", "t"."c160", "t"."c161", "t"."c162", "t"."c163", "t"."c164", "t"."c165", "t"."c166", "t"."c167", "t"."c168", "t"."c169", "t"."c170", "t"."c171", "t"."c172", "t"."c173", "t"."c174", "t"."c175", "t"."c176", "t"."c177", "t"."c178", "t"."c179", "t"."c180", "t"."c181", "t"."c182", "t"."c183", "t"."c184", "t"."c185", "t"."c186", "t"."c187", "t"."c188", "t"."c189", "t"."c190", "t"."c191", "t"."c192", "t"."c193", "t"."c194", "t"."c195", "t"."c196", "t"."c197", "t"."c198", "t"."c199", "t"."c200", "t"."c201", "t"."c202", "t"."c203", "t"."c204", "t"."c205", "t"."c206", "t"."c207", "t"."c208", "t"."c209", "t"."c210", "t"."c211", "t"."c212", "t"."c213", "t"."c214", "t"."c215", "t"."c216", "t"."c217", "t"."c218", "t"."c219", "t"."c220", "t"."c221", "t"."c222", "t"."c223", "t"."c224", "t"."c225", "t"."c226", "t"."c227", "t"."c228", "t"."c229", "t"."c230", "t"."c231", "t"."c232", "t"."c233", "t"."c234", "t"."c235", "t"."c236", "t"."c237", "t"."c238", "t"."c239", "t"."c240", "t"."c241", "t"."c242", "t"."c243", "t"."c244", "t"."c245", "t"."c246")::text from "public"."t" as t
+    where t."rowguid" operator(pg_catalog.=) any ($1) order by t."rowguid" for update;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_table_c268110370c2_f059f10c4aed";
+revoke all on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) from public;
+grant execute on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) is 'Locks rows of t for merge replication';
+
+-- msmerge_write_<artid>: writes rows of an article, in the name of the table's role.
+-- called by: msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, table_name, rowguid, row_type, attributes, assignments, columns, owner, caller,
+--            comment
+--
+-- takens says which columns of an update are taken, NULL: all.
+create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
+    gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    written bigint;
+    count bigint;
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_f059f10c4aed' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_f059f10c4aed', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($1);
+    get diagnostics count = row_count;
+    written := count;
+    update "public"."t" as t
+    set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
+        "c2" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
+        "c3" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
+        "c4" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
+        "c5" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
+        "c6" = case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
+        "c7" = case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
+        "c8" = case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end,
+        "c9" = case when w.taken is null or (w.taken::boolean[])[9] then w."n9" else t."c9" end,
+        "c10" = case when w.taken is null or (w.taken::boolean[])[10] then w."n10" else t."c10" end,
+        "c11" = case when w.taken is null or (w.taken::boolean[])[11] then w."n11" else t."c11" end,
+        "c12" = case when w.taken is null or (w.taken::boolean[])[12] then w."n12" else t."c12" end,
+        "c13" = case when w.taken is null or (w.taken::boolean[])[13] then w."n13" else t."c13" end,
+        "c14" = case when w.taken is null or (w.taken::boolean[])[14] then w."n14" else t."c14" end,
+        "c15" = case when w.taken is null or (w.taken::boolean[])[15] then w."n15" else t."c15" end,
+        "c16" = case when w.taken is null or (w.taken::boolean[])[16] then w."n16" else t."c16" end,
+        "c17" = case when w.taken is null or (w.taken::boolean[])[17] then w."n17" else t."c17" end,
+        "c18" = case when w.taken is null or (w.taken::boolean[])[18] then w."n18" else t."c18" end,
+        "c19" = case when w.taken is null or (w.taken::boolean[])[19] then w."n19" else t."c19" end,
+        "c20" = case when w.taken is null or (w.taken::boolean[])[20] then w."n20" else t."c20" end,
+        "c21" = case when w.taken is null or (w.taken::boolean[])[21] then w."n21" else t."c21" end,
+        "c22" = case when w.taken is null or (w.taken::boolean[])[22] then w."n22" else t."c22" end,
+        "c23" = case when w.taken is null or (w.taken::boolean[])[23] then w."n23" else t."c23" end,
+        "c24" = case when w.taken is null or (w.taken::boolean[])[24] then w."n24" else t."c24" end,
+        "c25" = case when w.taken is null or (w.taken::boolean[])[25] then w."n25" else t."c25" end,
+        "c26" = case when w.taken is null or (w.taken::boolean[])[26] then w."n26" else t."c26" end,
+        "c27" = case when w.taken is null or (w.taken::boolean[])[27] then w."n27" else t."c27" end,
+        "c28" = case when w.taken is null or (w.taken::boolean[])[28] then w."n28" else t."c28" end,
+        "c29" = case when w.taken is null or (w.taken::boolean[])[29] then w."n29" else t."c29" end,
+        "c30" = case when w.taken is null or (w.taken::boolean[])[30] then w."n30" else t."c30" end,
+        "c31" = case when w.taken is null or (w.taken::boolean[])[31] then w."n31" else t."c31" end,
+        "c32" = case when w.taken is null or (w.taken::boolean[])[32] then w."n32" else t."c32" end,
+        "c33" = case when w.taken is null or (w.taken::boolean[])[33] then w."n33" else t."c33" end,
+        "c34" = case when w.taken is null or (w.taken::boolean[])[34] then w."n34" else t."c34" end,
+        "c35" = case when w.taken is null or (w.taken::boolean[])[35] then w."n35" else t."c35" end,
+        "c36" = case when w.taken is null or (w.taken::boolean[])[36] then w."n36" else t."c36" end,
+        "c37" = case when w.taken is null or (w.taken::boolean[])[37] then w."n37" else t."c37" end,
+        "c38" = case when w.taken is null or (w.taken::boolean[])[38] then w."n38" else t."c38" end,
+        "c39" = case when w.taken is null or (w.taken::boolean[])[39] then w."n39" else t."c39" end,
+        "c40" = case when w.taken is null or (w.taken::boolean[])[40] then w."n40" else t."c40" end,
+        "c41" = case when w.taken is null or (w.taken::boolean[])[41] then w."n41" else t."c41" end,
+        "c42" = case when w.taken is null or (w.taken::boolean[])[42] then w."n42" else t."c42" end,
+        "c43" = case when w.taken is null or (w.taken::boolean[])[43] then w."n43" else t."c43" end,
+        "c44" = case when w.taken is null or (w.taken::boolean[])[44] then w."n44" else t."c44" end,
+        "c45" = case when w.taken is null or (w.taken::boolean[])[45] then w."n45" else t."c45" end,
+        "c46" = case when w.taken is null or (w.taken::boolean[])[46] then w."n46" else t."c46" end,
+        "c47" = case when w.taken is null or (w.taken::boolean[])[47] then w."n47" else t."c47" end,
+        "c48" = case when w.taken is null or (w.taken::boolean[])[48] then w."n48" else t."c48" end,
+        "c49" = case when w.taken is null or (w.taken::boolean[])[49] then w."n49" else t."c49" end,
+        "c50" = case when w.taken is null or (w.taken::boolean[])[50] then w."n50" else t."c50" end,
+        "c51" = case when w.taken is null or (w.taken::boolean[])[51] then w."n51" else t."c51" end,
+        "c52" = case when w.taken is null or (w.taken::boolean[])[52] then w."n52" else t."c52" end,
+        "c53" = case when w.taken is null or (w.taken::boolean[])[53] then w."n53" else t."c53" end,
+        "c54" = case when w.taken is null or (w.taken::boolean[])[54] then w."n54" else t."c54" end,
+        "c55" = case when w.taken is null or (w.taken::boolean[])[55] then w."n55" else t."c55" end,
+        "c56" = case when w.taken is null or (w.taken::boolean[])[56] then w."n56" else t."c56" end,
+        "c57" = case when w.taken is null or (w.taken::boolean[])[57] then w."n57" else t."c57" end,
+        "c58" = case when w.taken is null or (w.taken::boolean[])[58] then w."n58" else t."c58" end,
+        "c59" = case when w.taken is null or (w.taken::boolean[])[59] then w."n59" else t."c59" end,
+        "c60" = case when w.taken is null or (w.taken::boolean[])[60] then w."n60" else t."c60" end,
+        "c61" = case when w.taken is null or (w.taken::boolean[])[61] then w."n61" else t."c61" end,
+        "c62" = case when w.taken is null or (w.taken::boolean[])[62] then w."n62" else t."c62" end,
+        "c63" = case when w.taken is null or (w.taken::boolean[])[63] then w."n63" else t."c63" end,
+        "c64" = case when w.taken is null or (w.taken::boolean[])[64] then w."n64" else t."c64" end,
+        "c65" = case when w.taken is null or (w.taken::boolean[])[65] then w."n65" else t."c65" end,
+        "c66" = case when w.taken is null or (w.taken::boolean[])[66] then w."n66" else t."c66" end,
+        "c67" = case when w.taken is null or (w.taken::boolean[])[67] then w."n67" else t."c67" end,
+        "c68" = case when w.taken is null or (w.taken::boolean[])[68] then w."n68" else t."c68" end,
+        "c69" = case when w.taken is null or (w.taken::boolean[])[69] then w."n69" else t."c69" end,
+        "c70" = case when w.taken is null or (w.taken::boolean[])[70] then w."n70" else t."c70" end,
+        "c71" = case when w.taken is null or (w.taken::boolean[])[71] then w."n71" else t."c71" end,
+        "c72" = case when w.taken is null or (w.taken::boolean[])[72] then w."n72" else t."c72" end,
+        "c73" = case when w.taken is null or (w.taken::boolean[])[73] then w."n73" else t."c73" end,
+        "c74" = case when w.taken is null or (w.taken::boolean[])[74] then w."n74" else t."c74" end,
+        "c75" = case when w.taken is null or (w.taken::boolean[])[75] then w."n75" else t."c75" end,
+        "c76" = case when w.taken is null or (w.taken::boolean[])[76] then w."n76" else t."c76" end,
+        "c77" = case when w.taken is null or (w.taken::boolean[])[77] then w."n77" else t."c77" end,
+        "c78" = case when w.taken is null or (w.taken::boolean[])[78] then w."n78" else t."c78" end,
+        "c79" = case when w.taken is null or (w.taken::boolean[])[79] then w."n79" else t."c79" end,
+        "c80" = case when w.taken is null or (w.taken::boolean[])[80] then w."n80" else t."c80" end,
+        "c81" = case when w.taken is null or (w.taken::boolean[])[81] then w."n81" else t."c81" end,
+        "c82" = case when w.taken is null or (w.taken::boolean[])[82] then w."n82" else t."c82" end,
+        "c83" = case when w.taken is null or (w.taken::boolean[])[83] then w."n83" else t."c83" end,
+        "c84" = case when w.taken is null or (w.taken::boolean[])[84] then w."n84" else t."c84" end,
+        "c85" = case when w.taken is null or (w.taken::boolean[])[85] then w."n85" else t."c85" end,
+        "c86" = case when w.taken is null or (w.taken::boolean[])[86] then w."n86" else t."c86" end,
+        "c87" = case when w.taken is null or (w.taken::boolean[])[87] then w."n87" else t."c87" end,
+        "c88" = case when w.taken is null or (w.taken::boolean[])[88] then w."n88" else t."c88" end,
+        "c89" = case when w.taken is null or (w.taken::boolean[])[89] then w."n89" else t."c89" end,
+        "c90" = case when w.taken is null or (w.taken::boolean[])[90] then w."n90" else t."c90" end,
+        "c91" = case when w.taken is null or (w.taken::boolean[])[91] then w."n91" else t."c91" end,
+        "c92" = case when w.taken is null or (w.taken::boolean[])[92] then w."n92" else t."c92" end,
+        "c93" = case when w.taken is null or (w.taken::boolean[])[93] then w."n93" else t."c93" end,
+        "c94" = case when w.taken is null or (w.taken::boolean[])[94] then w."n94" else t."c94" end,
+        "c95" = case when w.taken is null or (w.taken::boolean[])[95] then w."n95" else t."c95" end,
+        "c96" = case when w.taken is null or (w.taken::boolean[])[96] then w."n96" else t."c96" end,
+        "c97" = case when w.taken is null or (w.taken::boolean[])[97] then w."n97" else t."c97" end,
+        "c98" = case when w.taken is null or (w.taken::boolean[])[98] then w."n98" else t."c98" end,
+        "c99" = case when w.taken is null or (w.taken::boolean[])[99] then w."n99" else t."c99" end,
+        "c100" = case when w.taken is null or (w.taken::boolean[])[100] then w."n100" else t."c100" end,
+        "c101" = case when w.taken is null or (w.taken::boolean[])[101] then w."n101" else t."c101" end,
+        "c102" = case when w.taken is null or (w.taken::boolean[])[102] then w."n102" else t."c102" end,
+        "c103" = case when w.taken is null or (w.taken::boolean[])[103] then w."n103" else t."c103" end,
+        "c104" = case when w.taken is null or (w.taken::boolean[])[104] then w."n104" else t."c104" end,
+        "c105" = case when w.taken is null or (w.taken::boolean[])[105] then w."n105" else t."c105" end,
+        "c106" = case when w.taken is null or (w.taken::boolean[])[106] then w."n106" else t."c106" end,
+        "c107" = case when w.taken is null or (w.taken::boolean[])[107] then w."n107" else t."c107" end,
+        "c108" = case when w.taken is null or (w.taken::boolean[])[108] then w."n108" else t."c108" end,
+        "c109" = case when w.taken is null or (w.taken::boolean[])[109] then w."n109" else t."c109" end,
+        "c110" = case when w.taken is null or (w.taken::boolean[])[110] then w."n110" else t."c110" end,
+        "c111" = case when w.taken is null or (w.taken::boolean[])[111] then w."n111" else t."c111" end,
+        "c112" = case when w.taken is null or (w.taken::boolean[])[112] then w."n112" else t."c112" end,
+        "c113" = case when w.taken is null or (w.taken::boolean[])[113] then w."n113" else t."c113" end,
+        "c114" = case when w.taken is null or (w.taken::boolean[])[114] then w."n114" else t."c114" end,
+        "c115" = case when w.taken is null or (w.taken::boolean[])[115] then w."n115" else t."c115" end,
+        "c116" = case when w.taken is null or (w.taken::boolean[])[116] then w."n116" else t."c116" end,
+        "c117" = case when w.taken is null or (w.taken::boolean[])[117] then w."n117" else t."c117" end,
+        "c118" = case when w.taken is null or (w.taken::boolean[])[118] then w."n118" else t."c118" end,
+        "c119" = case when w.taken is null or (w.taken::boolean[])[119] then w."n119" else t."c119" end,
+        "c120" = case when w.taken is null or (w.taken::boolean[])[120] then w."n120" else t."c120" end,
+        "c121" = case when w.taken is null or (w.taken::boolean[])[121] then w."n121" else t."c121" end,
+        "c122" = case when w.taken is null or (w.taken::boolean[])[122] then w."n122" else t."c122" end,
+        "c123" = case when w.taken is null or (w.taken::boolean[])[123] then w."n123" else t."c123" end,
+        "c124" = case when w.taken is null or (w.taken::boolean[])[124] then w."n124" else t."c124" end,
+        "c125" = case when w.taken is null or (w.taken::boolean[])[125] then w."n125" else t."c125" end,
+        "c126" = case when w.taken is null or (w.taken::boolean[])[126] then w."n126" else t."c126" end,
+        "c127" = case when w.taken is null or (w.taken::boolean[])[127] then w."n127" else t."c127" end,
+        "c128" = case when w.taken is null or (w.taken::boolean[])[128] then w."n128" else t."c128" end,
+        "c129" = case when w.taken is null or (w.taken::boolean[])[129] then w."n129" else t."c129" end,
+        "c130" = case when w.taken is null or (w.taken::boolean[])[130] then w."n130" else t."c130" end,
+        "c131" = case when w.taken is null or (w.taken::boolean[])[131] then w."n131" else t."c131" end,
+        "c132" = case when w.taken is null or (w.taken::boolean[])[132] then w."n132" else t."c132" end,
+        "c133" = case when w.taken is null or (w.taken::boolean[])[133] then w."n133" else t."c133" end,
+        "c134" = case when w.taken is null or (w.taken::boolean[])[134] then w."n134" else t."c134" end,
+        "c135" = case when w.taken is null or (w.taken::boolean[])[135] then w."n135" else t."c135" end,
+        "c136" = case when w.taken is null or (w.taken::boolean[])[136] then w."n136" else t."c136" end,
+        "c137" = case when w.taken is null or (w.taken::boolean[])[137] then w."n137" else t."c137" end,
+        "c138" = case when w.taken is null or (w.taken::boolean[])[138] then w."n138" else t."c138" end,
+        "c139" = case when w.taken is null or (w.taken::boolean[])[139] then w."n139" else t."c139" end,
+        "c140" = case when w.taken is null or (w.taken::boolean[])[140] then w."n140" else t."c140" end,
+        "c141" = case when w.taken is null or (w.taken::boolean[])[141] then w."n141" else t."c141" end,
+        "c142" = case when w.taken is null or (w.taken::boolean[])[142] then w."n142" else t."c142" end,
+        "c143" = case when w.taken is null or (w.taken::boolean[])[143] then w."n143" else t."c143" end,
+        "c144" = case when w.taken is null or (w.taken::boolean[])[144] then w."n144" else t."c144" end,
+        "c145" = case when w.taken is null or (w.taken::boolean[])[145] then w."n145" else t."c145" end,
+        "c146" = case when w.taken is null or (w.taken::boolean[])[146] then w."n146" else t."c146" end,
+        "c147" = case when w.taken is null or (w.taken::boolean[])[147] then w."n147" else t."c147" end,
+        "c148" = case when w.taken is null or (w.taken::boolean[])[148] then w."n148" else t."c148" end,
+        "c149" = case when w.taken is null or (w.taken::boolean[])[149] then w."n149" else t."c149" end,
+        "c150" = case when w.taken is null or (w.taken::boolean[])[150] then w."n150" else t."c150" end,
+        "c151" = case when w.taken is null or (w.taken::boolean[])[151] then w."n151" else t."c151" end,
+        "c152" = case when w.taken is null or (w.taken::boolean[])[152] then w."n152" else t."c152" end,
+        "c153" = case when w.taken is null or (w.taken::boolean[])[153] then w."n153" else t."c153" end,
+        "c154" = case when w.taken is null or (w.taken::boolean[])[154] then w."n154" else t."c154" end,
+        "c155" = case when w.taken is null or (w.taken::boolean[])[155] then w."n155" else t."c155" end,
+        "c156" = case when w.taken is null or (w.taken::boolean[])[156] then w."n156" else t."c156" end,
+        "c157" = case when w.taken is null or (w.taken::boolean[])[157] then w."n157" else t."c157" end,
+        "c158" = case when w.taken is null or (w.taken::boolean[])[158] then w."n158" else t."c158" end,
+        "c159" = case when w.taken is null or (w.taken::boolean[])[159] then w."n159" else t."c159" end,
+        "c160" = case when w.taken is null or (w.taken::boolean[])[160] then w."n160" else t."c160" end,
+        "c161" = case when w.taken is null or (w.taken::boolean[])[161] then w."n161" else t."c161" end,
+        "c162" = case when w.taken is null or (w.taken::boolean[])[162] then w."n162" else t."c162" end,
+        "c163" = case when w.taken is null or (w.taken::boolean[])[163] then w."n163" else t."c163" end,
+        "c164" = case when w.taken is null or (w.taken::boolean[])[164] then w."n164" else t."c164" end,
+        "c165" = case when w.taken is null or (w.taken::boolean[])[165] then w."n165" else t."c165" end,
+        "c166" = case when w.taken is null or (w.taken::boolean[])[166] then w."n166" else t."c166" end,
+        "c167" = case when w.taken is null or (w.taken::boolean[])[167] then w."n167" else t."c167" end,
+        "c168" = case when w.taken is null or (w.taken::boolean[])[168] then w."n168" else t."c168" end,
+        "c169" = case when w.taken is null or (w.taken::boolean[])[169] then w."n169" else t."c169" end,
+        "c170" = case when w.taken is null or (w.taken::boolean[])[170] then w."n170" else t."c170" end,
+        "c171" = case when w.taken is null or (w.taken::boolean[])[171] then w."n171" else t."c171" end,
+        "c172" = case when w.taken is null or (w.taken::boolean[])[172] then w."n172" else t."c172" end,
+        "c173" = case when w.taken is null or (w.taken::boolean[])[173] then w."n173" else t."c173" end,
+        "c174" = case when w.taken is null or (w.taken::boolean[])[174] then w."n174" else t."c174" end,
+        "c175" = case when w.taken is null or (w.taken::boolean[])[175] then w."n175" else t."c175" end,
+        "c176" = case when w.taken is null or (w.taken::boolean[])[176] then w."n176" else t."c176" end,
+        "c177" = case when w.taken is null or (w.taken::boolean[])[177] then w."n177" else t."c177" end,
+        "c178" = case when w.taken is null or (w.taken::boolean[])[178] then w."n178" else t."c178" end,
+        "c179" = case when w.taken is null or (w.taken::boolean[])[179] then w."n179" else t."c179" end,
+        "c180" = case when w.taken is null or (w.taken::boolean[])[180] then w."n180" else t."c180" end,
+        "c181" = case when w.taken is null or (w.taken::boolean[])[181] then w."n181" else t."c181" end,
+        "c182" = case when w.taken is null or (w.taken::boolean[])[182] then w."n182" else t."c182" end,
+        "c183" = case when w.taken is null or (w.taken::boolean[])[183] then w."n183" else t."c183" end,
+        "c184" = case when w.taken is null or (w.taken::boolean[])[184] then w."n184" else t."c184" end,
+        "c185" = case when w.taken is null or (w.taken::boolean[])[185] then w."n185" else t."c185" end,
+        "c186" = case when w.taken is null or (w.taken::boolean[])[186] then w."n186" else t."c186" end,
+        "c187" = case when w.taken is null or (w.taken::boolean[])[187] then w."n187" else t."c187" end,
+        "c188" = case when w.taken is null or (w.taken::boolean[])[188] then w."n188" else t."c188" end,
+        "c189" = case when w.taken is null or (w.taken::boolean[])[189] then w."n189" else t."c189" end,
+        "c190" = case when w.taken is null or (w.taken::boolean[])[190] then w."n190" else t."c190" end,
+        "c191" = case when w.taken is null or (w.taken::boolean[])[191] then w."n191" else t."c191" end,
+        "c192" = case when w.taken is null or (w.taken::boolean[])[192] then w."n192" else t."c192" end,
+        "c193" = case when w.taken is null or (w.taken::boolean[])[193] then w."n193" else t."c193" end,
+        "c194" = case when w.taken is null or (w.taken::boolean[])[194] then w."n194" else t."c194" end,
+        "c195" = case when w.taken is null or (w.taken::boolean[])[195] then w."n195" else t."c195" end,
+        "c196" = case when w.taken is null or (w.taken::boolean[])[196] then w."n196" else t."c196" end,
+        "c197" = case when w.taken is null or (w.taken::boolean[])[197] then w."n197" else t."c197" end,
+        "c198" = case when w.taken is null or (w.taken::boolean[])[198] then w."n198" else t."c198" end,
+        "c199" = case when w.taken is null or (w.taken::boolean[])[199] then w."n199" else t."c199" end,
+        "c200" = case when w.taken is null or (w.taken::boolean[])[200] then w."n200" else t."c200" end,
+        "c201" = case when w.taken is null or (w.taken::boolean[])[201] then w."n201" else t."c201" end,
+        "c202" = case when w.taken is null or (w.taken::boolean[])[202] then w."n202" else t."c202" end,
+        "c203" = case when w.taken is null or (w.taken::boolean[])[203] then w."n203" else t."c203" end,
+        "c204" = case when w.taken is null or (w.taken::boolean[])[204] then w."n204" else t."c204" end,
+        "c205" = case when w.taken is null or (w.taken::boolean[])[205] then w."n205" else t."c205" end,
+        "c206" = case when w.taken is null or (w.taken::boolean[])[206] then w."n206" else t."c206" end,
+        "c207" = case when w.taken is null or (w.taken::boolean[])[207] then w."n207" else t."c207" end,
+        "c208" = case when w.taken is null or (w.taken::boolean[])[208] then w."n208" else t."c208" end,
+        "c209" = case when w.taken is null or (w.taken::boolean[])[209] then w."n209" else t."c209" end,
+        "c210" = case when w.taken is null or (w.taken::boolean[])[210] then w."n210" else t."c210" end,
+        "c211" = case when w.taken is null or (w.taken::boolean[])[211] then w."n211" else t."c211" end,
+        "c212" = case when w.taken is null or (w.taken::boolean[])[212] then w."n212" else t."c212" end,
+        "c213" = case when w.taken is null or (w.taken::boolean[])[213] then w."n213" else t."c213" end,
+        "c214" = case when w.taken is null or (w.taken::boolean[])[214] then w."n214" else t."c214" end,
+        "c215" = case when w.taken is null or (w.taken::boolean[])[215] then w."n215" else t."c215" end,
+        "c216" = case when w.taken is null or (w.taken::boolean[])[216] then w."n216" else t."c216" end,
+        "c217" = case when w.taken is null or (w.taken::boolean[])[217] then w."n217" else t."c217" end,
+        "c218" = case when w.taken is null or (w.taken::boolean[])[218] then w."n218" else t."c218" end,
+        "c219" = case when w.taken is null or (w.taken::boolean[])[219] then w."n219" else t."c219" end,
+        "c220" = case when w.taken is null or (w.taken::boolean[])[220] then w."n220" else t."c220" end,
+        "c221" = case when w.taken is null or (w.taken::boolean[])[221] then w."n221" else t."c221" end,
+        "c222" = case when w.taken is null or (w.taken::boolean[])[222] then w."n222" else t."c222" end,
+        "c223" = case when w.taken is null or (w.taken::boolean[])[223] then w."n223" else t."c223" end,
+        "c224" = case when w.taken is null or (w.taken::boolean[])[224] then w."n224" else t."c224" end,
+        "c225" = case when w.taken is null or (w.taken::boolean[])[225] then w."n225" else t."c225" end,
+        "c226" = case when w.taken is null or (w.taken::boolean[])[226] then w."n226" else t."c226" end,
+        "c227" = case when w.taken is null or (w.taken::boolean[])[227] then w."n227" else t."c227" end,
+        "c228" = case when w.taken is null or (w.taken::boolean[])[228] then w."n228" else t."c228" end,
+        "c229" = case when w.taken is null or (w.taken::boolean[])[229] then w."n229" else t."c229" end,
+        "c230" = case when w.taken is null or (w.taken::boolean[])[230] then w."n230" else t."c230" end,
+        "c231" = case when w.taken is null or (w.taken::boolean[])[231] then w."n231" else t."c231" end,
+        "c232" = case when w.taken is null or (w.taken::boolean[])[232] then w."n232" else t."c232" end,
+        "c233" = case when w.taken is null or (w.taken::boolean[])[233] then w."n233" else t."c233" end,
+        "c234" = case when w.taken is null or (w.taken::boolean[])[234] then w."n234" else t."c234" end,
+        "c235" = case when w.taken is null or (w.taken::boolean[])[235] then w."n235" else t."c235" end,
+        "c236" = case when w.taken is null or (w.taken::boolean[])[236] then w."n236" else t."c236" end,
+        "c237" = case when w.taken is null or (w.taken::boolean[])[237] then w."n237" else t."c237" end,
+        "c238" = case when w.taken is null or (w.taken::boolean[])[238] then w."n238" else t."c238" end,
+        "c239" = case when w.taken is null or (w.taken::boolean[])[239] then w."n239" else t."c239" end,
+        "c240" = case when w.taken is null or (w.taken::boolean[])[240] then w."n240" else t."c240" end,
+        "c241" = case when w.taken is null or (w.taken::boolean[])[241] then w."n241" else t."c241" end,
+        "c242" = case when w.taken is null or (w.taken::boolean[])[242] then w."n242" else t."c242" end,
+        "c243" = case when w.taken is null or (w.taken::boolean[])[243] then w."n243" else t."c243" end,
+        "c244" = case when w.taken is null or (w.taken::boolean[])[244] then w."n244" else t."c244" end,
+        "c245" = case when w.taken is null or (w.taken::boolean[])[245] then w."n245" else t."c245" end,
+        "c246" = case when w.taken is null or (w.taken::boolean[])[246] then w."n246" else t."c246" end
+    from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", "n65", "n66", "n67", "n68", "n69", "n70", "n71", "n72", "n73", "n74", "n75", "n76", "n77", "n78", "n79", "n80", "n81", "n82", "n83", "n84", "n85", "n86", "n87", "n88", "n89", "n90", "n91", "n92", "n93", "n94", "n95", "n96", "n97", "n98", "n99", "n100", "n101", "n102", "n103", "n104", "n105", "n106", "n107", "n108", "n109", "n110", "n111", "n112", "n113", "n114", "n115", "n116", "n117", "n118", "n119", "n120", "n121", "n122", "n123", "n124", "n125", "n126", "n127", "n128", "n129", "n130", "n131", "n132", "n133", "n134", "n135", "n136", "n137", "n138", "n139", "n140", "n141", "n142", "n143", "n144", "n145", "n146", "n147", "n148", "n149", "n150", "n151", "n152", "n153", "n154", "n155", "n156", "n157", "n158", "n159", "n160", "n161", "n162", "n163", "n164", "n165", "n166", "n167", "n168", "n169", "n170", "n171", "n172", "n173", "n174", "n175", "n176", "n177", "n178", "n179", "n180", "n181", "n182", "n183", "n184", "n185", "n186", "n187", "n188", "n189", "n190", "n191", "n192", "n193", "n194", "n195", "n196", "n197", "n198", "n199", "n200", "n201", "n202", "n203", "n204", "n205", "n206", "n207", "n208", "n209", "n210", "n211", "n212", "n213", "n214", "n215", "n216", "n217", "n218", "n219", "n220", "n221", "n222", "n223", "n224", "n225", "n226", "n227", "n228", "n229", "n230", "n231", "n232", "n233", "n234", "n235", "n236", "n237", "n238", "n239", "n240", "n241", "n242", "n243", "n244", "n245", "n246", taken)
+    where t."rowguid" operator(pg_catalog.=) w.guid;
+    get diagnostics count = row_count;
+    written := written + count;
+    insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64", "c65", "c66", "c67", "c68", "c69", "c70", "c71", "c72", "c73", "c74", "c75", "c76", "c77", "c78", "c79", "c80", "c81", "c82", "c83", "c84", "c85", "c86", "c87", "c88", "c89", "c90", "c91", "c92", "c93", "c94", "c95", "c96", "c97", "c98", "c99", "c100", "c101", "c102", "c103", "c104", "c105", "c106", "c107", "c108", "c109", "c110", "c111", "c112", "c113", "c114", "c115", "c116", "c117", "c118", "c119", "c120", "c121", "c122", "c123", "c124", "c125", "c126", "c127", "c128", "c129", "c130", "c131", "c132", "c133", "c134", "c135", "c136", "c137", "c138", "c139", "c140", "c141", "c142", "c143", "c144", "c145", "c146", "c147", "c148", "c149", "c150", "c151", "c152", "c153", "c154", "c155", "c156", "c157", "c158", "c159", "c160", "c161", "c162", "c163", "c164", "c165", "c166", "c167", "c168", "c169", "c170", "c171", "c172", "c173", "c174", "c175", "c176", "c177", "c178", "c179", "c180", "c181", "c182", "c183", "c184", "c185", "c186", "c187", "c188", "c189", "c190", "c191", "c192", "c193", "c194", "c195", "c196", "c197", "c198", "c199", "c200", "c201", "c202", "c203", "c204", "c205", "c206", "c207", "c208", "c209", "c210", "c211", "c212", "c213", "c214", "c215", "c216", "c217", "c218", "c219", "c220", "c221", "c222", "c223", "c224", "c225", "c226", "c227", "c228", "c229", "c230", "c231", "c232", "c233", "c234", "c235", "c236", "c237", "c238", "c239", "c240", "c241", "c242", "c243", "c244", "c245", "c246") overriding system value
+    select w.* from unnest($5, $6::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[]) as w;
+    get diagnostics count = row_count;
+    written := written + count;
+    if written <> cardinality($1) + cardinality($2) + cardinality($5) then
+        raise exception '% rows of % were to be written, and % were', cardinality($1) + cardinality($2) + cardinality($5),
+            't', written
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'No trigger that is enabled ALWAYS or REPLICA may keep an agent from writing a row.';
+    end if;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) owner to "msrepl_table_c268110370c2_f059f10c4aed";
+revoke all on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) from public;
+grant execute on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) is 'Writes rows of t for merge replication';
+
+-- msmerge_log_<artid>: keeps a row that has lost a conflict, or could not be applied.
+-- called by: msmerge_take_<artid>, msrepl.merge_record_failure
+-- tables:    msmerge_conflict_<publication>_<article>
+-- holes:     function, runs_as, conflict_table, rowguid, columns, row_type, excluded, owner, caller, comment
+create or replace function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(conflict_id uuid, guid uuid, "row" text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_f059f10c4aed' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_f059f10c4aed', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    insert into "msrepl"."msmerge_conflict_merge_t" as c (msrepl_conflict_id, "rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64", "c65", "c66", "c67", "c68", "c69", "c70", "c71", "c72", "c73", "c74", "c75", "c76", "c77", "c78", "c79", "c80", "c81", "c82", "c83", "c84", "c85", "c86", "c87", "c88", "c89", "c90", "c91", "c92", "c93", "c94", "c95", "c96", "c97", "c98", "c99", "c100", "c101", "c102", "c103", "c104", "c105", "c106", "c107", "c108", "c109", "c110", "c111", "c112", "c113", "c114", "c115", "c116", "c117", "c118", "c119", "c120", "c121", "c122", "c123", "c124", "c125", "c126", "c127", "c128", "c129", "c130", "c131", "c132", "c133", "c134", "c135", "c136", "c137", "c138", "c139", "c140", "c141", "c142", "c143", "c144", "c145", "c146", "c147", "c148", "c149", "c150", "c151", "c152", "c153", "c154", "c155", "c156", "c157", "c158", "c159", "c160", "c161", "c162", "c163", "c164", "c165", "c166", "c167", "c168", "c169", "c170", "c171", "c172", "c173", "c174", "c175", "c176", "c177", "c178", "c179", "c180", "c181", "c182", "c183", "c184", "c185", "c186", "c187", "c188", "c189", "c190", "c191", "c192", "c193", "c194", "c195", "c196", "c197", "c198", "c199", "c200", "c201", "c202", "c203", "c204", "c205", "c206", "c207", "c208", "c209", "c210", "c211", "c212", "c213", "c214", "c215", "c216", "c217", "c218", "c219", "c220", "c221", "c222", "c223", "c224", "c225", "c226", "c227", "c228", "c229", "c230", "c231", "c232", "c233", "c234", "c235", "c236", "c237", "c238", "c239", "c240", "c241", "c242", "c243", "c244", "c245", "c246")
+    select $1, $2, (r.v).* from (select $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as v) as r
+    on conflict (msrepl_conflict_id) do update set "c1" = excluded."c1", "c2" = excluded."c2", "c3" = excluded."c3", "c4" = excluded."c4", "c5" = excluded."c5", "c6" = excluded."c6", "c7" = excluded."c7", "c8" = excluded."c8", "c9" = excluded."c9", "c10" = excluded."c10", "c11" = excluded."c11", "c12" = excluded."c12", "c13" = excluded."c13", "c14" = excluded."c14", "c15" = excluded."c15", "c16" = excluded."c16", "c17" = excluded."c17", "c18" = excluded."c18", "c19" = excluded."c19", "c20" = excluded."c20", "c21" = excluded."c21", "c22" = excluded."c22", "c23" = excluded."c23", "c24" = excluded."c24", "c25" = excluded."c25", "c26" = excluded."c26", "c27" = excluded."c27", "c28" = excluded."c28", "c29" = excluded."c29", "c30" = excluded."c30", "c31" = excluded."c31", "c32" = excluded."c32", "c33" = excluded."c33", "c34" = excluded."c34", "c35" = excluded."c35", "c36" = excluded."c36", "c37" = excluded."c37", "c38" = excluded."c38", "c39" = excluded."c39", "c40" = excluded."c40", "c41" = excluded."c41", "c42" = excluded."c42", "c43" = excluded."c43", "c44" = excluded."c44", "c45" = excluded."c45", "c46" = excluded."c46", "c47" = excluded."c47", "c48" = excluded."c48", "c49" = excluded."c49", "c50" = excluded."c50", "c51" = excluded."c51", "c52" = excluded."c52", "c53" = excluded."c53", "c54" = excluded."c54", "c55" = excluded."c55", "c56" = excluded."c56", "c57" = excluded."c57", "c58" = excluded."c58", "c59" = excluded."c59", "c60" = excluded."c60", "c61" = excluded."c61", "c62" = excluded."c62", "c63" = excluded."c63", "c64" = excluded."c64", "c65" = excluded."c65", "c66" = excluded."c66", "c67" = excluded."c67", "c68" = excluded."c68", "c69" = excluded."c69", "c70" = excluded."c70", "c71" = excluded."c71", "c72" = excluded."c72", "c73" = excluded."c73", "c74" = excluded."c74", "c75" = excluded."c75", "c76" = excluded."c76", "c77" = excluded."c77", "c78" = excluded."c78", "c79" = excluded."c79", "c80" = excluded."c80", "c81" = excluded."c81", "c82" = excluded."c82", "c83" = excluded."c83", "c84" = excluded."c84", "c85" = excluded."c85", "c86" = excluded."c86", "c87" = excluded."c87", "c88" = excluded."c88", "c89" = excluded."c89", "c90" = excluded."c90", "c91" = excluded."c91", "c92" = excluded."c92", "c93" = excluded."c93", "c94" = excluded."c94", "c95" = excluded."c95", "c96" = excluded."c96", "c97" = excluded."c97", "c98" = excluded."c98", "c99" = excluded."c99", "c100" = excluded."c100", "c101" = excluded."c101", "c102" = excluded."c102", "c103" = excluded."c103", "c104" = excluded."c104", "c105" = excluded."c105", "c106" = excluded."c106", "c107" = excluded."c107", "c108" = excluded."c108", "c109" = excluded."c109", "c110" = excluded."c110", "c111" = excluded."c111", "c112" = excluded."c112", "c113" = excluded."c113", "c114" = excluded."c114", "c115" = excluded."c115", "c116" = excluded."c116", "c117" = excluded."c117", "c118" = excluded."c118", "c119" = excluded."c119", "c120" = excluded."c120", "c121" = excluded."c121", "c122" = excluded."c122", "c123" = excluded."c123", "c124" = excluded."c124", "c125" = excluded."c125", "c126" = excluded."c126", "c127" = excluded."c127", "c128" = excluded."c128", "c129" = excluded."c129", "c130" = excluded."c130", "c131" = excluded."c131", "c132" = excluded."c132", "c133" = excluded."c133", "c134" = excluded."c134", "c135" = excluded."c135", "c136" = excluded."c136", "c137" = excluded."c137", "c138" = excluded."c138", "c139" = excluded."c139", "c140" = excluded."c140", "c141" = excluded."c141", "c142" = excluded."c142", "c143" = excluded."c143", "c144" = excluded."c144", "c145" = excluded."c145", "c146" = excluded."c146", "c147" = excluded."c147", "c148" = excluded."c148", "c149" = excluded."c149", "c150" = excluded."c150", "c151" = excluded."c151", "c152" = excluded."c152", "c153" = excluded."c153", "c154" = excluded."c154", "c155" = excluded."c155", "c156" = excluded."c156", "c157" = excluded."c157", "c158" = excluded."c158", "c159" = excluded."c159", "c160" = excluded."c160", "c161" = excluded."c161", "c162" = excluded."c162", "c163" = excluded."c163", "c164" = excluded."c164", "c165" = excluded."c165", "c166" = excluded."c166", "c167" = excluded."c167", "c168" = excluded."c168", "c169" = excluded."c169", "c170" = excluded."c170", "c171" = excluded."c171", "c172" = excluded."c172", "c173" = excluded."c173", "c174" = excluded."c174", "c175" = excluded."c175", "c176" = excluded."c176", "c177" = excluded."c177", "c178" = excluded."c178", "c179" = excluded."c179", "c180" = excluded."c180", "c181" = excluded."c181", "c182" = excluded."c182", "c183" = excluded."c183", "c184" = excluded."c184", "c185" = excluded."c185", "c186" = excluded."c186", "c187" = excluded."c187", "c188" = excluded."c188", "c189" = excluded."c189", "c190" = excluded."c190", "c191" = excluded."c191", "c192" = excluded."c192", "c193" = excluded."c193", "c194" = excluded."c194", "c195" = excluded."c195", "c196" = excluded."c196", "c197" = excluded."c197", "c198" = excluded."c198", "c199" = excluded."c199", "c200" = excluded."c200", "c201" = excluded."c201", "c202" = excluded."c202", "c203" = excluded."c203", "c204" = excluded."c204", "c205" = excluded."c205", "c206" = excluded."c206", "c207" = excluded."c207", "c208" = excluded."c208", "c209" = excluded."c209", "c210" = excluded."c210", "c211" = excluded."c211", "c212" = excluded."c212", "c213" = excluded."c213", "c214" = excluded."c214", "c215" = excluded."c215", "c216" = excluded."c216", "c217" = excluded."c217", "c218" = excluded."c218", "c219" = excluded."c219", "c220" = excluded."c220", "c221" = excluded."c221", "c222" = excluded."c222", "c223" = excluded."c223", "c224" = excluded."c224", "c225" = excluded."c225", "c226" = excluded."c226", "c227" = excluded."c227", "c228" = excluded."c228", "c229" = excluded."c229", "c230" = excluded."c230", "c231" = excluded."c231", "c232" = excluded."c232", "c233" = excluded."c233", "c234" = excluded."c234", "c235" = excluded."c235", "c236" = excluded."c236", "c237" = excluded."c237", "c238" = excluded."c238", "c239" = excluded."c239", "c240" = excluded."c240", "c241" = excluded."c241", "c242" = excluded."c242", "c243" = excluded."c243", "c244" = excluded."c244", "c245" = excluded."c245", "c246" = excluded."c246";
+end
+$msrepl$;
+alter function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) owner to "msrepl_table_c268110370c2_f059f10c4aed";
+revoke all on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) from public;
+grant execute on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) is 'Keeps a row that has lost a conflict of t for merge replication';
+
+-- msmerge_enumerate_<artid>: rows of an article that a range of generations changed, for the session's neighbour.
+-- called by: merge agents, in the transaction that has closed the last of these generations
+-- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
+-- holes:     function, metadata, read, path_is_kept, owner, comment
+--
+-- What came from the neighbour is not sent back to it.
+create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8)
+returns table (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant int8 := (msrepl.merge_neighbour()).replnickname;
+    me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    seen constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = $1);
+    present constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = $2);
+begin
+    if seen is null or present is null then
+        raise exception 'generation % or % is not known here any more (21333)', $1, $2
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Subscribe anew.';
+    end if;
+    return query
+    with changed as materialized (
+        select m.* from "msrepl"."msmerge_metadata_7" as m
+        where m.xid >= pg_snapshot_xmin(seen) and m.xid < pg_snapshot_xmax(present)
+          and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)
+          and m.source is distinct from peer
+    )
+    select c.rowguid, c.gone, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
+           coalesce(c.writer, me), r."row"
+    from changed as c
+    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d where not d.gone)) as r on r.rowguid = c.rowguid
+    order by c.rowguid;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+end
+$msrepl$;
+alter function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) from public;
+comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) is 'Reads what generations have changed of t for merge replication';
+
+-- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
+-- called by: msrepl.merge_apply
+-- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
+-- holes:     function, metadata, tablenick, lock, write, log, column_tracking, path_is_kept, owner, comment
+--
+-- Rows are locked before their metadata, as applications do. What was made here, by a merge or a conflict, has no
+-- source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up by itself.
+create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
+    guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
+    out applied integer, out skipped integer, out conflicts integer, out deferred integer
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    known constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g order by g.generation desc limit 1);
+    held_guids uuid[];
+    held_rows text[];
+    found_rows msrepl.merge_judgement[];
+begin
+    select array_agg(l.rowguid), array_agg(l."row") into held_guids, held_rows from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
+    found_rows := array(
+        select row(i.rowguid, i."row", h."row", h.rowguid is not null, m.writer, d.verdict, d.conflict, d.taken, d.gone,
+                   d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
+                                           when d.verdict = 'keep' then m.writer end,
+                   case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
+        from unnest($1, $2, $3::text[], $4::text[], $5, $6) as i(rowguid, gone, lineage, colv, writer, "row")
+        left join unnest(held_guids, held_rows) as h(rowguid, "row") on h.rowguid = i.rowguid
+        left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.rowguid
+        cross join lateral msrepl.merge_decide(
+            m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+            coalesce((select s.priority from msrepl.sysmergesubscriptions as s
+                      where s.replnickname = m.writer and s.subscriber_type = 1), 100),
+            i.gone, i.lineage::int8[], i.colv::int8[],
+            case when peer.subscriber_type = 1 then peer.priority else 0 end,
+            me, true, not peer.is_publisher) as d
+        order by i.rowguid);
+
+    insert into msrepl.msmerge_conflicts_info
+        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text, winner)
+    select f.conflict_id, 7, f.rowguid, case f.verdict when 'keep' then peer.subscriber_server else h.name end,
+           f.conflict, f.conflict::text,
+           format('%s of %s lost against %s', case when f.conflict < 3 then 'the update' else 'the change' end,
+                  case f.verdict when 'keep' then peer.subscriber_server else h.name end,
+                  case f.verdict when 'keep' then h.name else peer.subscriber_server end),
+           case f.verdict when 'keep' then h.name else peer.subscriber_server end
+    from unnest(found_rows) as f
+    cross join lateral (
+        select coalesce(
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.replnickname = f.held_writer),
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self)) as name
+    ) as h
+    where f.conflict is not null;
+    perform "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(f.conflict_id, f.rowguid, case f.verdict when 'keep' then f."row" else f.held_row end)
+    from unnest(found_rows) as f
+    where f.conflict is not null and case f.verdict when 'keep' then f."row" else f.held_row end is not null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
+        array(select f.rowguid from unnest(found_rows) as f
+              where f.verdict in ('apply', 'replace') and f.gone and f.is_present),
+        u.guids, u.rows, u.takens, n.guids, n.rows)
+    from (select coalesce(array_agg(f.rowguid), '{}') as guids, coalesce(array_agg(f."row"), '{}') as rows,
+                 coalesce(array_agg(f.taken::text), '{}') as takens
+          from unnest(found_rows) as f
+          where f.verdict in ('apply', 'replace', 'merge') and not f.gone and f.is_present) as u,
+         (select coalesce(array_agg(f.rowguid), '{}') as guids, coalesce(array_agg(f."row"), '{}') as rows
+          from unnest(found_rows) as f
+          where f.verdict in ('apply', 'replace') and not f.gone and not f.is_present) as n;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
+    select 7, f.rowguid, pg_current_xact_id(), f.gone,
+           coalesce((select v.v & 2147483647 from unnest(f.lineage) as v(v) where v.v >> 31 = me), 0),
+           (select max(v.v & 2147483647) from unnest(f.lineage) as v(v)),
+           array(select v.v from unnest(f.lineage) as v(v) where v.v >> 31 <> me),
+           f.colv, case f.verdict when 'apply' then peer.replnickname end, nullif(f.writer, me)
+    from unnest(found_rows) as f
+    where f.verdict in ('apply', 'replace', 'merge', 'keep')
+    on conflict (rowguid) do update
+    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
+        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
+    update "msrepl"."msmerge_metadata_7" as m
+    set xid = pg_current_xact_id(), source = null
+    from unnest(found_rows) as f
+    where f.verdict = 'defer' and m.rowguid = f.rowguid and pg_visible_in_snapshot(m.xid, known);
+    select count(*) filter (where f.verdict in ('apply', 'merge', 'replace')), count(*) filter (where f.verdict = 'skip'),
+           count(*) filter (where f.conflict is not null), count(*) filter (where f.verdict = 'defer')
+    into applied, skipped, conflicts, deferred from unnest(found_rows) as f;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) from public;
+comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) is 'Takes rows that a neighbour has sent into t for merge replication';
+
 drop trigger if exists "msmerge_ins_00112233445566778899aabbccddeeff" on "public"."t";
 
 drop trigger if exists "msmerge_upd_00112233445566778899aabbccddeeff" on "public"."t";
@@ -653,3 +1269,35 @@ drop function if exists "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"(
 drop function if exists "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"();
 
 drop table if exists "msrepl"."msmerge_metadata_7";
+
+drop function if exists "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]);
+
+drop function if exists "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]);
+
+drop function if exists "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]);
+
+drop function if exists "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text);
+
+drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
+
+drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]);
+
+drop type if exists "msrepl"."msmerge_row_00112233445566778899aabbccddeeff";
+
+drop table if exists "msrepl"."msmerge_conflict_merge_t";
+
+-- Drops the role that writes a table, once it owns none of our functions any more.
+-- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- tables:    catalogs
+-- holes:     role, role_text
+do $msrepl$
+begin
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_f059f10c4aed') and not exists (
+        select from pg_proc as p join pg_roles as r on r.oid = p.proowner
+        where r.rolname = 'msrepl_table_c268110370c2_f059f10c4aed' and p.pronamespace = to_regnamespace('msrepl')
+    ) then
+        drop owned by "msrepl_table_c268110370c2_f059f10c4aed" cascade;
+        drop role "msrepl_table_c268110370c2_f059f10c4aed";
+    end if;
+end
+$msrepl$;

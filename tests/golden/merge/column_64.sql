@@ -272,6 +272,440 @@ create or replace trigger "trg_mssync_truncate_t"
     before truncate on "public"."t"
     for each statement execute function msrepl.refuse_truncate();
 
+-- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- tables:    none
+-- holes:     role, role_text, schema, table_schema, table, privileges, comment
+--
+-- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
+-- code of his own into its constraints, indexes, domains, defaults and triggers.
+do $msrepl$
+begin
+    if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_f059f10c4aed') then
+        create role "msrepl_table_c268110370c2_f059f10c4aed" nologin;
+        comment on role "msrepl_table_c268110370c2_f059f10c4aed" is 'Writes t for replication';
+    end if;
+end
+$msrepl$;
+grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_f059f10c4aed";
+grant select, insert, update, delete on "public"."t" to "msrepl_table_c268110370c2_f059f10c4aed";
+
+-- msrepl.msmerge_row_<artid>: a row of an article on its way, without the column by which it is known.
+-- called by: msmerge_write_<artid>, msmerge_log_<artid>
+-- tables:    none
+-- holes:     type, attributes, owner
+create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" integer, "n2" integer, "n3" integer, "n4" integer, "n5" integer, "n6" integer, "n7" integer, "n8" integer, "n9" integer, "n10" integer, "n11" integer, "n12" integer, "n13" integer, "n14" integer, "n15" integer, "n16" integer, "n17" integer, "n18" integer, "n19" integer, "n20" integer, "n21" integer, "n22" integer, "n23" integer, "n24" integer, "n25" integer, "n26" integer, "n27" integer, "n28" integer, "n29" integer, "n30" integer, "n31" integer, "n32" integer, "n33" integer, "n34" integer, "n35" integer, "n36" integer, "n37" integer, "n38" integer, "n39" integer, "n40" integer, "n41" integer, "n42" integer, "n43" integer, "n44" integer, "n45" integer, "n46" integer, "n47" integer, "n48" integer, "n49" integer, "n50" integer, "n51" integer, "n52" integer, "n53" integer, "n54" integer, "n55" integer, "n56" integer, "n57" integer, "n58" integer, "n59" integer, "n60" integer, "n61" integer, "n62" integer, "n63" integer, "n64" integer);
+alter type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" owner to "msrepl_owner_0123456789ab";
+
+-- msmerge_conflict_<publication>_<article>: rows that have lost a conflict, or could not be applied.
+-- called by: msmerge_log_<artid>
+-- tables:    itself
+-- holes:     table, rowguid, columns, owner, role, comment
+create table "msrepl"."msmerge_conflict_merge_t" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "c1" integer, "c2" integer, "c3" integer, "c4" integer, "c5" integer, "c6" integer, "c7" integer, "c8" integer, "c9" integer, "c10" integer, "c11" integer, "c12" integer, "c13" integer, "c14" integer, "c15" integer, "c16" integer, "c17" integer, "c18" integer, "c19" integer, "c20" integer, "c21" integer, "c22" integer, "c23" integer, "c24" integer, "c25" integer, "c26" integer, "c27" integer, "c28" integer, "c29" integer, "c30" integer, "c31" integer, "c32" integer, "c33" integer, "c34" integer, "c35" integer, "c36" integer, "c37" integer, "c38" integer, "c39" integer, "c40" integer, "c41" integer, "c42" integer, "c43" integer, "c44" integer, "c45" integer, "c46" integer, "c47" integer, "c48" integer, "c49" integer, "c50" integer, "c51" integer, "c52" integer, "c53" integer, "c54" integer, "c55" integer, "c56" integer, "c57" integer, "c58" integer, "c59" integer, "c60" integer, "c61" integer, "c62" integer, "c63" integer, "c64" integer);
+alter table "msrepl"."msmerge_conflict_merge_t" owner to "msrepl_owner_0123456789ab";
+revoke all on "msrepl"."msmerge_conflict_merge_t" from public;
+grant select, insert, update on "msrepl"."msmerge_conflict_merge_t" to "msrepl_table_c268110370c2_f059f10c4aed";
+comment on table "msrepl"."msmerge_conflict_merge_t" is 'Rows that lost a conflict, or could not be applied, of t for merge replication';
+
+-- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
+-- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
+create or replace function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_f059f10c4aed' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_f059f10c4aed', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    return query
+    select t."rowguid", row("t"."c1", "t"."c2", "t"."c3", "t"."c4", "t"."c5", "t"."c6", "t"."c7", "t"."c8", "t"."c9", "t"."c10", "t"."c11", "t"."c12", "t"."c13", "t"."c14", "t"."c15", "t"."c16", "t"."c17", "t"."c18", "t"."c19", "t"."c20", "t"."c21", "t"."c22", "t"."c23", "t"."c24", "t"."c25", "t"."c26", "t"."c27", "t"."c28", "t"."c29", "t"."c30", "t"."c31", "t"."c32", "t"."c33", "t"."c34", "t"."c35", "t"."c36", "t"."c37", "t"."c38", "t"."c39", "t"."c40", "t"."c41", "t"."c42", "t"."c43", "t"."c44", "t"."c45", "t"."c46", "t"."c47", "t"."c48", "t"."c49", "t"."c50", "t"."c51", "t"."c52", "t"."c53", "t"."c54", "t"."c55", "t"."c56", "t"."c57", "t"."c58", "t"."c59", "t"."c60", "t"."c61", "t"."c62", "t"."c63", "t"."c64")::text from "public"."t" as t
+    where t."rowguid" operator(pg_catalog.=) any ($1);
+end
+$msrepl$;
+alter function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_table_c268110370c2_f059f10c4aed";
+revoke all on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) from public;
+grant execute on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) is 'Reads rows of t for merge replication';
+
+-- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
+-- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
+create or replace function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_f059f10c4aed' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_f059f10c4aed', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    return query
+    select t."rowguid", row("t"."c1", "t"."c2", "t"."c3", "t"."c4", "t"."c5", "t"."c6", "t"."c7", "t"."c8", "t"."c9", "t"."c10", "t"."c11", "t"."c12", "t"."c13", "t"."c14", "t"."c15", "t"."c16", "t"."c17", "t"."c18", "t"."c19", "t"."c20", "t"."c21", "t"."c22", "t"."c23", "t"."c24", "t"."c25", "t"."c26", "t"."c27", "t"."c28", "t"."c29", "t"."c30", "t"."c31", "t"."c32", "t"."c33", "t"."c34", "t"."c35", "t"."c36", "t"."c37", "t"."c38", "t"."c39", "t"."c40", "t"."c41", "t"."c42", "t"."c43", "t"."c44", "t"."c45", "t"."c46", "t"."c47", "t"."c48", "t"."c49", "t"."c50", "t"."c51", "t"."c52", "t"."c53", "t"."c54", "t"."c55", "t"."c56", "t"."c57", "t"."c58", "t"."c59", "t"."c60", "t"."c61", "t"."c62", "t"."c63", "t"."c64")::text from "public"."t" as t
+    where t."rowguid" operator(pg_catalog.=) any ($1) order by t."rowguid" for update;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_table_c268110370c2_f059f10c4aed";
+revoke all on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) from public;
+grant execute on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) is 'Locks rows of t for merge replication';
+
+-- msmerge_write_<artid>: writes rows of an article, in the name of the table's role.
+-- called by: msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, table_name, rowguid, row_type, attributes, assignments, columns, owner, caller,
+--            comment
+--
+-- takens says which columns of an update are taken, NULL: all.
+create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
+    gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    written bigint;
+    count bigint;
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_f059f10c4aed' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_f059f10c4aed', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($1);
+    get diagnostics count = row_count;
+    written := count;
+    update "public"."t" as t
+    set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
+        "c2" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
+        "c3" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
+        "c4" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
+        "c5" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
+        "c6" = case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
+        "c7" = case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
+        "c8" = case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end,
+        "c9" = case when w.taken is null or (w.taken::boolean[])[9] then w."n9" else t."c9" end,
+        "c10" = case when w.taken is null or (w.taken::boolean[])[10] then w."n10" else t."c10" end,
+        "c11" = case when w.taken is null or (w.taken::boolean[])[11] then w."n11" else t."c11" end,
+        "c12" = case when w.taken is null or (w.taken::boolean[])[12] then w."n12" else t."c12" end,
+        "c13" = case when w.taken is null or (w.taken::boolean[])[13] then w."n13" else t."c13" end,
+        "c14" = case when w.taken is null or (w.taken::boolean[])[14] then w."n14" else t."c14" end,
+        "c15" = case when w.taken is null or (w.taken::boolean[])[15] then w."n15" else t."c15" end,
+        "c16" = case when w.taken is null or (w.taken::boolean[])[16] then w."n16" else t."c16" end,
+        "c17" = case when w.taken is null or (w.taken::boolean[])[17] then w."n17" else t."c17" end,
+        "c18" = case when w.taken is null or (w.taken::boolean[])[18] then w."n18" else t."c18" end,
+        "c19" = case when w.taken is null or (w.taken::boolean[])[19] then w."n19" else t."c19" end,
+        "c20" = case when w.taken is null or (w.taken::boolean[])[20] then w."n20" else t."c20" end,
+        "c21" = case when w.taken is null or (w.taken::boolean[])[21] then w."n21" else t."c21" end,
+        "c22" = case when w.taken is null or (w.taken::boolean[])[22] then w."n22" else t."c22" end,
+        "c23" = case when w.taken is null or (w.taken::boolean[])[23] then w."n23" else t."c23" end,
+        "c24" = case when w.taken is null or (w.taken::boolean[])[24] then w."n24" else t."c24" end,
+        "c25" = case when w.taken is null or (w.taken::boolean[])[25] then w."n25" else t."c25" end,
+        "c26" = case when w.taken is null or (w.taken::boolean[])[26] then w."n26" else t."c26" end,
+        "c27" = case when w.taken is null or (w.taken::boolean[])[27] then w."n27" else t."c27" end,
+        "c28" = case when w.taken is null or (w.taken::boolean[])[28] then w."n28" else t."c28" end,
+        "c29" = case when w.taken is null or (w.taken::boolean[])[29] then w."n29" else t."c29" end,
+        "c30" = case when w.taken is null or (w.taken::boolean[])[30] then w."n30" else t."c30" end,
+        "c31" = case when w.taken is null or (w.taken::boolean[])[31] then w."n31" else t."c31" end,
+        "c32" = case when w.taken is null or (w.taken::boolean[])[32] then w."n32" else t."c32" end,
+        "c33" = case when w.taken is null or (w.taken::boolean[])[33] then w."n33" else t."c33" end,
+        "c34" = case when w.taken is null or (w.taken::boolean[])[34] then w."n34" else t."c34" end,
+        "c35" = case when w.taken is null or (w.taken::boolean[])[35] then w."n35" else t."c35" end,
+        "c36" = case when w.taken is null or (w.taken::boolean[])[36] then w."n36" else t."c36" end,
+        "c37" = case when w.taken is null or (w.taken::boolean[])[37] then w."n37" else t."c37" end,
+        "c38" = case when w.taken is null or (w.taken::boolean[])[38] then w."n38" else t."c38" end,
+        "c39" = case when w.taken is null or (w.taken::boolean[])[39] then w."n39" else t."c39" end,
+        "c40" = case when w.taken is null or (w.taken::boolean[])[40] then w."n40" else t."c40" end,
+        "c41" = case when w.taken is null or (w.taken::boolean[])[41] then w."n41" else t."c41" end,
+        "c42" = case when w.taken is null or (w.taken::boolean[])[42] then w."n42" else t."c42" end,
+        "c43" = case when w.taken is null or (w.taken::boolean[])[43] then w."n43" else t."c43" end,
+        "c44" = case when w.taken is null or (w.taken::boolean[])[44] then w."n44" else t."c44" end,
+        "c45" = case when w.taken is null or (w.taken::boolean[])[45] then w."n45" else t."c45" end,
+        "c46" = case when w.taken is null or (w.taken::boolean[])[46] then w."n46" else t."c46" end,
+        "c47" = case when w.taken is null or (w.taken::boolean[])[47] then w."n47" else t."c47" end,
+        "c48" = case when w.taken is null or (w.taken::boolean[])[48] then w."n48" else t."c48" end,
+        "c49" = case when w.taken is null or (w.taken::boolean[])[49] then w."n49" else t."c49" end,
+        "c50" = case when w.taken is null or (w.taken::boolean[])[50] then w."n50" else t."c50" end,
+        "c51" = case when w.taken is null or (w.taken::boolean[])[51] then w."n51" else t."c51" end,
+        "c52" = case when w.taken is null or (w.taken::boolean[])[52] then w."n52" else t."c52" end,
+        "c53" = case when w.taken is null or (w.taken::boolean[])[53] then w."n53" else t."c53" end,
+        "c54" = case when w.taken is null or (w.taken::boolean[])[54] then w."n54" else t."c54" end,
+        "c55" = case when w.taken is null or (w.taken::boolean[])[55] then w."n55" else t."c55" end,
+        "c56" = case when w.taken is null or (w.taken::boolean[])[56] then w."n56" else t."c56" end,
+        "c57" = case when w.taken is null or (w.taken::boolean[])[57] then w."n57" else t."c57" end,
+        "c58" = case when w.taken is null or (w.taken::boolean[])[58] then w."n58" else t."c58" end,
+        "c59" = case when w.taken is null or (w.taken::boolean[])[59] then w."n59" else t."c59" end,
+        "c60" = case when w.taken is null or (w.taken::boolean[])[60] then w."n60" else t."c60" end,
+        "c61" = case when w.taken is null or (w.taken::boolean[])[61] then w."n61" else t."c61" end,
+        "c62" = case when w.taken is null or (w.taken::boolean[])[62] then w."n62" else t."c62" end,
+        "c63" = case when w.taken is null or (w.taken::boolean[])[63] then w."n63" else t."c63" end,
+        "c64" = case when w.taken is null or (w.taken::boolean[])[64] then w."n64" else t."c64" end
+    from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", taken)
+    where t."rowguid" operator(pg_catalog.=) w.guid;
+    get diagnostics count = row_count;
+    written := written + count;
+    insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64") overriding system value
+    select w.* from unnest($5, $6::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[]) as w;
+    get diagnostics count = row_count;
+    written := written + count;
+    if written <> cardinality($1) + cardinality($2) + cardinality($5) then
+        raise exception '% rows of % were to be written, and % were', cardinality($1) + cardinality($2) + cardinality($5),
+            't', written
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'No trigger that is enabled ALWAYS or REPLICA may keep an agent from writing a row.';
+    end if;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) owner to "msrepl_table_c268110370c2_f059f10c4aed";
+revoke all on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) from public;
+grant execute on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) is 'Writes rows of t for merge replication';
+
+-- msmerge_log_<artid>: keeps a row that has lost a conflict, or could not be applied.
+-- called by: msmerge_take_<artid>, msrepl.merge_record_failure
+-- tables:    msmerge_conflict_<publication>_<article>
+-- holes:     function, runs_as, conflict_table, rowguid, columns, row_type, excluded, owner, caller, comment
+create or replace function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(conflict_id uuid, guid uuid, "row" text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_f059f10c4aed' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_f059f10c4aed', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    insert into "msrepl"."msmerge_conflict_merge_t" as c (msrepl_conflict_id, "rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64")
+    select $1, $2, (r.v).* from (select $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as v) as r
+    on conflict (msrepl_conflict_id) do update set "c1" = excluded."c1", "c2" = excluded."c2", "c3" = excluded."c3", "c4" = excluded."c4", "c5" = excluded."c5", "c6" = excluded."c6", "c7" = excluded."c7", "c8" = excluded."c8", "c9" = excluded."c9", "c10" = excluded."c10", "c11" = excluded."c11", "c12" = excluded."c12", "c13" = excluded."c13", "c14" = excluded."c14", "c15" = excluded."c15", "c16" = excluded."c16", "c17" = excluded."c17", "c18" = excluded."c18", "c19" = excluded."c19", "c20" = excluded."c20", "c21" = excluded."c21", "c22" = excluded."c22", "c23" = excluded."c23", "c24" = excluded."c24", "c25" = excluded."c25", "c26" = excluded."c26", "c27" = excluded."c27", "c28" = excluded."c28", "c29" = excluded."c29", "c30" = excluded."c30", "c31" = excluded."c31", "c32" = excluded."c32", "c33" = excluded."c33", "c34" = excluded."c34", "c35" = excluded."c35", "c36" = excluded."c36", "c37" = excluded."c37", "c38" = excluded."c38", "c39" = excluded."c39", "c40" = excluded."c40", "c41" = excluded."c41", "c42" = excluded."c42", "c43" = excluded."c43", "c44" = excluded."c44", "c45" = excluded."c45", "c46" = excluded."c46", "c47" = excluded."c47", "c48" = excluded."c48", "c49" = excluded."c49", "c50" = excluded."c50", "c51" = excluded."c51", "c52" = excluded."c52", "c53" = excluded."c53", "c54" = excluded."c54", "c55" = excluded."c55", "c56" = excluded."c56", "c57" = excluded."c57", "c58" = excluded."c58", "c59" = excluded."c59", "c60" = excluded."c60", "c61" = excluded."c61", "c62" = excluded."c62", "c63" = excluded."c63", "c64" = excluded."c64";
+end
+$msrepl$;
+alter function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) owner to "msrepl_table_c268110370c2_f059f10c4aed";
+revoke all on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) from public;
+grant execute on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) is 'Keeps a row that has lost a conflict of t for merge replication';
+
+-- msmerge_enumerate_<artid>: rows of an article that a range of generations changed, for the session's neighbour.
+-- called by: merge agents, in the transaction that has closed the last of these generations
+-- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
+-- holes:     function, metadata, read, path_is_kept, owner, comment
+--
+-- What came from the neighbour is not sent back to it.
+create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8)
+returns table (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant int8 := (msrepl.merge_neighbour()).replnickname;
+    me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    seen constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = $1);
+    present constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = $2);
+begin
+    if seen is null or present is null then
+        raise exception 'generation % or % is not known here any more (21333)', $1, $2
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Subscribe anew.';
+    end if;
+    return query
+    with changed as materialized (
+        select m.* from "msrepl"."msmerge_metadata_7" as m
+        where m.xid >= pg_snapshot_xmin(seen) and m.xid < pg_snapshot_xmax(present)
+          and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)
+          and m.source is distinct from peer
+    )
+    select c.rowguid, c.gone, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
+           coalesce(c.writer, me), r."row"
+    from changed as c
+    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d where not d.gone)) as r on r.rowguid = c.rowguid
+    order by c.rowguid;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+end
+$msrepl$;
+alter function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) from public;
+comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) is 'Reads what generations have changed of t for merge replication';
+
+-- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
+-- called by: msrepl.merge_apply
+-- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
+-- holes:     function, metadata, tablenick, lock, write, log, column_tracking, path_is_kept, owner, comment
+--
+-- Rows are locked before their metadata, as applications do. What was made here, by a merge or a conflict, has no
+-- source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up by itself.
+create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
+    guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
+    out applied integer, out skipped integer, out conflicts integer, out deferred integer
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    known constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g order by g.generation desc limit 1);
+    held_guids uuid[];
+    held_rows text[];
+    found_rows msrepl.merge_judgement[];
+begin
+    select array_agg(l.rowguid), array_agg(l."row") into held_guids, held_rows from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
+    found_rows := array(
+        select row(i.rowguid, i."row", h."row", h.rowguid is not null, m.writer, d.verdict, d.conflict, d.taken, d.gone,
+                   d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
+                                           when d.verdict = 'keep' then m.writer end,
+                   case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
+        from unnest($1, $2, $3::text[], $4::text[], $5, $6) as i(rowguid, gone, lineage, colv, writer, "row")
+        left join unnest(held_guids, held_rows) as h(rowguid, "row") on h.rowguid = i.rowguid
+        left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.rowguid
+        cross join lateral msrepl.merge_decide(
+            m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+            coalesce((select s.priority from msrepl.sysmergesubscriptions as s
+                      where s.replnickname = m.writer and s.subscriber_type = 1), 100),
+            i.gone, i.lineage::int8[], i.colv::int8[],
+            case when peer.subscriber_type = 1 then peer.priority else 0 end,
+            me, true, not peer.is_publisher) as d
+        order by i.rowguid);
+
+    insert into msrepl.msmerge_conflicts_info
+        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text, winner)
+    select f.conflict_id, 7, f.rowguid, case f.verdict when 'keep' then peer.subscriber_server else h.name end,
+           f.conflict, f.conflict::text,
+           format('%s of %s lost against %s', case when f.conflict < 3 then 'the update' else 'the change' end,
+                  case f.verdict when 'keep' then peer.subscriber_server else h.name end,
+                  case f.verdict when 'keep' then h.name else peer.subscriber_server end),
+           case f.verdict when 'keep' then h.name else peer.subscriber_server end
+    from unnest(found_rows) as f
+    cross join lateral (
+        select coalesce(
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.replnickname = f.held_writer),
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self)) as name
+    ) as h
+    where f.conflict is not null;
+    perform "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(f.conflict_id, f.rowguid, case f.verdict when 'keep' then f."row" else f.held_row end)
+    from unnest(found_rows) as f
+    where f.conflict is not null and case f.verdict when 'keep' then f."row" else f.held_row end is not null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
+        array(select f.rowguid from unnest(found_rows) as f
+              where f.verdict in ('apply', 'replace') and f.gone and f.is_present),
+        u.guids, u.rows, u.takens, n.guids, n.rows)
+    from (select coalesce(array_agg(f.rowguid), '{}') as guids, coalesce(array_agg(f."row"), '{}') as rows,
+                 coalesce(array_agg(f.taken::text), '{}') as takens
+          from unnest(found_rows) as f
+          where f.verdict in ('apply', 'replace', 'merge') and not f.gone and f.is_present) as u,
+         (select coalesce(array_agg(f.rowguid), '{}') as guids, coalesce(array_agg(f."row"), '{}') as rows
+          from unnest(found_rows) as f
+          where f.verdict in ('apply', 'replace') and not f.gone and not f.is_present) as n;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
+    select 7, f.rowguid, pg_current_xact_id(), f.gone,
+           coalesce((select v.v & 2147483647 from unnest(f.lineage) as v(v) where v.v >> 31 = me), 0),
+           (select max(v.v & 2147483647) from unnest(f.lineage) as v(v)),
+           array(select v.v from unnest(f.lineage) as v(v) where v.v >> 31 <> me),
+           f.colv, case f.verdict when 'apply' then peer.replnickname end, nullif(f.writer, me)
+    from unnest(found_rows) as f
+    where f.verdict in ('apply', 'replace', 'merge', 'keep')
+    on conflict (rowguid) do update
+    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
+        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
+    update "msrepl"."msmerge_metadata_7" as m
+    set xid = pg_current_xact_id(), source = null
+    from unnest(found_rows) as f
+    where f.verdict = 'defer' and m.rowguid = f.rowguid and pg_visible_in_snapshot(m.xid, known);
+    select count(*) filter (where f.verdict in ('apply', 'merge', 'replace')), count(*) filter (where f.verdict = 'skip'),
+           count(*) filter (where f.conflict is not null), count(*) filter (where f.verdict = 'defer')
+    into applied, skipped, conflicts, deferred from unnest(found_rows) as f;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) from public;
+comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) is 'Takes rows that a neighbour has sent into t for merge replication';
+
 drop trigger if exists "msmerge_ins_00112233445566778899aabbccddeeff" on "public"."t";
 
 drop trigger if exists "msmerge_upd_00112233445566778899aabbccddeeff" on "public"."t";
@@ -289,3 +723,35 @@ drop function if exists "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"(
 drop function if exists "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"();
 
 drop table if exists "msrepl"."msmerge_metadata_7";
+
+drop function if exists "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]);
+
+drop function if exists "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]);
+
+drop function if exists "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]);
+
+drop function if exists "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text);
+
+drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
+
+drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]);
+
+drop type if exists "msrepl"."msmerge_row_00112233445566778899aabbccddeeff";
+
+drop table if exists "msrepl"."msmerge_conflict_merge_t";
+
+-- Drops the role that writes a table, once it owns none of our functions any more.
+-- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- tables:    catalogs
+-- holes:     role, role_text
+do $msrepl$
+begin
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_f059f10c4aed') and not exists (
+        select from pg_proc as p join pg_roles as r on r.oid = p.proowner
+        where r.rolname = 'msrepl_table_c268110370c2_f059f10c4aed' and p.pronamespace = to_regnamespace('msrepl')
+    ) then
+        drop owned by "msrepl_table_c268110370c2_f059f10c4aed" cascade;
+        drop role "msrepl_table_c268110370c2_f059f10c4aed";
+    end if;
+end
+$msrepl$;

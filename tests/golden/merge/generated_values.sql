@@ -141,6 +141,380 @@ create or replace trigger "trg_mssync_truncate_thing"
     before truncate on "public"."thing"
     for each statement execute function msrepl.refuse_truncate();
 
+-- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- tables:    none
+-- holes:     role, role_text, schema, table_schema, table, privileges, comment
+--
+-- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
+-- code of his own into its constraints, indexes, domains, defaults and triggers.
+do $msrepl$
+begin
+    if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_4c4879b7063f') then
+        create role "msrepl_table_c268110370c2_4c4879b7063f" nologin;
+        comment on role "msrepl_table_c268110370c2_4c4879b7063f" is 'Writes thing for replication';
+    end if;
+end
+$msrepl$;
+grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_4c4879b7063f";
+grant select, insert, update, delete on "public"."thing" to "msrepl_table_c268110370c2_4c4879b7063f";
+
+-- msrepl.msmerge_row_<artid>: a row of an article on its way, without the column by which it is known.
+-- called by: msmerge_write_<artid>, msmerge_log_<artid>
+-- tables:    none
+-- holes:     type, attributes, owner
+create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" bigint, "n2" integer, "n3" public.mood, "n4" text, "n5" uuid);
+alter type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" owner to "msrepl_owner_0123456789ab";
+
+-- msmerge_conflict_<publication>_<article>: rows that have lost a conflict, or could not be applied.
+-- called by: msmerge_log_<artid>
+-- tables:    itself
+-- holes:     table, rowguid, columns, owner, role, comment
+create table "msrepl"."msmerge_conflict_merge_thing" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "id" bigint, "nr" integer, "mood" public.mood, "name" text, "msrepl_tran_version" uuid);
+alter table "msrepl"."msmerge_conflict_merge_thing" owner to "msrepl_owner_0123456789ab";
+revoke all on "msrepl"."msmerge_conflict_merge_thing" from public;
+grant select, insert, update on "msrepl"."msmerge_conflict_merge_thing" to "msrepl_table_c268110370c2_4c4879b7063f";
+comment on table "msrepl"."msmerge_conflict_merge_thing" is 'Rows that lost a conflict, or could not be applied, of thing for merge replication';
+
+-- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
+-- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
+create or replace function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_4c4879b7063f' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_4c4879b7063f', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    return query
+    select t."rowguid", row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."msrepl_tran_version")::text from "public"."thing" as t
+    where t."rowguid" operator(pg_catalog.=) any ($1);
+end
+$msrepl$;
+alter function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_table_c268110370c2_4c4879b7063f";
+revoke all on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) from public;
+grant execute on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) is 'Reads rows of thing for merge replication';
+
+-- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
+-- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
+create or replace function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_4c4879b7063f' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_4c4879b7063f', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    return query
+    select t."rowguid", row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."msrepl_tran_version")::text from "public"."thing" as t
+    where t."rowguid" operator(pg_catalog.=) any ($1) order by t."rowguid" for update;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_table_c268110370c2_4c4879b7063f";
+revoke all on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) from public;
+grant execute on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) is 'Locks rows of thing for merge replication';
+
+-- msmerge_write_<artid>: writes rows of an article, in the name of the table's role.
+-- called by: msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, table_name, rowguid, row_type, attributes, assignments, columns, owner, caller,
+--            comment
+--
+-- takens says which columns of an update are taken, NULL: all.
+create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
+    gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    written bigint;
+    count bigint;
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_4c4879b7063f' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_4c4879b7063f', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    delete from "public"."thing" as t where t."rowguid" operator(pg_catalog.=) any ($1);
+    get diagnostics count = row_count;
+    written := count;
+    update "public"."thing" as t
+    set "nr" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."nr" end,
+        "mood" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."mood" end,
+        "name" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."name" end,
+        "msrepl_tran_version" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."msrepl_tran_version" end
+    from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", taken)
+    where t."rowguid" operator(pg_catalog.=) w.guid;
+    get diagnostics count = row_count;
+    written := written + count;
+    insert into "public"."thing" ("rowguid", "id", "nr", "mood", "name", "msrepl_tran_version") overriding system value
+    select w.* from unnest($5, $6::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[]) as w;
+    get diagnostics count = row_count;
+    written := written + count;
+    if written <> cardinality($1) + cardinality($2) + cardinality($5) then
+        raise exception '% rows of % were to be written, and % were', cardinality($1) + cardinality($2) + cardinality($5),
+            'thing', written
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'No trigger that is enabled ALWAYS or REPLICA may keep an agent from writing a row.';
+    end if;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) owner to "msrepl_table_c268110370c2_4c4879b7063f";
+revoke all on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) from public;
+grant execute on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]) is 'Writes rows of thing for merge replication';
+
+-- msmerge_log_<artid>: keeps a row that has lost a conflict, or could not be applied.
+-- called by: msmerge_take_<artid>, msrepl.merge_record_failure
+-- tables:    msmerge_conflict_<publication>_<article>
+-- holes:     function, runs_as, conflict_table, rowguid, columns, row_type, excluded, owner, caller, comment
+create or replace function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(conflict_id uuid, guid uuid, "row" text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_4c4879b7063f' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_4c4879b7063f', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    insert into "msrepl"."msmerge_conflict_merge_thing" as c (msrepl_conflict_id, "rowguid", "id", "nr", "mood", "name", "msrepl_tran_version")
+    select $1, $2, (r.v).* from (select $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as v) as r
+    on conflict (msrepl_conflict_id) do update set "id" = excluded."id", "nr" = excluded."nr", "mood" = excluded."mood", "name" = excluded."name", "msrepl_tran_version" = excluded."msrepl_tran_version";
+end
+$msrepl$;
+alter function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) owner to "msrepl_table_c268110370c2_4c4879b7063f";
+revoke all on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) from public;
+grant execute on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text) is 'Keeps a row that has lost a conflict of thing for merge replication';
+
+-- msmerge_enumerate_<artid>: rows of an article that a range of generations changed, for the session's neighbour.
+-- called by: merge agents, in the transaction that has closed the last of these generations
+-- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
+-- holes:     function, metadata, read, path_is_kept, owner, comment
+--
+-- What came from the neighbour is not sent back to it.
+create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8)
+returns table (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8, "row" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant int8 := (msrepl.merge_neighbour()).replnickname;
+    me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    seen constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = $1);
+    present constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = $2);
+begin
+    if seen is null or present is null then
+        raise exception 'generation % or % is not known here any more (21333)', $1, $2
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Subscribe anew.';
+    end if;
+    return query
+    with changed as materialized (
+        select m.* from "msrepl"."msmerge_metadata_7" as m
+        where m.xid >= pg_snapshot_xmin(seen) and m.xid < pg_snapshot_xmax(present)
+          and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)
+          and m.source is distinct from peer
+    )
+    select c.rowguid, c.gone, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
+           coalesce(c.writer, me), r."row"
+    from changed as c
+    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d where not d.gone)) as r on r.rowguid = c.rowguid
+    order by c.rowguid;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'thing'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+end
+$msrepl$;
+alter function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) from public;
+comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) is 'Reads what generations have changed of thing for merge replication';
+
+-- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
+-- called by: msrepl.merge_apply
+-- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
+-- holes:     function, metadata, tablenick, lock, write, log, column_tracking, path_is_kept, owner, comment
+--
+-- Rows are locked before their metadata, as applications do. What was made here, by a merge or a conflict, has no
+-- source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up by itself.
+create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
+    guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
+    out applied integer, out skipped integer, out conflicts integer, out deferred integer
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    known constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g order by g.generation desc limit 1);
+    held_guids uuid[];
+    held_rows text[];
+    found_rows msrepl.merge_judgement[];
+begin
+    select array_agg(l.rowguid), array_agg(l."row") into held_guids, held_rows from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'thing'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
+    found_rows := array(
+        select row(i.rowguid, i."row", h."row", h.rowguid is not null, m.writer, d.verdict, d.conflict, d.taken, d.gone,
+                   d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
+                                           when d.verdict = 'keep' then m.writer end,
+                   case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
+        from unnest($1, $2, $3::text[], $4::text[], $5, $6) as i(rowguid, gone, lineage, colv, writer, "row")
+        left join unnest(held_guids, held_rows) as h(rowguid, "row") on h.rowguid = i.rowguid
+        left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.rowguid
+        cross join lateral msrepl.merge_decide(
+            m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+            coalesce((select s.priority from msrepl.sysmergesubscriptions as s
+                      where s.replnickname = m.writer and s.subscriber_type = 1), 100),
+            i.gone, i.lineage::int8[], i.colv::int8[],
+            case when peer.subscriber_type = 1 then peer.priority else 0 end,
+            me, false, not peer.is_publisher) as d
+        order by i.rowguid);
+
+    insert into msrepl.msmerge_conflicts_info
+        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text, winner)
+    select f.conflict_id, 7, f.rowguid, case f.verdict when 'keep' then peer.subscriber_server else h.name end,
+           f.conflict, f.conflict::text,
+           format('%s of %s lost against %s', case when f.conflict < 3 then 'the update' else 'the change' end,
+                  case f.verdict when 'keep' then peer.subscriber_server else h.name end,
+                  case f.verdict when 'keep' then h.name else peer.subscriber_server end),
+           case f.verdict when 'keep' then h.name else peer.subscriber_server end
+    from unnest(found_rows) as f
+    cross join lateral (
+        select coalesce(
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.replnickname = f.held_writer),
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self)) as name
+    ) as h
+    where f.conflict is not null;
+    perform "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(f.conflict_id, f.rowguid, case f.verdict when 'keep' then f."row" else f.held_row end)
+    from unnest(found_rows) as f
+    where f.conflict is not null and case f.verdict when 'keep' then f."row" else f.held_row end is not null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'thing'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
+        array(select f.rowguid from unnest(found_rows) as f
+              where f.verdict in ('apply', 'replace') and f.gone and f.is_present),
+        u.guids, u.rows, u.takens, n.guids, n.rows)
+    from (select coalesce(array_agg(f.rowguid), '{}') as guids, coalesce(array_agg(f."row"), '{}') as rows,
+                 coalesce(array_agg(f.taken::text), '{}') as takens
+          from unnest(found_rows) as f
+          where f.verdict in ('apply', 'replace', 'merge') and not f.gone and f.is_present) as u,
+         (select coalesce(array_agg(f.rowguid), '{}') as guids, coalesce(array_agg(f."row"), '{}') as rows
+          from unnest(found_rows) as f
+          where f.verdict in ('apply', 'replace') and not f.gone and not f.is_present) as n;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'thing'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
+    select 7, f.rowguid, pg_current_xact_id(), f.gone,
+           coalesce((select v.v & 2147483647 from unnest(f.lineage) as v(v) where v.v >> 31 = me), 0),
+           (select max(v.v & 2147483647) from unnest(f.lineage) as v(v)),
+           array(select v.v from unnest(f.lineage) as v(v) where v.v >> 31 <> me),
+           f.colv, case f.verdict when 'apply' then peer.replnickname end, nullif(f.writer, me)
+    from unnest(found_rows) as f
+    where f.verdict in ('apply', 'replace', 'merge', 'keep')
+    on conflict (rowguid) do update
+    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
+        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
+    update "msrepl"."msmerge_metadata_7" as m
+    set xid = pg_current_xact_id(), source = null
+    from unnest(found_rows) as f
+    where f.verdict = 'defer' and m.rowguid = f.rowguid and pg_visible_in_snapshot(m.xid, known);
+    select count(*) filter (where f.verdict in ('apply', 'merge', 'replace')), count(*) filter (where f.verdict = 'skip'),
+           count(*) filter (where f.conflict is not null), count(*) filter (where f.verdict = 'defer')
+    into applied, skipped, conflicts, deferred from unnest(found_rows) as f;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) from public;
+comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) is 'Takes rows that a neighbour has sent into thing for merge replication';
+
 drop trigger if exists "msmerge_ins_00112233445566778899aabbccddeeff" on "public"."thing";
 
 drop trigger if exists "msmerge_upd_00112233445566778899aabbccddeeff" on "public"."thing";
@@ -158,3 +532,35 @@ drop function if exists "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"(
 drop function if exists "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"();
 
 drop table if exists "msrepl"."msmerge_metadata_7";
+
+drop function if exists "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]);
+
+drop function if exists "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]);
+
+drop function if exists "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]);
+
+drop function if exists "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text);
+
+drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
+
+drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]);
+
+drop type if exists "msrepl"."msmerge_row_00112233445566778899aabbccddeeff";
+
+drop table if exists "msrepl"."msmerge_conflict_merge_thing";
+
+-- Drops the role that writes a table, once it owns none of our functions any more.
+-- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- tables:    catalogs
+-- holes:     role, role_text
+do $msrepl$
+begin
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_4c4879b7063f') and not exists (
+        select from pg_proc as p join pg_roles as r on r.oid = p.proowner
+        where r.rolname = 'msrepl_table_c268110370c2_4c4879b7063f' and p.pronamespace = to_regnamespace('msrepl')
+    ) then
+        drop owned by "msrepl_table_c268110370c2_4c4879b7063f" cascade;
+        drop role "msrepl_table_c268110370c2_4c4879b7063f";
+    end if;
+end
+$msrepl$;

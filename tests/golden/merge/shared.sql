@@ -21,7 +21,8 @@ comment on table msrepl.msmerge_replica is 'The number by which lineages name th
 -- holes:     owner
 --
 -- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
--- columns are those that travel, in the order of the versions in colv.
+-- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys of which
+-- the triggers on this table are enabled ALWAYS, so that they are checked for agents too.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,
@@ -33,6 +34,8 @@ create table if not exists msrepl.sysmergearticles (
     column_tracking boolean not null,
     columns text[] not null,
     created_table boolean not null default false,
+    publication text not null,
+    checked_keys text[] not null default array[]::text[],
     unique (source_schema, source_object)
 );
 alter table msrepl.sysmergearticles owner to "msrepl_owner_0123456789ab";
@@ -191,6 +194,443 @@ $msrepl$;
 alter function msrepl.merge_close() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_close() from public;
 comment on function msrepl.merge_close() is 'Closes a generation, and tells the newest';
+
+-- msrepl.sysmergesubscriptions: this node and each neighbour that it merges with.
+-- called by: twopc.drivers.merge, msrepl.merge_neighbour
+-- tables:    itself
+-- holes:     owner
+--
+-- sentgen is the last generation of ours that the neighbour has, recgen its last that we have; each with the GUID
+-- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
+-- at least a part. login is the role in whose name an agent works here for that neighbour.
+create table if not exists msrepl.sysmergesubscriptions (
+    subscriber_server text primary key,
+    replnickname int8 not null unique,
+    is_self boolean not null default false,
+    is_publisher boolean not null default false,
+    login text unique,
+    subscriber_type smallint not null default 2 check (subscriber_type in (1, 2)),
+    priority real not null default 0 check (priority between 0 and 100),
+    status smallint not null default 1 check (status in (0, 1, 2)),
+    sentgen int8 not null default 0,
+    sentguid uuid,
+    recgen int8 not null default 0,
+    recguid uuid,
+    coming_gen int8,
+    coming_guid uuid,
+    last_sync_date timestamptz
+);
+alter table msrepl.sysmergesubscriptions owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.sysmergesubscriptions from public;
+comment on table msrepl.sysmergesubscriptions is 'This node and its neighbours, with what each has of the other';
+
+-- msrepl.msmerge_conflicts_info: conflicts, and changes that could not be applied here.
+-- called by: msmerge_take_<artid>, msrepl.merge_apply
+-- tables:    itself
+-- holes:     owner
+--
+-- reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
+-- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
+create table if not exists msrepl.msmerge_conflicts_info (
+    conflict_id uuid primary key,
+    tablenick integer not null,
+    rowguid uuid not null,
+    origin_datasource text not null,
+    conflict_type smallint not null check (conflict_type between 1 and 14),
+    reason_code text not null,
+    reason_text text not null,
+    winner text,
+    msrepl_create_time timestamptz not null default clock_timestamp()
+);
+create index if not exists msmerge_conflicts_info_row on msrepl.msmerge_conflicts_info (tablenick, rowguid);
+alter table msrepl.msmerge_conflicts_info owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_conflicts_info from public;
+comment on table msrepl.msmerge_conflicts_info is 'Conflicts and failed changes: whose change lost, and why';
+
+-- msrepl.merge_judgement: an incoming row, what is held of it, and what becomes of it.
+-- called by: msmerge_take_<artid>
+-- tables:    none
+-- holes:     owner
+do $msrepl$
+begin
+    if to_regtype('msrepl.merge_judgement') is null then
+        create type msrepl.merge_judgement as (
+            rowguid uuid, "row" text, held_row text, is_present boolean, held_writer int8,
+            verdict text, conflict smallint, taken boolean[], gone boolean, lineage int8[], colv int8[],
+            writer int8, conflict_id uuid
+        );
+    end if;
+end
+$msrepl$;
+alter type msrepl.merge_judgement owner to "msrepl_owner_0123456789ab";
+revoke all on type msrepl.merge_judgement from public;
+comment on type msrepl.merge_judgement is 'What becomes of an incoming row';
+
+-- msrepl.merge_covers: whether a lineage stands on every version that another stands on.
+-- called by: msrepl.merge_decide
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.merge_covers(one int8[], other int8[]) returns boolean
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select not exists (
+        select from unnest(other) as o(v)
+        where not exists (select from unnest(one) as t(v) where t.v >> 31 = o.v >> 31 and t.v >= o.v))
+$msrepl$;
+alter function msrepl.merge_covers(int8[], int8[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_covers(int8[], int8[]) from public;
+comment on function msrepl.merge_covers(int8[], int8[]) is 'Whether one lineage knows all that another knows';
+
+-- msrepl.merge_decide: what becomes of an incoming row (sp_MSgetmetadata).
+-- called by: msmerge_take_<artid>
+-- tables:    none
+-- holes:     owner
+--
+-- The twin of twopc.merge.decision.decide, with which it is compared on drawn pairs: read that first.
+create or replace function msrepl.merge_decide(
+    held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
+    inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
+    replica int8, column_tracking boolean, resolves boolean,
+    out verdict text, out conflict smallint, out taken boolean[]
+)
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_variable
+declare
+    incoming_gone constant boolean := gone;
+    incoming_colv constant int8[] := colv;
+    places constant integer := greatest(cardinality(held_colv), cardinality(colv));
+    mine boolean[];
+    theirs boolean[];
+    together int8[];
+    stamp int8;
+begin
+    if held_gone is null then
+        verdict := 'apply';
+        return;
+    end if;
+    if msrepl.merge_covers(held_lineage, lineage) then
+        verdict := 'skip';
+    elsif msrepl.merge_covers(lineage, held_lineage) then
+        verdict := 'apply';
+        return;
+    elsif not resolves then
+        verdict := 'defer';
+    end if;
+    if verdict is not null then
+        gone := held_gone;
+        lineage := held_lineage;
+        colv := held_colv;
+        return;
+    end if;
+    together := array(select max(v.v) from unnest(lineage || held_lineage) as v(v) group by v.v >> 31);
+    stamp := replica << 31 | (select max(v.v & 2147483647) + 1 from unnest(together) as v(v));
+    mine := array(
+        select coalesce(h.v, 0) <> 0 and not msrepl.merge_covers(lineage, array[h.v])
+        from generate_series(1, places) as p(place) left join unnest(held_colv) with ordinality as h(v, place) using (place)
+        order by p.place);
+    theirs := array(
+        select coalesce(i.v, 0) <> 0 and not msrepl.merge_covers(held_lineage, array[i.v])
+        from generate_series(1, places) as p(place) left join unnest(colv) with ordinality as i(v, place) using (place)
+        order by p.place);
+    lineage := array(select v.v from unnest(together) as v(v) where v.v >> 31 <> replica union all select stamp order by 1);
+    if not incoming_gone and not held_gone and column_tracking
+        and not exists (select from unnest(mine, theirs) as c(mine, theirs) where c.mine and c.theirs)
+    then
+        verdict := 'merge';
+        taken := theirs;
+        colv := array(
+            select case when t.yes then coalesce(incoming_colv[t.place], 0) else coalesce(held_colv[t.place], 0) end
+            from unnest(theirs) with ordinality as t(yes, place) order by t.place);
+    elsif incoming_gone and held_gone then
+        verdict := 'keep';
+        colv := held_colv;
+    elsif priority > held_priority then
+        verdict := 'replace';
+        conflict := case when incoming_gone then 3 when held_gone then 4 when column_tracking then 2 else 1 end;
+        colv := case when colv is not null then array(
+            select case when held_gone or m.yes then stamp else coalesce(incoming_colv[m.place], 0) end
+            from unnest(mine) with ordinality as m(yes, place) order by m.place) end;
+    else
+        verdict := 'keep';
+        conflict := case when held_gone then 3 when incoming_gone then 4 when column_tracking then 2 else 1 end;
+        gone := held_gone;
+        colv := case when held_colv is not null then array(
+            select case when incoming_gone or t.yes then stamp else coalesce(held_colv[t.place], 0) end
+            from unnest(theirs) with ordinality as t(yes, place) order by t.place) end;
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean)
+    is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';
+
+-- msrepl.merge_neighbour: the neighbour for whom this session works.
+-- called by: every function that agents call
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+--
+-- By the role that logged in, never by an argument.
+create or replace function msrepl.merge_neighbour() returns msrepl.sysmergesubscriptions
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    found_one msrepl.sysmergesubscriptions;
+begin
+    select s.* into found_one from msrepl.sysmergesubscriptions as s where s.login = session_user and s.status = 1;
+    if not found then
+        raise exception 'role % works for no subscription here', session_user
+            using errcode = 'insufficient_privilege', hint = 'Subscribe again.';
+    end if;
+    return found_one;
+end
+$msrepl$;
+alter function msrepl.merge_neighbour() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_neighbour() from public;
+comment on function msrepl.merge_neighbour() is 'The neighbour for whom the session works';
+
+-- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
+-- called by: merge agents, at the beginning of a session
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs
+-- holes:     owner
+create or replace function msrepl.merge_hello(
+    out replica int8, out neighbour int8, out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
+    out coming_guid uuid
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    me msrepl.msmerge_replica;
+begin
+    select r.* into me from msrepl.msmerge_replica as r;
+    if me.system_identifier <> (select s.system_identifier from pg_control_system() as s)
+        or me.database <> (select d.oid from pg_database as d where d.datname = current_database())
+    then
+        raise exception 'database % is a copy of one that merges: its transaction ids are others', current_database()
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Uninstall merge replication here, and subscribe anew.';
+    end if;
+    replica := me.replica;
+    neighbour := peer.replnickname;
+    sentgen := peer.sentgen;
+    recgen := peer.recgen;
+    recguid := peer.recguid;
+    coming_gen := peer.coming_gen;
+    coming_guid := peer.coming_guid;
+end
+$msrepl$;
+alter function msrepl.merge_hello() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_hello() from public;
+comment on function msrepl.merge_hello() is 'How far this node and a neighbour are with each other';
+
+-- msrepl.merge_articles: the articles of this database, and to which others each refers.
+-- called by: merge agents, at the beginning of a session
+-- tables:    msrepl.sysmergearticles, catalogs
+-- holes:     owner
+create or replace function msrepl.merge_articles()
+returns table (artid uuid, nickname integer, name text, parents uuid[])
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select a.artid, a.nickname, a.source_schema || '.' || a.source_object, array(
+        select distinct p.artid from pg_constraint as k
+        join msrepl.sysmergearticles as p on p.objid = k.confrelid and p.objid <> k.conrelid
+        where k.conrelid = a.objid and k.contype = 'f' order by p.artid)
+    from msrepl.sysmergearticles as a
+    order by a.nickname
+$msrepl$;
+alter function msrepl.merge_articles() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_articles() from public;
+comment on function msrepl.merge_articles() is 'The articles, and to which others each refers';
+
+-- msrepl.merge_knows: whether a generation was closed here, by its number and GUID.
+-- called by: merge agents, at the beginning of a session
+-- tables:    msrepl.msmerge_genhistory
+-- holes:     owner
+--
+-- A neighbour has it: if it is not here, this database was restored from before.
+create or replace function msrepl.merge_knows(generation int8, guid uuid) returns boolean
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select exists (select from msrepl.msmerge_genhistory as g where g.generation = $1 and g.guidsrc = $2)
+$msrepl$;
+alter function msrepl.merge_knows(int8, uuid) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_knows(int8, uuid) from public;
+comment on function msrepl.merge_knows(int8, uuid) is 'Whether a generation was closed here';
+
+-- msrepl.merge_receive: marks how far the neighbour's generations have arrived, in the commit of their rows.
+-- called by: merge agents
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+create or replace function msrepl.merge_receive(generation int8, guid uuid, is_whole boolean) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+    update msrepl.sysmergesubscriptions as s
+    set coming_gen = case when not is_whole then $1 end,
+        coming_guid = case when not is_whole then $2 end,
+        recgen = case when is_whole then $1 else s.recgen end,
+        recguid = case when is_whole then $2 else s.recguid end
+    where s.subscriber_server = (msrepl.merge_neighbour()).subscriber_server;
+end
+$msrepl$;
+alter function msrepl.merge_receive(int8, uuid, boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_receive(int8, uuid, boolean) from public;
+comment on function msrepl.merge_receive(int8, uuid, boolean) is 'Marks what has arrived from a neighbour';
+
+-- msrepl.merge_acknowledge: notes that the neighbour has a generation of ours, but for rows that failed there.
+-- called by: merge agents
+-- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata
+-- holes:     owner
+--
+-- What failed is touched: it belongs to the next generation, and is sent again.
+create or replace function msrepl.merge_acknowledge(generation int8, guid uuid, artids uuid[], guids uuid[])
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+    update msrepl.sysmergesubscriptions as s
+    set sentgen = $1, sentguid = $2, last_sync_date = clock_timestamp()
+    where s.subscriber_server = (msrepl.merge_neighbour()).subscriber_server;
+    update msrepl.msmerge_metadata as m
+    set xid = pg_current_xact_id()
+    from unnest($3, $4) as f(artid, rowguid) join msrepl.sysmergearticles as a on a.artid = f.artid
+    where m.tablenick = a.nickname and m.rowguid = f.rowguid;
+end
+$msrepl$;
+alter function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) from public;
+comment on function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) is 'Notes what a neighbour has of ours';
+
+-- msrepl.merge_record_failure: records a change of a neighbour that could not be applied here.
+-- called by: msrepl.merge_apply
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, msrepl.msmerge_metadata
+-- holes:     owner
+--
+-- Types 5 and 6: an insert that failed, on the way up or down; 7 and 8 a delete, 9 and 10 an update. The id is that
+-- of the row and its origin: a change that fails again in a later session is recorded once.
+create or replace function msrepl.merge_record_failure(
+    artid uuid, guid uuid, is_gone boolean, "row" text, code text, reason text
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    nick constant integer := (select a.nickname from msrepl.sysmergearticles as a where a.artid = $1);
+    id constant uuid := md5(concat_ws(' ', nick, guid, peer.replnickname))::uuid;
+    is_held constant boolean := exists (
+        select from msrepl.msmerge_metadata as m where m.tablenick = nick and m.rowguid = guid and not m.gone);
+begin
+    insert into msrepl.msmerge_conflicts_info as c
+        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text)
+    values (id, nick, guid, peer.subscriber_server,
+            case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
+            code, reason)
+    on conflict (conflict_id) do update
+    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+        msrepl_create_time = excluded.msrepl_create_time;
+    if not is_gone then
+        begin
+            execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artid::text, '-', ''))
+                using id, guid, "row";
+        exception
+            when data_exception or check_violation then
+                null;  -- a value that no column of that type takes here: it is known by its reason alone
+        end;
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) from public;
+comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text)
+    is 'Records a change that could not be applied';
+
+-- msrepl.merge_apply: applies rows of one article, as a set if that works, else each by itself.
+-- called by: merge agents
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+--
+-- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
+-- fails then. Such a failure is recorded, once per row, if is_final. What only time mends (a deadlock, a lock that
+-- does not come, a serialization failure) is the caller's to repeat.
+create or replace function msrepl.merge_apply(
+    artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
+    is_final boolean,
+    out applied integer, out skipped integer, out conflicts integer, out deferred integer,
+    out failed uuid[], out codes text[], out reasons text[]
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_variable
+declare
+    take constant text := format('select * from msrepl.%I($1, $2, $3, $4, $5, $6)', 'msmerge_take_' || replace(artid::text, '-', ''));
+    left_over integer[] := array(select generate_series(1, cardinality(guids)));
+    later integer[];
+    place integer;
+    counts integer[];
+    code text;
+    reason text;
+begin
+    applied := 0; skipped := 0; conflicts := 0; deferred := 0;
+    failed := '{}'; codes := '{}'; reasons := '{}';
+    perform msrepl.merge_neighbour();
+    begin
+        execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows;
+        return;
+    exception
+        when deadlock_detected or serialization_failure or lock_not_available or insufficient_privilege then
+            raise;
+        when others then
+            null;
+    end;
+    loop
+        later := '{}'; failed := '{}'; codes := '{}'; reasons := '{}';
+        foreach place in array left_over loop
+            begin
+                execute format('select array[applied, skipped, conflicts, deferred] from (%s) as t', take) into counts
+                    using array[guids[place]], array[gones[place]], array[lineages[place]], array[colvs[place]],
+                          array[writers[place]], array[rows[place]];
+                applied := applied + counts[1];
+                skipped := skipped + counts[2];
+                conflicts := conflicts + counts[3];
+                deferred := deferred + counts[4];
+            exception
+                when deadlock_detected or serialization_failure or lock_not_available or insufficient_privilege then
+                    raise;
+                when others then
+                    get stacked diagnostics code = returned_sqlstate, reason = message_text;
+                    later := later || place;
+                    failed := failed || guids[place];
+                    codes := codes || code;
+                    reasons := reasons || reason;
+            end;
+        end loop;
+        exit when cardinality(later) = 0 or cardinality(later) = cardinality(left_over);
+        left_over := later;
+    end loop;
+    if is_final then
+        perform msrepl.merge_record_failure(artid, guids[l.place], gones[l.place], rows[l.place], codes[l.n], reasons[l.n])
+        from unnest(later) with ordinality as l(place, n);
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean) from public;
+comment on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean)
+    is 'Applies rows that a neighbour has sent';
 
 -- msrepl.merge_refuse_rowguid: the column by which a row is known everywhere keeps its value.
 -- called by: AFTER UPDATE trigger of every article, for a row whose value changed

@@ -19,7 +19,8 @@ from twopc.errors import ArticleError
 from twopc.merge.articles import MergeArticle
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
-from twopc.sql.merge_texts import TrackingTexts, shared_texts
+from twopc.sql.merge_session_texts import SessionTexts
+from twopc.sql.merge_texts import shared_texts
 from twopc.sql.render import compose
 
 Connection = AsyncConnection[Any]
@@ -35,9 +36,18 @@ on conflict (only_one) do nothing
 _OTHER_KIND = """
 select to_regclass('msrepl.sysarticles') is not null or to_regclass('msrepl.mssubscription_agents') is not null
 """
+_KEYS = """
+select t.tgname::text, k.conname::text
+from msrepl.sysmergearticles as a
+join pg_trigger as t on t.tgrelid = a.objid and t.tgisinternal
+join pg_constraint as k on k.oid = t.tgconstraint and k.contype = 'f'
+where a.artid = %(artid)s
+"""
+_FREE_KEYS = f"{_KEYS} and t.tgenabled = 'O'"
+_CHECKED_KEYS = f"{_KEYS} and t.tgenabled = 'A' and k.conname = any (a.checked_keys)"
 _STORED = """
 select a.artid, a.nickname, a.source_schema, a.source_object, a.rowguid, a.added_rowguid, a.created_table,
-       a.column_tracking, a.columns, n.nspname::text as schema, c.relname::text as table
+       a.column_tracking, a.columns, a.publication, n.nspname::text as schema, c.relname::text as table
 from msrepl.sysmergearticles as a
 left join pg_class as c on c.oid = a.objid
 left join pg_namespace as n on n.oid = c.relnamespace
@@ -61,6 +71,7 @@ class StoredMergeArticle:
     """The table was made for the subscription."""
     column_tracking: bool
     columns: list[str]
+    publication: str
     schema: str | None
     """Its name now; None if the table was dropped."""
     table: str | None
@@ -166,17 +177,18 @@ async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
 async def track(
     connection: Connection,
     article: MergeArticle,
+    publication: str,
     *,
     added_rowguid: bool = False,
     created_table: bool = False,
 ) -> None:
-    """Record the changes of a table from now on."""
-    texts = TrackingTexts(article, owner_role(connection.info.dbname))
+    """Record the changes of a table from now on, and let agents read and write its rows."""
+    texts = SessionTexts(article, owner_role(connection.info.dbname), publication)
     async with connection.transaction():
         await connection.execute(
             "insert into msrepl.sysmergearticles (artid, nickname, objid, source_schema, source_object,"
-            " rowguid, added_rowguid, created_table, column_tracking, columns)"
-            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[]"
+            " rowguid, added_rowguid, created_table, column_tracking, columns, publication)"
+            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[], %s"
             " from pg_class as c where c.oid = %s::text::regclass",
             (
                 article.artid,
@@ -188,11 +200,18 @@ async def track(
                 created_table,
                 article.column_tracking,
                 [column.name for column in article.columns],
+                publication,
                 texts.table.as_string(connection),
             ),
         )
-        for text in (texts.metadata_part(), *texts.functions(), *texts.triggers()):
+        for text in (
+            texts.metadata_part(),
+            *texts.functions(),
+            *texts.triggers(),
+            *texts.all(),
+        ):
             await connection.execute(text.encode())
+        await _check_keys(connection, article.artid, texts.table, always=True)
 
 
 async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
@@ -210,8 +229,10 @@ async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
             rowguid=stored.rowguid,
             columns=(),
         )
-        texts = TrackingTexts(article, owner_role(connection.info.dbname))
-        for text in texts.drop(table=here):
+        texts = SessionTexts(article, owner_role(connection.info.dbname), stored.publication)
+        if here:
+            await _check_keys(connection, stored.artid, texts.table, always=False)
+        for text in (*texts.drop(table=here), *texts.drop_session()):
             await connection.execute(text.encode())
         if here and stored.added_rowguid:
             await connection.execute(
@@ -222,6 +243,26 @@ async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
         await connection.execute(
             "delete from msrepl.sysmergearticles where artid = %s", (stored.artid,)
         )
+
+
+async def _check_keys(
+    connection: Connection, artid: UUID, table: sql.Identifier, *, always: bool
+) -> None:
+    """Have the foreign keys of a table checked for agents too, or as they were before.
+
+    A key's triggers fire in the replica role only if they are enabled ALWAYS.
+    """
+    query = _FREE_KEYS if always else _CHECKED_KEYS
+    cursor = await connection.execute(query.encode(), {"artid": artid})
+    for trigger, _ in (found := await cursor.fetchall()):
+        mode = sql.SQL("always trigger" if always else "trigger")
+        await connection.execute(
+            sql.SQL("alter table {} enable {} {}").format(table, mode, sql.Identifier(trigger))
+        )
+    await connection.execute(
+        "update msrepl.sysmergearticles set checked_keys = %s::text[] where artid = %s",
+        (sorted({key for _, key in found}) if always else [], artid),
+    )
 
 
 async def add_rowguid(connection: Connection, table: Table, artid: UUID, name: str) -> None:

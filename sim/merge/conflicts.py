@@ -1,0 +1,73 @@
+"""Conflicts that a node has recorded, read (sp_helpmergearticleconflicts)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import dict_row
+
+from twopc import names
+from twopc.drivers.merge.tracking import stored_articles
+from twopc.merge.decision import ConflictType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeConflict:
+    """A conflict, or a change that could not be applied."""
+
+    table: str
+    rowguid: UUID
+    type: ConflictType
+    origin: str
+    """The node whose change has lost, or failed."""
+    winner: str | None
+    """The node whose change has won; None if it failed."""
+    reason_code: str
+    """The type, or the SQLSTATE of what failed."""
+    reason: str
+    loser: dict[str, Any] | None = field(default=None)
+    """The row that has lost; None if it was deleted."""
+
+
+_INFO = """
+select conflict_id, rowguid, conflict_type, origin_datasource, winner, reason_code, reason_text
+from msrepl.msmerge_conflicts_info where tablenick = %s order by msrepl_create_time, conflict_id
+"""
+
+
+async def read_conflicts(
+    connection: AsyncConnection[Any], table: str | None
+) -> list[MergeConflict]:
+    """What an administrator's connection finds, by article and oldest first."""
+    found = []
+    for stored in await stored_articles(connection):
+        name = names.article_name(stored.source_schema, stored.source_object)
+        if table not in (None, name):
+            continue
+        losers = sql.Identifier(
+            names.SCHEMA,
+            names.merge_conflict_table(
+                stored.publication, stored.source_schema, stored.source_object
+            ),
+        )
+        async with connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(sql.SQL("select * from {}").format(losers))
+            rows = {row.pop("msrepl_conflict_id"): row for row in await cursor.fetchall()}
+        answer = await connection.execute(_INFO, (stored.nickname,))
+        found += [
+            MergeConflict(
+                table=name,
+                rowguid=rowguid,
+                type=ConflictType(kind),
+                origin=origin,
+                winner=winner,
+                reason_code=code,
+                reason=reason,
+                loser=rows.get(conflict_id),
+            )
+            for conflict_id, rowguid, kind, origin, winner, code, reason in await answer.fetchall()
+        ]
+    return found

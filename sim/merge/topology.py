@@ -1,0 +1,339 @@
+"""A Publisher and its Subscribers that merge: each works by itself, and sessions bring them together."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.drivers.merge import neighbours, tracking
+from twopc.drivers.merge.engine import MergeReport, MergeSession
+from twopc.drivers.merge.neighbours import MergeNeighbour
+from twopc.drivers.merge.server import ServerMergeEnd
+from twopc.drivers.points import Points
+from twopc.errors import ConfigurationError, SubscriptionError
+from twopc.merge.articles import MergeArticle
+from twopc.merge.marks import Generation
+from twopc.publisher.merge import publication
+from twopc.publisher.selection import article_of
+from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
+from twopc.sim.topology import roles
+from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name, grant_tables
+from twopc.sql import path
+from twopc.sql.describe import describe
+from twopc.sql.fragments import identifiers, qualified
+from twopc.subscriber.merge import subscription
+
+Connection = AsyncConnection[Any]
+
+_METADATA = """
+select m.rowguid, m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own)::text,
+       msrepl.merge_colv(m.colv, r.replica)::text, coalesce(m.writer, r.replica)
+from msrepl.msmerge_metadata as m, msrepl.msmerge_replica as r
+where m.tablenick = %s
+"""
+
+
+class MergeTopology:
+    """One Publisher and its Subscribers; an async context manager.
+
+    There is no coordinator, no distribution database and no log reader: every node is changed by ordinary local
+    transactions, and `sync` is a session of the Merge Agent.
+
+    Args:
+        publisher: the Publisher's name.
+        subscribers: the Subscribers' names.
+        servers: ``one`` embedded server for all nodes, or one for ``each``.
+        server: to make the databases on, and drop them, instead of starting one.
+        points: protocol points of sessions (`twopc.drivers.points.MERGE_POINTS`).
+        lock_timeout_ms: how long a session may wait for a row that an application has locked.
+
+    Raises:
+        ConfigurationError: something is missing; nothing is left half-installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        publisher: str = "pub",
+        subscribers: Sequence[str] = ("sub1", "sub2"),
+        servers: str = "one",
+        server: AnyServer | None = None,
+        points: Points | None = None,
+        lock_timeout_ms: int = 5000,
+    ) -> None:
+        for node in (publisher, *subscribers):
+            if not names.is_node_name(node):
+                raise ConfigurationError(
+                    f"node {node!r}: use 1 to 63 of the characters A-Z a-z 0-9 _ . -"
+                )
+        if len({publisher, *subscribers}) <= len(subscribers):
+            raise ConfigurationError("two nodes have one name")
+        self.name = fresh_name()
+        self.publisher = publisher
+        self.subscribers = tuple(subscribers)
+        self.points = points or Points()
+        self._lock_timeout_ms = lock_timeout_ms
+        self._nodes = Nodes(
+            name=self.name,
+            kinds={publisher: "publisher", **dict.fromkeys(subscribers, "subscriber")},
+            dsns={},
+            servers=servers,
+            server=server,
+            durable=False,
+            distribute=False,
+        )
+        self._connections: dict[str, Connection] = {}
+        self._passwords: dict[tuple[str, str], str] = {}
+        """Of the role at one node for the other."""
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._nodes.create()
+            connection = await self.admin(self.publisher)
+            await tracking.install(connection)
+            await neighbours.name_self(connection, self.publisher)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Disconnect, and drop databases, roles and servers that were made; harmless twice."""
+        for connection in self._connections.values():
+            await connection.close()
+        self._connections.clear()
+        mine = [node for node in self.nodes.values() if node.server.is_running()]
+        pairs = {(node, other) for node, other in self._passwords}
+        await self._nodes.drop(lambda gid: False)
+        agents = {
+            node.name: [
+                neighbours.agent_role(node.database, other)
+                for at, other in pairs
+                if at == node.name
+            ]
+            for node in mine
+        }
+        for node in mine:
+            if node.server.is_running() and agents[node.name]:
+                await roles.drop([node], agents[node.name])
+        self._passwords.clear()
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+        return self._nodes.nodes
+
+    def node(self, name: str) -> Node:
+        """The node of that name (ConfigurationError if there is none)."""
+        if name not in self.nodes:
+            raise ConfigurationError(f"no node {name!r}; nodes are {', '.join(self.nodes)}")
+        return self.nodes[name]
+
+    async def admin(self, name: str) -> Connection:
+        """The administrator's connection to a node, kept for the topology's life."""
+        connection = self._connections.get(name)
+        if connection is None or connection.closed:
+            connection = self._connections[name] = await self.node(name).connect()
+        return connection
+
+    async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
+        """Run SQL at a node as its administrator: what it changes there is a local change like an application's."""
+        connection = await self.admin(node)
+        async with connection.cursor() as cursor:
+            await cursor.execute(statement.encode(), params)
+            return await cursor.fetchall() if cursor.description else []
+
+    # -- what is merged ----------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        table: str,
+        *,
+        schema: str = "public",
+        tracking: str = "row",
+        rowguid: str | None = None,
+    ) -> MergeArticle:
+        """Merge a table of the Publisher; see `twopc.publisher.merge.publication.publish`.
+
+        Raises:
+            ConfigurationError: there are subscriptions: they would not get the table.
+            ArticleError: it cannot be merged.
+        """
+        connection = await self.admin(self.publisher)
+        if subscribed := await neighbours.known(connection):
+            raise ConfigurationError(
+                f"table {schema}.{table}: {', '.join(subscribed)} subscribe already, and would not get it: "
+                "unsubscribe first"
+            )
+        article = await publication.publish(
+            connection, schema, table, tracking_level=tracking, rowguid=rowguid
+        )
+        await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
+        return article
+
+    async def subscribe(
+        self, subscriber: str, *, kind: str = "client", priority: float | None = None
+    ) -> None:
+        """Make a Subscriber: its tables, and the rows that the Publisher has in one snapshot.
+
+        Nobody waits for the copy: that snapshot is the generation with which the subscription begins.
+
+        Args:
+            kind: ``client``: the first change that reaches the Publisher wins. ``server``: the subscription has a
+                priority of its own, which its changes keep.
+            priority: of a server subscription, from 0 to less than 100.
+
+        Raises:
+            SubscriptionError: the kind or priority is none, it subscribes already, or has such a table.
+        """
+        _check_kind(subscriber, kind, priority)
+        above, below = await self.admin(self.publisher), await self.admin(subscriber)
+        if subscriber in await neighbours.known(above):
+            raise SubscriptionError(f"{subscriber} subscribes already")
+        await tracking.install(below)
+        replica = await neighbours.name_self(below, subscriber)
+        for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
+            self._passwords[node, other] = password = secrets.token_urlsafe(24)
+            await neighbours.make_agent(await self.admin(node), other, password)
+        async with below.transaction():
+            generation = await self._copy(above, below)
+            await neighbours.admit(
+                below,
+                MergeNeighbour(
+                    name=self.publisher,
+                    replica=await neighbours.name_self(above, self.publisher),
+                    is_publisher=True,
+                    is_server=True,
+                    priority=100,
+                    received=generation,
+                ),
+            )
+        async with above.transaction():
+            await neighbours.admit(
+                above,
+                MergeNeighbour(
+                    name=subscriber,
+                    replica=replica,
+                    is_publisher=False,
+                    is_server=kind == "server",
+                    priority=priority or 0,
+                    sent=generation,
+                ),
+            )
+
+    async def _copy(self, above: Connection, below: Connection) -> Generation:
+        """Copy tables, rows and what is known of them; the generation that the copy is."""
+        publisher = await neighbours.name_self(above, self.publisher)
+        merged = await tracking.articles(above)
+        async with above.transaction():
+            await above.execute("set transaction isolation level repeatable read")
+            generation = await neighbours.close_generation(above)
+            await above.execute(path.SET_LOCAL)
+            copied = [article_of(await describe(above, each.schema, each.table)) for each in merged]
+            for article in copied:
+                columns = [column.name for column in article.columns if column.takes_values]
+                blocks = _blocks(above, article.schema, article.table, columns)
+                await subscription.receive_table(below, article, blocks)
+            await subscription.join_tables(below, copied)
+            for each in merged:
+                known = await (await above.execute(_METADATA, (each.nickname,))).fetchall()
+                await subscription.track(below, each, publication.PUBLICATION, publisher, known)
+                await grant_tables(
+                    below, each.schema, each.table, self.node(self.publisher).app_role
+                )
+        return generation
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def _session(self, subscriber: str) -> MergeSession:
+        ends = []
+        for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
+            if (node, other) not in self._passwords:
+                raise SubscriptionError(f"{subscriber} does not subscribe: `subscribe` it first")
+            here = self.node(node)
+            role = neighbours.agent_role(here.database, other)
+            dsn = here.server.dsn(here.database, role, self._passwords[node, other])
+            ends.append(ServerMergeEnd(node, dsn, lock_timeout_ms=self._lock_timeout_ms))
+        return MergeSession(ends[0], ends[1], self.points)
+
+    async def sync(self, subscriber: str) -> MergeReport:
+        """The Merge Agent, once: what the Subscriber has changed goes up, then what the Publisher has comes down.
+
+        Raises:
+            MergeError: another session is under way, or an end is not what it was.
+            psycopg.Error: an end cannot be reached, or refused; the next session continues.
+        """
+        return await self._session(subscriber).run()
+
+    async def settle(self, rounds_max: int = 10) -> int:
+        """Sessions with every Subscriber, until a round brings nothing; how many rounds it took.
+
+        Raises:
+            ConfigurationError: it is not over after `rounds_max` rounds: changes that fail are tried again each time.
+        """
+        subscribed = await neighbours.known(await self.admin(self.publisher))
+        for number in range(1, rounds_max + 1):
+            reports = [await self.sync(subscriber) for subscriber in subscribed]
+            if not any(r.uploaded or r.downloaded or r.conflicts or r.deferred for r in reports):
+                return number
+        raise ConfigurationError(f"the nodes still change after {rounds_max} rounds of sessions")
+
+    async def conflicts(self, table: str | None = None) -> list[MergeConflict]:
+        """Conflicts and failed changes that the Publisher has recorded, oldest first.
+
+        Args:
+            table: only those of this table: its name, or ``schema.name``.
+        """
+        return await read_conflicts(await self.admin(self.publisher), table)
+
+    async def assert_converged(self) -> None:
+        """Assert that every Subscriber has the Publisher's rows, in every table."""
+        above = await self.admin(self.publisher)
+        for article in await tracking.articles(above):
+            table = qualified(article.schema, article.table)
+            columns = identifiers([article.rowguid, *[c.name for c in article.columns]], "t")
+            query = sql.SQL("select row({})::text from {} as t order by 1").format(columns, table)
+            rows = {}
+            for node in (self.publisher, *await neighbours.known(above)):
+                connection = await self.admin(node)
+                rows[node] = await (await connection.execute(query)).fetchall()
+            for node, held in rows.items():
+                assert held == rows[self.publisher], f"{article.name} at {node} differs"
+
+
+def _check_kind(subscriber: str, kind: str, priority: float | None) -> None:
+    if kind not in ("client", "server"):
+        raise SubscriptionError(f"{subscriber}: kind {kind!r}: use 'client' or 'server'")
+    if kind == "client" and priority is not None:
+        raise SubscriptionError(f"{subscriber}: a client subscription has no priority (20044)")
+    if priority is not None and not 0 <= priority < 100:
+        raise SubscriptionError(
+            f"{subscriber}: priority {priority} is not from 0 to less than the Publisher's 100 (20049, 20088)"
+        )
+
+
+async def _blocks(
+    connection: Connection, schema: str, table: str, columns: Sequence[str]
+) -> AsyncIterator[bytes]:
+    """The rows of a table as COPY text."""
+    command = sql.SQL("copy {} ({}) to stdout").format(
+        qualified(schema, table), identifiers(columns)
+    )
+    async with connection.cursor() as cursor, cursor.copy(command) as copy:
+        async for block in copy:
+            yield bytes(block)

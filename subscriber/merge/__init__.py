@@ -1,0 +1,1 @@
+"""What a Subscriber of merge replication is given."""

@@ -1,0 +1,86 @@
+"""Make a database a Subscriber of a merge publication: its tables, their rows, and what is known of them.
+
+Knows nothing of the Publisher's database but the rows that it is handed. Every function takes an administrator's
+connection (a superuser's), inside a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.articles import Article
+from twopc.drivers.merge import tracking
+from twopc.errors import SubscriptionError
+from twopc.merge.articles import MergeArticle
+from twopc.sql import fragments as f
+from twopc.subscriber.tables import create_table, fill, foreign_key_text
+
+Connection = AsyncConnection[Any]
+
+#: A row of metadata on its way: rowguid, gone, lineage, column versions, and who wrote it.
+METADATA = ("rowguid", "gone", "lineage", "colv", "writer")
+
+
+async def receive_table(
+    connection: Connection, article: Article, blocks: AsyncIterable[bytes]
+) -> None:
+    """Create the copy of an article, and fill it with rows: COPY text of the columns that take values.
+
+    Raises:
+        SubscriptionError: there is a table of that name.
+    """
+    where = f"table {article.schema}.{article.table} of the Subscriber"
+    found = await connection.execute(
+        "select to_regclass(%s) is not null", (f.table_of(article).as_string(None),)
+    )
+    if await found.fetchone() == (True,):
+        raise SubscriptionError(f"{where} is there already: drop or rename it, a copy is made")
+    await create_table(connection, article)
+    columns = [column.name for column in article.columns if column.takes_values]
+    await fill(connection, article, columns, blocks)
+
+
+async def join_tables(connection: Connection, articles: Sequence[Article]) -> None:
+    """Make the foreign keys between the copies, once all of them are filled."""
+    there = {(article.schema, article.table) for article in articles}
+    for article in articles:
+        for key in article.references:
+            if (key.target_schema, key.target_table) in there:
+                await connection.execute(foreign_key_text(key).encode())
+
+
+async def track(
+    connection: Connection,
+    article: MergeArticle,
+    publication: str,
+    publisher: int,
+    rows: Sequence[tuple[Any, ...]],
+) -> None:
+    """Track a copy from now on, and take over what the Publisher knows of its rows.
+
+    Args:
+        publisher: its replica.
+        rows: as `METADATA` says; lineages as text.
+    """
+    await tracking.track(connection, article, publication, created_table=True)
+    table = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            sql.SQL(
+                "insert into {} (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)"
+                " select {}, %s, pg_current_xact_id(), %s, 0,"
+                " (select max(v.v & 2147483647) from unnest(l.v) as v(v)), l.v, %s::int8[], {}, %s"
+                " from (select %s::int8[] as v) as l"
+            ).format(table, sql.Literal(article.nickname), sql.Literal(publisher)),
+            [(guid, gone, colv, writer, lineage) for guid, gone, lineage, colv, writer in rows],
+        )
+
+
+async def leave(connection: Connection) -> None:
+    """Track no table any more; copies stay, as ordinary tables, with the column by which their rows were known."""
+    for stored in await tracking.stored_articles(connection):
+        await tracking.untrack(connection, stored)

@@ -1,0 +1,159 @@
+"""A merge session: what a Subscriber has changed goes up, what the Publisher then has goes down (seed 001).
+
+One text for servers and for virtual time: it stands above `MergeEndPort`. Each slice is a commit of its own at the
+end that receives it. A session that ends anywhere is continued by the next, which begins at the lower of the marks;
+what arrives twice is known by its lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import UUID
+
+import psycopg
+
+from twopc.drivers.merge.ports import MergeEndPort, SliceOutcome
+from twopc.drivers.points import Points
+from twopc.errors import MergeError
+from twopc.merge.marks import Marks, check_acquaintance, check_memory, start
+from twopc.merge.plan import Slice, is_repeated, ordered, slices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeReport:
+    """What a session has done."""
+
+    uploaded: int = 0
+    """Rows written at the Publisher."""
+    downloaded: int = 0
+    """Rows written at the Subscriber."""
+    conflicts: int = 0
+    """Conflicts found, and resolved at the Publisher."""
+    deferred: int = 0
+    """Rows left at the Subscriber, because it has changed them since its upload; they go up in the next session."""
+    retried: int = 0
+    """Rows that could not be written, at either end; the next session tries them again."""
+    resumed: bool = False
+    """A session before this one was cut off."""
+
+
+class MergeSession:
+    """One session between a Publisher and one of its Subscribers."""
+
+    def __init__(
+        self, publisher: MergeEndPort, subscriber: MergeEndPort, points: Points | None = None
+    ) -> None:
+        self._publisher = publisher
+        self._subscriber = subscriber
+        self._points = points or Points()
+        self._order: tuple[UUID, ...] = ()
+
+    async def run(self) -> MergeReport:
+        """Upload, then download.
+
+        Raises:
+            MergeError: another agent works for this subscription (21036), the two ends are not those that have
+                merged before, or one was restored from a backup (21333).
+            psycopg.Error: an end cannot be reached, or refused; the next session continues.
+        """
+        publisher, subscriber = self._publisher, self._subscriber
+        try:
+            await publisher.open(alone=True)
+            await subscriber.open(alone=False)
+            above, below = await self._greet()
+            up = await self._carry(subscriber, publisher, below, above, "upload")
+            down = await self._carry(publisher, subscriber, above, below, "download")
+        finally:
+            await subscriber.close()
+            await publisher.close()
+        return MergeReport(
+            uploaded=up.applied,
+            downloaded=down.applied,
+            conflicts=up.conflicts,
+            deferred=down.deferred,
+            retried=len(up.failed) + len(down.failed),
+            resumed=_is_cut(below, above) or _is_cut(above, below),
+        )
+
+    async def _greet(self) -> tuple[Marks, Marks]:
+        """The marks of Publisher and Subscriber, who are those that have met before."""
+        ends = (self._publisher, self._subscriber)
+        above, below = [await end.marks() for end in ends]
+        names = [end.name for end in ends]
+        check_acquaintance(names[0], above, names[1], below)
+        for end, other, seen in (
+            (self._publisher, self._subscriber, below.seen),
+            (self._subscriber, self._publisher, above.seen),
+        ):
+            for generation in seen:
+                if not await end.knows(generation):
+                    check_memory(end.name, other.name, generation)
+        articles, others = [await end.articles() for end in ends]
+        if articles.keys() != others.keys():
+            raise MergeError(
+                f"{names[0]} and {names[1]} do not merge the same tables: subscribe {names[1]} anew"
+            )
+        self._order = ordered(articles)
+        await self._reach("greeted")
+        return above, below
+
+    async def _carry(
+        self, sender: MergeEndPort, receiver: MergeEndPort, sent: Marks, received: Marks, way: str
+    ) -> SliceOutcome:
+        """One direction of the session."""
+        after = start(sent, received)
+        outgoing = await sender.read(after, self._order)
+        generation = outgoing.generation
+        await self._reach(f"{way}_read")
+        if generation.number == after and sent.sent == after:
+            return SliceOutcome()
+        done = SliceOutcome()
+        again: list[Slice] = []
+        for part in slices(self._order, outgoing.rows):
+            outcome = await self._repeat(partial(receiver.apply, part, generation))
+            done = _sum(done, outcome)
+            if outcome.failed:
+                left = tuple(row for row in part.rows if row.rowguid in outcome.failed)
+                again.append(replace(part, rows=left))
+            await self._reach(f"{way}_applied")
+        last = await self._repeat(partial(receiver.receive, generation, again))
+        await self._reach(f"{way}_received")
+        failed = {
+            part.artid: [row.rowguid for row in part.rows if row.rowguid in last.failed]
+            for part in again
+        }
+        await sender.acknowledge(generation, failed)
+        await self._reach(f"{way}_acknowledged")
+        return replace(_sum(done, last), failed=last.failed)
+
+    async def _repeat(self, step: Callable[[], Awaitable[SliceOutcome]]) -> SliceOutcome:
+        """A step that is one commit, again where only time was against it."""
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                return await step()
+            except psycopg.Error as error:
+                if not is_repeated(error.sqlstate, attempts):
+                    raise
+
+    async def _reach(self, place: str) -> None:
+        if self._points.armed:
+            await self._points.reach(f"merge.{place}({self._subscriber.name})")
+
+
+def _is_cut(sent: Marks, received: Marks) -> bool:
+    """A session was cut off in this direction: a generation has arrived in part, or was not acknowledged."""
+    arrived = received.received.number if received.received is not None else 0
+    return received.coming is not None or arrived != sent.sent
+
+
+def _sum(one: SliceOutcome, other: SliceOutcome) -> SliceOutcome:
+    return SliceOutcome(
+        applied=one.applied + other.applied,
+        skipped=one.skipped + other.skipped,
+        conflicts=one.conflicts + other.conflicts,
+        deferred=one.deferred + other.deferred,
+    )

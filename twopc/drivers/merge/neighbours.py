@@ -1,0 +1,135 @@
+"""Who merges with whom: the rows of ``sysmergesubscriptions``, and the role of the agent for each neighbour.
+
+Every function takes an administrator's connection (a superuser's).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.drivers.merge.tracking import stored_articles
+from twopc.merge.marks import Generation
+from twopc.sql.passwords import verifier
+from twopc.sql.render import compose
+
+Connection = AsyncConnection[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeNeighbour:
+    """A node that merges with another, as that one knows it."""
+
+    name: str
+    replica: int
+    is_publisher: bool
+    """It is the Publisher of the two."""
+    is_server: bool = False
+    """It is a server subscription, with a priority of its own."""
+    priority: float = 0.0
+    received: Generation | None = None
+    """Its generation that the node begins with."""
+    sent: Generation | None = None
+    """The node's generation that it begins with."""
+
+
+def agent_role(database: str, neighbour: str) -> str:
+    """The role in whose name an agent works in a database for one neighbour."""
+    return names.role("merge", database, neighbour)
+
+
+async def name_self(connection: Connection, name: str) -> int:
+    """Let a node know its own name; its replica. Idempotent."""
+    cursor = await connection.execute(
+        "insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_self, subscriber_type, priority)"
+        " select %s, r.replica, true, 1, 100 from msrepl.msmerge_replica as r"
+        " on conflict (subscriber_server) do nothing",
+        (name,),
+    )
+    cursor = await connection.execute("select replica from msrepl.msmerge_replica")
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def make_agent(connection: Connection, neighbour: str, password: str) -> None:
+    """Make the role of the agent that works here for a neighbour; one that is there gets the password.
+
+    In transactions of its own: who may set a parameter is one row for all databases of a server, for which the
+    transaction of another database would wait.
+    """
+    role = agent_role(connection.info.dbname, neighbour)
+    found = await connection.execute("select from pg_roles where rolname = %s", (role,))
+    verb = sql.SQL("alter" if found.rowcount else "create")
+    await connection.execute(
+        sql.SQL("{} role {} login password {}").format(
+            verb, sql.Identifier(role), verifier(connection, role, password)
+        )
+    )
+    await connection.execute(compose("twopc", "grant_replica", role=sql.Identifier(role)))
+
+
+async def admit(connection: Connection, neighbour: MergeNeighbour) -> None:
+    """Enter a neighbour, and let its agent do what it does here."""
+    role = agent_role(connection.info.dbname, neighbour.name)
+    name = sql.Identifier(role)
+    await connection.execute(compose("twopc", "merge_agent_rights", agent=name))
+    for stored in await stored_articles(connection):
+        await connection.execute(
+            sql.SQL("grant execute on function {}(int8, int8) to {}").format(
+                sql.Identifier(names.SCHEMA, names.merge_object("enumerate", stored.artid)), name
+            )
+        )
+    sent, received = neighbour.sent, neighbour.received
+    await connection.execute(
+        "insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_publisher, login,"
+        " subscriber_type, priority, sentgen, sentguid, recgen, recguid) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            neighbour.name,
+            neighbour.replica,
+            neighbour.is_publisher,
+            role,
+            1 if neighbour.is_server else 2,
+            neighbour.priority,
+            sent.number if sent else 0,
+            sent.guid if sent else None,
+            received.number if received else 0,
+            received.guid if received else None,
+        ),
+    )
+
+
+async def dismiss(connection: Connection, name: str) -> None:
+    """Forget a neighbour, and drop the role of its agent; harmless if it is not known."""
+    role = agent_role(connection.info.dbname, name)
+    await connection.execute(
+        "delete from msrepl.sysmergesubscriptions where subscriber_server = %s and not is_self",
+        (name,),
+    )
+    found = await connection.execute("select from pg_roles where rolname = %s", (role,))
+    if found.rowcount:
+        await connection.execute(compose("twopc", "drop_rights", role=sql.Identifier(role)))
+        await connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+async def known(connection: Connection) -> list[str]:
+    """The neighbours, by name."""
+    cursor = await connection.execute(
+        "select subscriber_server from msrepl.sysmergesubscriptions where not is_self order by 1"
+    )
+    return [name for (name,) in await cursor.fetchall()]
+
+
+async def close_generation(connection: Connection) -> Generation:
+    """Close a generation in a transaction that has begun with nothing but REPEATABLE READ; see ``merge_close``."""
+    await connection.execute("lock table msrepl.msmerge_genhistory in share row exclusive mode")
+    cursor = await connection.execute("select * from msrepl.merge_close()")
+    row = await cursor.fetchone()
+    assert row is not None
+    number, guid = row
+    assert isinstance(guid, UUID)
+    return Generation(number=number, guid=guid)

@@ -1,0 +1,89 @@
+"""What a merge session needs of each of its two ends, whichever world they are in.
+
+Every method may raise `psycopg.Error`, where nobody answers or the end refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from twopc.merge.marks import Generation, Marks
+from twopc.merge.plan import MergeRow, Slice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingChanges:
+    """What a range of one end's generations has changed, read in the snapshot that ends it."""
+
+    generation: Generation
+    rows: Mapping[UUID, Sequence[MergeRow]]
+    """By article, in the order of `rowguid`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceOutcome:
+    """What became of a slice."""
+
+    applied: int = 0
+    """Rows that were written."""
+    skipped: int = 0
+    """Rows of which all was known."""
+    conflicts: int = 0
+    deferred: int = 0
+    """Rows that were left, because they have a change that must go up first."""
+    failed: Mapping[UUID, str] = field(default_factory=dict)
+    """Rows that could not be written, each with the reason."""
+
+
+class MergeEndPort(Protocol):
+    """One end of a session: a database, as an agent for one neighbour sees it."""
+
+    name: str
+
+    async def open(self, *, alone: bool) -> None:
+        """Connect.
+
+        Args:
+            alone: no other agent may work for this neighbour (MergeError 21036 if one does).
+        """
+        ...
+
+    async def close(self) -> None:
+        """Harmless twice."""
+        ...
+
+    async def marks(self) -> Marks:
+        """How far it is with the neighbour."""
+        ...
+
+    async def knows(self, generation: Generation) -> bool:
+        """Whether it has closed that generation."""
+        ...
+
+    async def articles(self) -> Mapping[UUID, Collection[UUID]]:
+        """Its articles, each with those that it refers to."""
+        ...
+
+    async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
+        """Close a generation, and read what the neighbour does not have, in one transaction."""
+        ...
+
+    async def apply(self, part: Slice, coming: Generation) -> SliceOutcome:
+        """Apply rows of the neighbour's generation in one commit, which also notes that it has begun to arrive."""
+        ...
+
+    async def receive(self, generation: Generation, again: Sequence[Slice]) -> SliceOutcome:
+        """Note that the neighbour's generation is here; in the same commit, try once more what has failed.
+
+        What fails again is recorded as a conflict of type 5 to 10.
+        """
+        ...
+
+    async def acknowledge(
+        self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
+    ) -> None:
+        """Note that the neighbour has this end's generation, but for rows that failed there; those are sent again."""
+        ...

@@ -1,0 +1,203 @@
+"""One end of a merge session on a server; see `twopc.drivers.merge.ports.MergeEndPort`.
+
+It logs in as the role that an agent has there for one neighbour, which may execute a few functions and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.drivers.merge.ports import OutgoingChanges, SliceOutcome
+from twopc.errors import MergeError
+from twopc.merge.marks import Generation, Marks
+from twopc.merge.plan import MergeRow, Slice
+from twopc.sql import path
+from twopc.sql.exclusive import free_key, others
+
+_OURS = "a.usename = session_user"
+_NAME = "'msrepl merge agent of ' || session_user"
+_LOCK = "select pg_try_advisory_lock(%s, %s)"
+#: What code of a table's owner has set comes back with a commit.
+_BEGIN = "begin; reset all; set constraints all immediate"
+_CLOSE = (
+    "begin isolation level repeatable read; reset all",
+    "lock table msrepl.msmerge_genhistory in share row exclusive mode",
+)
+_APPLY = "select * from msrepl.merge_apply(%s, %s::uuid[], %s::boolean[], %s::text[], %s::text[], %s::int8[], %s::text[], %s)"
+
+
+class ServerMergeEnd:
+    """See `MergeEndPort`.
+
+    Args:
+        name: the node's.
+        dsn: of the agent's role for the neighbour.
+        lock_timeout_ms: how long a slice may wait for an application's lock.
+    """
+
+    def __init__(self, name: str, dsn: str, *, lock_timeout_ms: int = 5000) -> None:
+        self.name = name
+        self._dsn = dsn
+        self._settings = {
+            **path.VALUES,
+            **path.LASTING,
+            "session_replication_role": "replica",
+            "lock_timeout": str(lock_timeout_ms),
+        }
+        self._connection: AsyncConnection[Any] | None = None
+        self._names: dict[UUID, str] = {}
+
+    async def open(self, *, alone: bool) -> None:
+        """See `MergeEndPort`."""
+        self._connection = await AsyncConnection.connect(
+            self._dsn,
+            autocommit=True,
+            application_name=f"msrepl merge agent at {self.name}",
+            options=path.options(self._dsn, self._settings),
+        )
+        if alone:
+            [(key, number, _)] = await self._rows(free_key(_NAME, _OURS))
+            await self._rows(_LOCK, key, number)
+            if rivals := await self._rows(others(_NAME, _OURS)):
+                raise MergeError(
+                    f"another merge agent works for this subscription at {self.name} (21036): {rivals[0][2]}",
+                    node=self.name,
+                )
+
+    async def close(self) -> None:
+        """See `MergeEndPort`."""
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _rows(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        assert self._connection is not None
+        cursor = await self._connection.execute(query.encode(), arguments or None)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def marks(self) -> Marks:
+        """See `MergeEndPort`."""
+        [(replica, neighbour, sent, recgen, recguid, coming, coming_guid)] = await self._rows(
+            "select * from msrepl.merge_hello()"
+        )
+        return Marks(
+            replica=replica,
+            neighbour=neighbour,
+            sent=sent,
+            received=_generation(recgen, recguid),
+            coming=_generation(coming, coming_guid),
+        )
+
+    async def knows(self, generation: Generation) -> bool:
+        """See `MergeEndPort`."""
+        arguments = (generation.number, generation.guid)
+        return await self._rows("select msrepl.merge_knows(%s, %s)", *arguments) == [(True,)]
+
+    async def articles(self) -> Mapping[UUID, Collection[UUID]]:
+        """See `MergeEndPort`."""
+        rows = await self._rows("select artid, name, parents from msrepl.merge_articles()")
+        self._names = {artid: name for artid, name, _ in rows}
+        return {artid: parents for artid, _, parents in rows}
+
+    async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
+        """See `MergeEndPort`."""
+        for statement in _CLOSE:
+            await self._rows(statement)
+        [(number, guid)] = await self._rows("select * from msrepl.merge_close()")
+        changed: dict[UUID, Sequence[MergeRow]] = {}
+        for artid in articles if number > after else ():
+            function = sql.Identifier(names.SCHEMA, names.merge_object("enumerate", artid))
+            query = sql.SQL(
+                'select rowguid, gone, lineage::text, colv::text, writer, "row" from {}(%s, %s)'
+            ).format(function)
+            rows = await self._rows(query.as_string(None), after, number)
+            changed[artid] = [self._row(artid, *row) for row in rows]
+        await self._rows("commit")
+        return OutgoingChanges(generation=Generation(number=number, guid=guid), rows=changed)
+
+    def _row(
+        self,
+        artid: UUID,
+        rowguid: UUID,
+        gone: bool,
+        lineage: str,
+        columns: str | None,
+        writer: int,
+        row: str | None,
+    ) -> MergeRow:
+        if row is None and not gone:
+            raise MergeError(
+                f"row {rowguid} of {self._names[artid]} at {self.name} was changed, and is not there: a "
+                "session in the replica role has deleted it, or a trigger was disabled; insert and delete it",
+                node=self.name,
+            )
+        return MergeRow(
+            rowguid=rowguid, gone=gone, lineage=lineage, columns=columns, writer=writer, row=row
+        )
+
+    async def apply(self, part: Slice, coming: Generation) -> SliceOutcome:
+        """See `MergeEndPort`."""
+        return await self._in_one_commit([part], coming, is_whole=False)
+
+    async def receive(self, generation: Generation, again: Sequence[Slice]) -> SliceOutcome:
+        """See `MergeEndPort`."""
+        return await self._in_one_commit(again, generation, is_whole=True)
+
+    async def _in_one_commit(
+        self, parts: Sequence[Slice], generation: Generation, *, is_whole: bool
+    ) -> SliceOutcome:
+        await self._rows(_BEGIN)
+        try:
+            counts = [0, 0, 0, 0]
+            failed: dict[UUID, str] = {}
+            for part in parts:
+                rows = part.rows
+                [answer] = await self._rows(
+                    _APPLY,
+                    part.artid,
+                    [row.rowguid for row in rows],
+                    [row.gone for row in rows],
+                    [row.lineage for row in rows],
+                    [row.columns for row in rows],
+                    [row.writer for row in rows],
+                    [row.row for row in rows],
+                    is_whole,
+                )
+                counts = [one + other for one, other in zip(counts, answer[:4], strict=True)]
+                failed |= dict(zip(answer[4], answer[6], strict=True))
+            await self._rows(
+                "select msrepl.merge_receive(%s, %s, %s)",
+                generation.number,
+                generation.guid,
+                is_whole,
+            )
+        except BaseException:
+            if self._connection is not None and not self._connection.broken:
+                await self._rows("rollback")
+            raise
+        await self._rows("commit")
+        applied, skipped, conflicts, deferred = counts
+        return SliceOutcome(
+            applied=applied, skipped=skipped, conflicts=conflicts, deferred=deferred, failed=failed
+        )
+
+    async def acknowledge(
+        self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
+    ) -> None:
+        """See `MergeEndPort`."""
+        pairs = [(artid, rowguid) for artid, guids in failed.items() for rowguid in guids]
+        await self._rows(
+            "select msrepl.merge_acknowledge(%s, %s, %s::uuid[], %s::uuid[])",
+            generation.number,
+            generation.guid,
+            [artid for artid, _ in pairs],
+            [rowguid for _, rowguid in pairs],
+        )
+
+
+def _generation(number: int | None, guid: UUID | None) -> Generation | None:
+    return None if number is None or guid is None else Generation(number=number, guid=guid)

@@ -1,0 +1,169 @@
+"""What becomes of a row that a neighbour has sent: detection of conflicts, and the default resolver. Pure.
+
+The SQL twin, which decides on servers, is ``msrepl.merge_decide``; a test compares the two on drawn pairs. Conflicts
+are resolved at a Publisher alone, on the way up. On the way down a row that the Subscriber has changed meanwhile is
+left: it goes up in the next session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum, StrEnum
+
+from twopc.merge.lineage import Lineage, covers, joined, stamped
+
+PUBLISHER_PRIORITY = 100.0
+"""Of the Publisher's own changes, and of what it has accepted from a client subscription."""
+CLIENT_PRIORITY = 0.0
+"""Of a client subscription's change until it is accepted: the first to the Publisher wins."""
+
+ColumnVersion = tuple[int, int]
+"""Replica and version of a column's last change."""
+
+
+class Verdict(StrEnum):
+    """What is done with an incoming row."""
+
+    APPLY = "apply"
+    """It stands on all that is held here: it takes its place."""
+    SKIP = "skip"
+    """All that it stands on is held here."""
+    MERGE = "merge"
+    """Different columns were changed: both changes hold."""
+    KEEP = "keep"
+    """What is held stays: it has won, or both are deletions."""
+    REPLACE = "replace"
+    """It has won, and takes the place of what is held."""
+    DEFER = "defer"
+    """It must go up first what is held here."""
+
+
+class ConflictType(IntEnum):
+    """Types of ``MSmerge_conflicts_info``."""
+
+    UPDATE_UPDATE = 1
+    UPDATE_UPDATE_COLUMN = 2
+    DELETE_WINS = 3
+    UPDATE_WINS = 4
+    UPLOAD_INSERT_FAILED = 5
+    DOWNLOAD_INSERT_FAILED = 6
+    UPLOAD_DELETE_FAILED = 7
+    DOWNLOAD_DELETE_FAILED = 8
+    UPLOAD_UPDATE_FAILED = 9
+    DOWNLOAD_UPDATE_FAILED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowVersion:
+    """What is known of a row that was changed."""
+
+    lineage: Lineage
+    gone: bool = False
+    columns: tuple[ColumnVersion | None, ...] | None = None
+    """For each column its last change, None: none; None as a whole: not tracked, or nothing known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeDecision:
+    """What becomes of an incoming row."""
+
+    verdict: Verdict
+    version: RowVersion
+    """What is known of the row afterwards."""
+    conflict: ConflictType | None = None
+    taken: tuple[bool, ...] = field(default=())
+    """For MERGE: which columns come from the incoming row."""
+
+
+def decide(
+    held: RowVersion | None,
+    incoming: RowVersion,
+    *,
+    replica: int,
+    resolves: bool,
+    column_tracking: bool,
+    held_priority: float,
+    priority: float,
+) -> MergeDecision:
+    """What becomes of an incoming row.
+
+    Args:
+        held: what is known here; None: the row was never changed here.
+        replica: this one; what it makes of two rows gets a version of its own.
+        resolves: it is the Publisher, and the row comes up.
+        held_priority: of whoever wrote what is held.
+        priority: of whoever sends the row. It wins if it is higher; of two equal ones the first has won.
+    """
+    if held is None:
+        return MergeDecision(verdict=Verdict.APPLY, version=incoming)
+    if covers(held.lineage, incoming.lineage):
+        return MergeDecision(verdict=Verdict.SKIP, version=held)
+    if covers(incoming.lineage, held.lineage):
+        return MergeDecision(verdict=Verdict.APPLY, version=incoming)
+    if not resolves:
+        return MergeDecision(verdict=Verdict.DEFER, version=held)
+    lineage = stamped(joined(held.lineage, incoming.lineage), replica)
+    stamp = (replica, lineage[replica])
+    mine, theirs = _unseen(held, incoming), _unseen(incoming, held)
+    is_apart = column_tracking and not any(a and b for a, b in zip(mine, theirs, strict=True))
+    if is_apart and not held.gone and not incoming.gone:
+        merged = _chosen(held.columns, incoming.columns, theirs)
+        version = RowVersion(lineage=lineage, columns=merged)
+        return MergeDecision(verdict=Verdict.MERGE, version=version, taken=theirs)
+    if held.gone and incoming.gone:
+        return MergeDecision(verdict=Verdict.KEEP, version=replace(held, lineage=lineage))
+    wins = priority > held_priority
+    winner, loser, undone = (incoming, held, mine) if wins else (held, incoming, theirs)
+    # columns that go back to what the winner has are changed once more, for whoever has seen the loser's
+    columns = winner.columns and tuple(
+        stamp if loser.gone or is_undone else column
+        for column, is_undone in zip(_padded(winner.columns, len(undone)), undone, strict=True)
+    )
+    return MergeDecision(
+        verdict=Verdict.REPLACE if wins else Verdict.KEEP,
+        version=RowVersion(lineage=lineage, gone=winner.gone, columns=columns),
+        conflict=_type(winner, loser, column_tracking=column_tracking),
+    )
+
+
+def priority_of(writer: int, servers: Mapping[int, float]) -> float:
+    """The priority of a version that the Publisher holds.
+
+    Args:
+        writer: the replica that wrote it.
+        servers: the priority of each server subscription, by replica.
+    """
+    return servers.get(writer, PUBLISHER_PRIORITY)
+
+
+def _type(winner: RowVersion, loser: RowVersion, *, column_tracking: bool) -> ConflictType:
+    if winner.gone:
+        return ConflictType.DELETE_WINS
+    if loser.gone:
+        return ConflictType.UPDATE_WINS
+    return ConflictType.UPDATE_UPDATE_COLUMN if column_tracking else ConflictType.UPDATE_UPDATE
+
+
+def _padded(
+    columns: tuple[ColumnVersion | None, ...] | None, count: int
+) -> tuple[ColumnVersion | None, ...]:
+    return columns if columns is not None else (None,) * count
+
+
+def _unseen(one: RowVersion, other: RowVersion) -> tuple[bool, ...]:
+    """For each column, whether its last change is one that `other` does not stand on."""
+    count = max(len(one.columns or ()), len(other.columns or ()))
+    return tuple(
+        column is not None and other.lineage.get(column[0], 0) < column[1]
+        for column in _padded(one.columns, count)
+    )
+
+
+def _chosen(
+    held: tuple[ColumnVersion | None, ...] | None,
+    incoming: tuple[ColumnVersion | None, ...] | None,
+    taken: tuple[bool, ...],
+) -> tuple[ColumnVersion | None, ...]:
+    pairs = zip(_padded(held, len(taken)), _padded(incoming, len(taken)), taken, strict=True)
+    return tuple(theirs if is_taken else ours for ours, theirs, is_taken in pairs)

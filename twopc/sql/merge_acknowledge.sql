@@ -1,0 +1,25 @@
+-- msrepl.merge_acknowledge: notes that the neighbour has a generation of ours, but for rows that failed there.
+-- called by: merge agents
+-- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata
+-- holes:     owner
+--
+-- What failed is touched: it belongs to the next generation, and is sent again.
+create or replace function msrepl.merge_acknowledge(generation int8, guid uuid, artids uuid[], guids uuid[])
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+    update msrepl.sysmergesubscriptions as s
+    set sentgen = $1, sentguid = $2, last_sync_date = clock_timestamp()
+    where s.subscriber_server = (msrepl.merge_neighbour()).subscriber_server;
+    update msrepl.msmerge_metadata as m
+    set xid = pg_current_xact_id()
+    from unnest($3, $4) as f(artid, rowguid) join msrepl.sysmergearticles as a on a.artid = f.artid
+    where m.tablenick = a.nickname and m.rowguid = f.rowguid;
+end
+$msrepl$;
+alter function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) owner to {owner};
+revoke all on function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) from public;
+comment on function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) is 'Notes what a neighbour has of ours';

@@ -1,0 +1,74 @@
+-- msrepl.merge_apply: applies rows of one article, as a set if that works, else each by itself.
+-- called by: merge agents
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+--
+-- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
+-- fails then. Such a failure is recorded, once per row, if is_final. What only time mends (a deadlock, a lock that
+-- does not come, a serialization failure) is the caller's to repeat.
+create or replace function msrepl.merge_apply(
+    artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
+    is_final boolean,
+    out applied integer, out skipped integer, out conflicts integer, out deferred integer,
+    out failed uuid[], out codes text[], out reasons text[]
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_variable
+declare
+    take constant text := format('select * from msrepl.%I($1, $2, $3, $4, $5, $6)', 'msmerge_take_' || replace(artid::text, '-', ''));
+    left_over integer[] := array(select generate_series(1, cardinality(guids)));
+    later integer[];
+    place integer;
+    counts integer[];
+    code text;
+    reason text;
+begin
+    applied := 0; skipped := 0; conflicts := 0; deferred := 0;
+    failed := '{{}}'; codes := '{{}}'; reasons := '{{}}';
+    perform msrepl.merge_neighbour();
+    begin
+        execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows;
+        return;
+    exception
+        when deadlock_detected or serialization_failure or lock_not_available or insufficient_privilege then
+            raise;
+        when others then
+            null;
+    end;
+    loop
+        later := '{{}}'; failed := '{{}}'; codes := '{{}}'; reasons := '{{}}';
+        foreach place in array left_over loop
+            begin
+                execute format('select array[applied, skipped, conflicts, deferred] from (%s) as t', take) into counts
+                    using array[guids[place]], array[gones[place]], array[lineages[place]], array[colvs[place]],
+                          array[writers[place]], array[rows[place]];
+                applied := applied + counts[1];
+                skipped := skipped + counts[2];
+                conflicts := conflicts + counts[3];
+                deferred := deferred + counts[4];
+            exception
+                when deadlock_detected or serialization_failure or lock_not_available or insufficient_privilege then
+                    raise;
+                when others then
+                    get stacked diagnostics code = returned_sqlstate, reason = message_text;
+                    later := later || place;
+                    failed := failed || guids[place];
+                    codes := codes || code;
+                    reasons := reasons || reason;
+            end;
+        end loop;
+        exit when cardinality(later) = 0 or cardinality(later) = cardinality(left_over);
+        left_over := later;
+    end loop;
+    if is_final then
+        perform msrepl.merge_record_failure(artid, guids[l.place], gones[l.place], rows[l.place], codes[l.n], reasons[l.n])
+        from unnest(later) with ordinality as l(place, n);
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean) owner to {owner};
+revoke all on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean) from public;
+comment on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean)
+    is 'Applies rows that a neighbour has sent';

@@ -1,0 +1,85 @@
+-- msrepl.merge_decide: what becomes of an incoming row (sp_MSgetmetadata).
+-- called by: msmerge_take_<artid>
+-- tables:    none
+-- holes:     owner
+--
+-- The twin of twopc.merge.decision.decide, with which it is compared on drawn pairs: read that first.
+create or replace function msrepl.merge_decide(
+    held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
+    inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
+    replica int8, column_tracking boolean, resolves boolean,
+    out verdict text, out conflict smallint, out taken boolean[]
+)
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_variable
+declare
+    incoming_gone constant boolean := gone;
+    incoming_colv constant int8[] := colv;
+    places constant integer := greatest(cardinality(held_colv), cardinality(colv));
+    mine boolean[];
+    theirs boolean[];
+    together int8[];
+    stamp int8;
+begin
+    if held_gone is null then
+        verdict := 'apply';
+        return;
+    end if;
+    if msrepl.merge_covers(held_lineage, lineage) then
+        verdict := 'skip';
+    elsif msrepl.merge_covers(lineage, held_lineage) then
+        verdict := 'apply';
+        return;
+    elsif not resolves then
+        verdict := 'defer';
+    end if;
+    if verdict is not null then
+        gone := held_gone;
+        lineage := held_lineage;
+        colv := held_colv;
+        return;
+    end if;
+    together := array(select max(v.v) from unnest(lineage || held_lineage) as v(v) group by v.v >> 31);
+    stamp := replica << 31 | (select max(v.v & 2147483647) + 1 from unnest(together) as v(v));
+    mine := array(
+        select coalesce(h.v, 0) <> 0 and not msrepl.merge_covers(lineage, array[h.v])
+        from generate_series(1, places) as p(place) left join unnest(held_colv) with ordinality as h(v, place) using (place)
+        order by p.place);
+    theirs := array(
+        select coalesce(i.v, 0) <> 0 and not msrepl.merge_covers(held_lineage, array[i.v])
+        from generate_series(1, places) as p(place) left join unnest(colv) with ordinality as i(v, place) using (place)
+        order by p.place);
+    lineage := array(select v.v from unnest(together) as v(v) where v.v >> 31 <> replica union all select stamp order by 1);
+    if not incoming_gone and not held_gone and column_tracking
+        and not exists (select from unnest(mine, theirs) as c(mine, theirs) where c.mine and c.theirs)
+    then
+        verdict := 'merge';
+        taken := theirs;
+        colv := array(
+            select case when t.yes then coalesce(incoming_colv[t.place], 0) else coalesce(held_colv[t.place], 0) end
+            from unnest(theirs) with ordinality as t(yes, place) order by t.place);
+    elsif incoming_gone and held_gone then
+        verdict := 'keep';
+        colv := held_colv;
+    elsif priority > held_priority then
+        verdict := 'replace';
+        conflict := case when incoming_gone then 3 when held_gone then 4 when column_tracking then 2 else 1 end;
+        colv := case when colv is not null then array(
+            select case when held_gone or m.yes then stamp else coalesce(incoming_colv[m.place], 0) end
+            from unnest(mine) with ordinality as m(yes, place) order by m.place) end;
+    else
+        verdict := 'keep';
+        conflict := case when held_gone then 3 when incoming_gone then 4 when column_tracking then 2 else 1 end;
+        gone := held_gone;
+        colv := case when held_colv is not null then array(
+            select case when incoming_gone or t.yes then stamp else coalesce(held_colv[t.place], 0) end
+            from unnest(theirs) with ordinality as t(yes, place) order by t.place) end;
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean) owner to {owner};
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean)
+    is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';

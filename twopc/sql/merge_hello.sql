@@ -1,0 +1,34 @@
+-- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
+-- called by: merge agents, at the beginning of a session
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs
+-- holes:     owner
+create or replace function msrepl.merge_hello(
+    out replica int8, out neighbour int8, out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
+    out coming_guid uuid
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    me msrepl.msmerge_replica;
+begin
+    select r.* into me from msrepl.msmerge_replica as r;
+    if me.system_identifier <> (select s.system_identifier from pg_control_system() as s)
+        or me.database <> (select d.oid from pg_database as d where d.datname = current_database())
+    then
+        raise exception 'database % is a copy of one that merges: its transaction ids are others', current_database()
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Uninstall merge replication here, and subscribe anew.';
+    end if;
+    replica := me.replica;
+    neighbour := peer.replnickname;
+    sentgen := peer.sentgen;
+    recgen := peer.recgen;
+    recguid := peer.recguid;
+    coming_gen := peer.coming_gen;
+    coming_guid := peer.coming_guid;
+end
+$msrepl$;
+alter function msrepl.merge_hello() owner to {owner};
+revoke all on function msrepl.merge_hello() from public;
+comment on function msrepl.merge_hello() is 'How far this node and a neighbour are with each other';

@@ -1,0 +1,44 @@
+-- msrepl.merge_record_failure: records a change of a neighbour that could not be applied here.
+-- called by: msrepl.merge_apply
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, msrepl.msmerge_metadata
+-- holes:     owner
+--
+-- Types 5 and 6: an insert that failed, on the way up or down; 7 and 8 a delete, 9 and 10 an update. The id is that
+-- of the row and its origin: a change that fails again in a later session is recorded once.
+create or replace function msrepl.merge_record_failure(
+    artid uuid, guid uuid, is_gone boolean, "row" text, code text, reason text
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    nick constant integer := (select a.nickname from msrepl.sysmergearticles as a where a.artid = $1);
+    id constant uuid := md5(concat_ws(' ', nick, guid, peer.replnickname))::uuid;
+    is_held constant boolean := exists (
+        select from msrepl.msmerge_metadata as m where m.tablenick = nick and m.rowguid = guid and not m.gone);
+begin
+    insert into msrepl.msmerge_conflicts_info as c
+        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text)
+    values (id, nick, guid, peer.subscriber_server,
+            case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
+            code, reason)
+    on conflict (conflict_id) do update
+    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+        msrepl_create_time = excluded.msrepl_create_time;
+    if not is_gone then
+        begin
+            execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artid::text, '-', ''))
+                using id, guid, "row";
+        exception
+            when data_exception or check_violation then
+                null;  -- a value that no column of that type takes here: it is known by its reason alone
+        end;
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) owner to {owner};
+revoke all on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) from public;
+comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text)
+    is 'Records a change that could not be applied';

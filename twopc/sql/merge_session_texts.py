@@ -1,0 +1,204 @@
+"""What the sessions of merge replication call in a database, as text, for one article.
+
+Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.drivers.merge.tracking`.
+"""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from twopc import names
+from twopc.merge.articles import MergeArticle
+from twopc.sql import fragments as f
+from twopc.sql.merge_texts import TrackingTexts
+from twopc.sql.render import render
+from twopc.sql.table_role import create_text, drop_text, path_is_kept, runs_as
+
+__all__ = ["SessionTexts"]
+
+_FUNCTIONS = {
+    "read": "uuid[]",
+    "lock": "uuid[]",
+    "write": "uuid[], uuid[], text[], text[], uuid[], text[]",
+    "log": "uuid, uuid, text",
+    "enumerate": "int8, int8",
+    "take": "uuid[], boolean[], text[], text[], int8[], text[]",
+}
+
+
+class SessionTexts(TrackingTexts):
+    """Renders what reads and writes the rows of one article for agents.
+
+    Args:
+        publication: its name, part of that of the conflict table.
+    """
+
+    def __init__(self, article: MergeArticle, owner: str, publication: str) -> None:
+        super().__init__(article, owner)
+        self.owner_name = owner
+        self.role_name = names.table_role(owner, article.schema, article.table)
+        self.role = sql.Identifier(self.role_name)
+        self.row_type = self.function("row")
+        self.conflict_table = sql.Identifier(
+            names.SCHEMA,
+            names.merge_conflict_table(publication, article.schema, article.table),
+        )
+        self._columns = [column.name for column in article.columns]
+        self._places = f.numbered("n", len(article.columns))
+
+    def all(self) -> list[str]:
+        """Role, row type, conflict table and functions, in the order of creation."""
+        return [
+            create_text(
+                self.owner_name,
+                self.article.schema,
+                self.article.table,
+                "select, insert, update, delete",
+            ),
+            self._type(),
+            self._conflict_table(),
+            self._read("read", "", "Reads rows of"),
+            self._read("lock", " order by t.{rowguid} for update", "Locks rows of"),
+            self._write(),
+            self._log(),
+            self._enumerate(),
+            self._take(),
+        ]
+
+    def drop_session(self) -> list[str]:
+        """What takes all of it away again."""
+        texts = [
+            sql.SQL("drop function if exists {}({})").format(
+                self.function(what), sql.SQL(arguments)
+            )
+            for what, arguments in _FUNCTIONS.items()
+        ]
+        texts += [
+            sql.SQL("drop type if exists {}").format(self.row_type),
+            sql.SQL("drop table if exists {}").format(self.conflict_table),
+        ]
+        return [
+            *(text.as_string(None) for text in texts),
+            drop_text(self.owner_name, self.article.schema, self.article.table),
+        ]
+
+    def _comment(self, does: str) -> sql.Literal:
+        return sql.Literal(f"{does} {self.article.name} for merge replication")
+
+    def _type(self) -> str:
+        pairs = list(zip(self._places, self.article.columns, strict=True))
+        return render(
+            "twopc",
+            "merge_row_type",
+            type=self.row_type,
+            attributes=f.attribute_definitions(pairs),
+            owner=self.owner,
+        )
+
+    def _conflict_table(self) -> str:
+        return render(
+            "twopc",
+            "merge_conflict_table",
+            table=self.conflict_table,
+            rowguid=self.rowguid,
+            columns=f.attribute_definitions([(c.name, c) for c in self.article.columns]),
+            owner=self.owner,
+            role=self.role,
+            comment=self._comment("Rows that lost a conflict, or could not be applied, of"),
+        )
+
+    def _read(self, what: str, locking: str, does: str) -> str:
+        return render(
+            "twopc",
+            "merge_read_rows",
+            function=self.function(what),
+            runs_as=runs_as(self.role_name),
+            table=self.table,
+            rowguid=self.rowguid,
+            columns=f.identifiers(self._columns, "t"),
+            locking=sql.SQL(locking).format(rowguid=self.rowguid),
+            owner=self.role,
+            caller=self.owner,
+            comment=self._comment(does),
+        )
+
+    def _write(self) -> str:
+        assignments = [
+            sql.SQL("{column} = case when w.taken is null or (w.taken::boolean[])[{place}] then w.{value} else t.{column} end")
+            .format(
+                column=sql.Identifier(column.name),
+                place=sql.Literal(place),
+                value=sql.Identifier(self._places[place - 1]),
+            )
+            for place, column in enumerate(self.article.columns, 1)
+            if column.identity != "a"
+        ]  # fmt: skip
+        if (
+            not assignments
+        ):  # a table of nothing but identity: an update changes nothing, and is counted
+            assignments = [sql.SQL("{0} = t.{0}").format(self.rowguid)]
+        return render(
+            "twopc",
+            "merge_write_rows",
+            function=self.function("write"),
+            runs_as=runs_as(self.role_name),
+            table=self.table,
+            table_name=sql.Literal(self.article.name),
+            rowguid=self.rowguid,
+            row_type=self.row_type,
+            attributes=f.identifiers(self._places),
+            assignments=sql.SQL(",\n        ").join(assignments),
+            columns=f.identifiers(self._columns),
+            owner=self.role,
+            caller=self.owner,
+            comment=self._comment("Writes rows of"),
+        )
+
+    def _log(self) -> str:
+        return render(
+            "twopc",
+            "merge_log_loser",
+            function=self.function("log"),
+            runs_as=runs_as(self.role_name),
+            conflict_table=self.conflict_table,
+            rowguid=self.rowguid,
+            columns=f.identifiers(self._columns),
+            row_type=self.row_type,
+            excluded=f.COMMA.join(
+                [
+                    sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name))
+                    for name in self._columns
+                ]
+            ),
+            owner=self.role,
+            caller=self.owner,
+            comment=self._comment("Keeps a row that has lost a conflict of"),
+        )
+
+    def _enumerate(self) -> str:
+        return render(
+            "twopc",
+            "merge_enumerate",
+            function=self.function("enumerate"),
+            metadata=self.metadata,
+            read=self.function("read"),
+            path_is_kept=path_is_kept(self.article.name),
+            owner=self.owner,
+            comment=self._comment("Reads what generations have changed of"),
+        )
+
+    def _take(self) -> str:
+        return render(
+            "twopc",
+            "merge_take",
+            function=self.function("take"),
+            metadata=self.metadata,
+            tablenick=sql.Literal(self.article.nickname),
+            lock=self.function("lock"),
+            write=self.function("write"),
+            log=self.function("log"),
+            column_tracking=sql.Literal(self.article.column_tracking),
+            path_is_kept=path_is_kept(self.article.name),
+            owner=self.owner,
+            comment=self._comment("Takes rows that a neighbour has sent into"),
+        )

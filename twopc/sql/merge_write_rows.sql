@@ -1,0 +1,44 @@
+-- msmerge_write_<artid>: writes rows of an article, in the name of the table's role.
+-- called by: msmerge_take_<artid>
+-- tables:    the article's table
+-- holes:     function, runs_as, table, table_name, rowguid, row_type, attributes, assignments, columns, owner, caller,
+--            comment
+--
+-- takens says which columns of an update are taken, NULL: all.
+create or replace function {function}(
+    gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    written bigint;
+    count bigint;
+begin
+{runs_as}
+    delete from {table} as t where t.{rowguid} operator(pg_catalog.=) any ($1);
+    get diagnostics count = row_count;
+    written := count;
+    update {table} as t
+    set {assignments}
+    from unnest($2, $3::{row_type}[], $4) as w(guid, {attributes}, taken)
+    where t.{rowguid} operator(pg_catalog.=) w.guid;
+    get diagnostics count = row_count;
+    written := written + count;
+    insert into {table} ({rowguid}, {columns}) overriding system value
+    select w.* from unnest($5, $6::{row_type}[]) as w;
+    get diagnostics count = row_count;
+    written := written + count;
+    if written <> cardinality($1) + cardinality($2) + cardinality($5) then
+        raise exception '% rows of % were to be written, and % were', cardinality($1) + cardinality($2) + cardinality($5),
+            {table_name}, written
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'No trigger that is enabled ALWAYS or REPLICA may keep an agent from writing a row.';
+    end if;
+end
+$msrepl$;
+alter function {function}(uuid[], uuid[], text[], text[], uuid[], text[]) owner to {owner};
+revoke all on function {function}(uuid[], uuid[], text[], text[], uuid[], text[]) from public;
+grant execute on function {function}(uuid[], uuid[], text[], text[], uuid[], text[]) to {caller};
+comment on function {function}(uuid[], uuid[], text[], text[], uuid[], text[]) is {comment};

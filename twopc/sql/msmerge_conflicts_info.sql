@@ -1,0 +1,22 @@
+-- msrepl.msmerge_conflicts_info: conflicts, and changes that could not be applied here.
+-- called by: msmerge_take_<artid>, msrepl.merge_apply
+-- tables:    itself
+-- holes:     owner
+--
+-- reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
+-- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
+create table if not exists msrepl.msmerge_conflicts_info (
+    conflict_id uuid primary key,
+    tablenick integer not null,
+    rowguid uuid not null,
+    origin_datasource text not null,
+    conflict_type smallint not null check (conflict_type between 1 and 14),
+    reason_code text not null,
+    reason_text text not null,
+    winner text,
+    msrepl_create_time timestamptz not null default clock_timestamp()
+);
+create index if not exists msmerge_conflicts_info_row on msrepl.msmerge_conflicts_info (tablenick, rowguid);
+alter table msrepl.msmerge_conflicts_info owner to {owner};
+revoke all on msrepl.msmerge_conflicts_info from public;
+comment on table msrepl.msmerge_conflicts_info is 'Conflicts and failed changes: whose change lost, and why';

@@ -1,0 +1,28 @@
+-- msrepl.sysmergesubscriptions: this node and each neighbour that it merges with.
+-- called by: twopc.drivers.merge, msrepl.merge_neighbour
+-- tables:    itself
+-- holes:     owner
+--
+-- sentgen is the last generation of ours that the neighbour has, recgen its last that we have; each with the GUID
+-- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
+-- at least a part. login is the role in whose name an agent works here for that neighbour.
+create table if not exists msrepl.sysmergesubscriptions (
+    subscriber_server text primary key,
+    replnickname int8 not null unique,
+    is_self boolean not null default false,
+    is_publisher boolean not null default false,
+    login text unique,
+    subscriber_type smallint not null default 2 check (subscriber_type in (1, 2)),
+    priority real not null default 0 check (priority between 0 and 100),
+    status smallint not null default 1 check (status in (0, 1, 2)),
+    sentgen int8 not null default 0,
+    sentguid uuid,
+    recgen int8 not null default 0,
+    recguid uuid,
+    coming_gen int8,
+    coming_guid uuid,
+    last_sync_date timestamptz
+);
+alter table msrepl.sysmergesubscriptions owner to {owner};
+revoke all on msrepl.sysmergesubscriptions from public;
+comment on table msrepl.sysmergesubscriptions is 'This node and its neighbours, with what each has of the other';
