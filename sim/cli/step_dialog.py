@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 HELP = """\
   n, Enter    play what comes next; after the last step, deliver everything
   b           go back one step: everything before it is played again
-  f STEP      let STEP come next instead
+  f STEP      let STEP come next instead, after what its session does before it
   p           the timeline so far
-  w           what each session is doing, and which steps could come next
+  w           what each session is doing, what comes next, and which steps could instead
   s FILE      save the scenario with the way that you went as one more order
   q           leave; everything is rolled back and gone
-  ?           this help"""
+  ?           this help
+  ● has just changed, ≠ is not as at the Publisher, ○ is not committed, ⧗ waits"""
 
 
 class StepDialog:
@@ -46,11 +47,19 @@ class StepDialog:
         walk = self._walk
         if walk.over:
             return "(over) "
-        if walk.stuck:
-            return f"({walk.at} of {len(walk.items)}, stuck, next: end everything) "
+        stuck = ", stuck" if walk.stuck else ""
+        return f"({walk.at} of {len(walk.items)}{stuck}, next: {self._following}) "
+
+    @property
+    def _following(self) -> str:
+        """What `n` plays; a step of a blocked session is queued, but for a generated order."""
+        walk = self._walk
         if walk.following is None:
-            return f"({walk.at} of {len(walk.items)}, next: deliver everything) "
-        return f"({walk.at} of {len(walk.items)}, next: {item_text(walk.following)}) "
+            return walk.end
+        name = walk.following.step
+        if name is None or name in walk.ready:
+            return item_text(walk.following)
+        return f"{name}, which {'cannot be now' if walk.case.is_generated else 'is queued'}"
 
     def head(self) -> None:
         """What is played, and how everything stands before it."""
@@ -118,19 +127,25 @@ class StepDialog:
     async def _fork(self, step: str) -> None:
         walk = self._walk
         ready = walk.ready
-        if step not in ready:
+        steps = () if walk.over else walk.fork(step)
+        if not steps:
             those = f"these can: {', '.join(ready)}" if ready else "no step can"
             hint = suggestion(step, ready)
             self._say(f"'{step}' cannot come next{hint}; {those}" if step else f"f STEP: {those}")
             return
-        walk.fork(step)
-        await self._next()
+        for _ in steps:
+            await self._next()
 
     def _who(self) -> None:
         for session, doing in self._walk.standing.items():
             self._say(f"  {session}: {doing}")
-        ready = self._walk.ready
-        self._say(f"  could come next: {', '.join(ready) or 'nothing'}")
+        walk = self._walk
+        others = [
+            step for step in walk.ready if walk.following is None or step != walk.following.step
+        ]
+        said = "nothing: it is over" if walk.over else self._following
+        by_hand = f"; by f STEP: {', '.join(others)}" if others else ""
+        self._say(f"  comes next: {said}{by_hand}")
 
     def _save(self, name: str) -> None:
         walk = self._walk

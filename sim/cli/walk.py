@@ -74,6 +74,13 @@ class Walk:
         return None if self.at == len(self.items) or self.stuck else self.items[self.at]
 
     @property
+    def end(self) -> str:
+        """What comes next if nothing is left to be played; empty if something is, or it is over."""
+        if self.over or self.following is not None:
+            return ""
+        return "end everything" if self.stuck else "deliver everything"
+
+    @property
     def ready(self) -> tuple[str, ...]:
         """The steps that could come next, whatever the file says."""
         assert self._player is not None
@@ -115,6 +122,7 @@ class Walk:
         except InfeasibleError:
             return self.order[-1].message
         self.at += 1
+        await self._player.look()
         return ""
 
     async def back(self, count: int = 1) -> None:
@@ -125,12 +133,20 @@ class Walk:
         while self.at < target and not await self.next():
             pass
 
-    def fork(self, step: str) -> None:
-        """Let `step` come next, and what the order has left after it."""
-        rest = [item for item in self.items[self.at :] if item.step != step]
-        if self.following is None or self.following.step != step:
+    def fork(self, step: str) -> tuple[str, ...]:
+        """Let `step` come next, after those of its session that must come before it.
+
+        What the order has left comes after them. Returns the steps that come next; none if it cannot be.
+        """
+        assert self._player is not None
+        first = self._player.way_to(step)
+        rest = [item for item in self.items[self.at :] if item.step not in first]
+        following = [item.step for item in self.items[self.at : self.at + len(first)]]
+        if first and following != [*first]:
             self.forked = True
-        self.items = [*self.items[: self.at], OrderItem(step=step), *rest]
+        new = [OrderItem(step=name) for name in first]
+        self.items = [*self.items[: self.at], *new, *rest] if first else self.items
+        return first
 
     async def close(self) -> None:
         """Roll back what is open, and leave the stage."""

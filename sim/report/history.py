@@ -50,6 +50,7 @@ KINDS = {
     "settled": "recovery has finished a prepared branch: `data` has branch and outcome, `message` the reason",
     "outcome": "how a session's last transaction ended",
     "state": "a table's rows at a node at some moment; `part`: those that belong to `data.part`",
+    "uncommitted": "a table's rows that an open transaction has changed, as it sees them: `data` has those `gone`",
     "prepared": "the branches that are prepared at a node",
     "markers": "the branch markers of a node: which branches took effect there",
     "end": "the order is over",

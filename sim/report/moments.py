@@ -7,6 +7,7 @@ of the records.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.phrases import WORDS, nameless, refusal
 from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import LaneEntry, timeline
+from twopc.sim.report.transactions import WRITES
 
 _TROUBLES = {"outage": "accepts no connections", "paused": "its agent is paused"}
 
@@ -40,8 +42,18 @@ class SessionState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UncommittedRow:
+    """A row that an open transaction has changed."""
+
+    session: str
+    row: Mapping[str, Any]
+    """As the transaction sees it; of one that is gone, as it was."""
+    gone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """The committed rows of a table at a node."""
+    """The committed rows of a table at a node, and what is known of changes that are not committed."""
 
     name: str
     key: tuple[str, ...]
@@ -53,6 +65,8 @@ class NodeTable:
     publisher: tuple[Mapping[str, Any], ...] | None
     """What of the Publisher's rows should be here at the same moment; None at the Publisher itself, and
     where a part is published that nobody has looked at."""
+    uncommitted: tuple[UncommittedRow, ...] = ()
+    """Known only where somebody goes through an order by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +135,10 @@ class _StateFold:
         self._standings = {
             name: SessionState(text="not begun", style="faint") for name in order.sessions
         }
-        self._open: set[str] = set()
+        self._open: dict[str, bool] = {}
+        """The sessions with an open transaction, and whether it has changed rows."""
+        self._sql: dict[str, str] = {}
+        self._uncommitted: dict[tuple[str, str], dict[str, tuple[UncommittedRow, ...]]] = {}
         self._waits: dict[str, Mapping[str, Any]] = {}
         self._prepared: dict[str, tuple[str, ...]] = {}
         self._troubles: dict[str, dict[str, str]] = {}
@@ -133,6 +150,8 @@ class _StateFold:
     def see(self, record: HistoryRecord) -> None:
         if record.kind == "state":
             self._state(record)
+        elif record.kind == "uncommitted":
+            self._changed(record)
         elif record.kind == "prepared":
             self._prepared[record.node] = tuple((record.data or {}).get("gids", ()))
         elif record.kind in _TROUBLES:
@@ -155,8 +174,40 @@ class _StateFold:
             self._before[record.node, name] = last.rows or ()
         tables[name] = record
 
+    def _changed(self, record: HistoryRecord) -> None:
+        """What a session has changed at its node; with eager shipping the Publisher has it too."""
+        data, session = record.data or {}, record.session
+        table, gone = str(data.get("table")), data.get("gone", ())
+        rows = [(row, False) for row in record.rows or ()] + [(row, True) for row in gone]
+        here = [UncommittedRow(session=session, row=row, gone=is_gone) for row, is_gone in rows]
+        self._uncommitted.setdefault((record.node, table), {})[session] = tuple(here)
+        publisher = self._order.publisher
+        if record.node == publisher or self._order.header.get("shipping", "eager") != "eager":
+            return
+        theirs = self._tables.get(publisher, {}).get(table)
+        known = {
+            tuple(str(row.get(name)) for name in data.get("key", ())): row
+            for row in (theirs.rows if theirs is not None else None) or ()
+        }
+        there = [
+            dataclasses.replace(
+                one,
+                row={
+                    **known.get(tuple(str(one.row.get(name)) for name in data.get("key", ())), {}),
+                    **one.row,
+                },
+            )
+            for one in here
+        ]
+        self._uncommitted.setdefault((publisher, table), {})[session] = tuple(there)
+
     def _session(self, record: HistoryRecord) -> None:
         name, kind = record.session, record.kind
+        if kind == "invoke":
+            self._sql[name] = record.sql
+        elif kind in ENDS - {"ok", "in_doubt", "skipped", "explain"} or _ends_changes(record):
+            for of_table in self._uncommitted.values():
+                of_table.pop(name, None)
         if kind in ENDS or kind in ("unblocked", "blocked", "info", "outcome"):
             self._waits.pop(name, None)
         if kind == "blocked" and record.wait:
@@ -185,14 +236,19 @@ class _StateFold:
     def _ok(self, record: HistoryRecord) -> SessionState:
         name = record.session
         if record.tag == "BEGIN":
-            self._open.add(name)
-        if record.tag == "ROLLBACK":
-            self._open.discard(name)
+            self._open[name] = False
+        elif record.tag == "ROLLBACK" and "to" not in self._sql.get(name, "").lower().split():
+            self._open.pop(name, None)
             return _outcome("rolled back")
-        if record.tag == "COMMIT" or (record.data or {}).get("committed"):
-            self._open.discard(name)
+        elif record.tag == "COMMIT" or (record.data or {}).get("committed"):
+            self._open.pop(name, None)
             return _outcome("committed")
-        return SessionState(text="in a transaction" if name in self._open else "idle")
+        elif name in self._open and record.tag.startswith(WRITES) and record.rowcount:
+            self._open[name] = True
+        if name not in self._open:
+            return SessionState(text="idle")
+        changes = ", with uncommitted changes" if self._open[name] else ""
+        return SessionState(text=f"in a transaction{changes}")
 
     def node(self, node: str) -> NodeState:
         """What is known of a node now."""
@@ -221,6 +277,11 @@ class _StateFold:
             count=record.rowcount or 0,
             before=self._before.get((node, name)),
             publisher=self._expected(node, name),
+            uncommitted=tuple(
+                row
+                for of_session in self._uncommitted.get((node, name), {}).values()
+                for row in of_session
+            ),
         )
 
     def _expected(self, node: str, name: str) -> tuple[Mapping[str, Any], ...] | None:
@@ -231,6 +292,11 @@ class _StateFold:
         if (node, name) in self._partial:
             return self._parts.get((node, name))
         return theirs.rows or ()
+
+
+def _ends_changes(record: HistoryRecord) -> bool:
+    """Its session's uncommitted changes are over, or partly taken back: what is left is looked at anew."""
+    return record.tag in ("COMMIT", "ROLLBACK") or bool((record.data or {}).get("committed"))
 
 
 def _partial(records: Sequence[HistoryRecord]) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""All nodes at one moment, side by side: who does what there, who waits for whom, and the committed rows.
+"""All nodes at one moment, side by side: who does what there, who waits for whom, and the rows: committed ones, and others.
 
 Drawn for the terminal from the records up to that moment; it knows no database.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.moments import NodeState, NodeTable, state_at
+from twopc.sim.report.moments import NodeState, NodeTable, UncommittedRow, state_at
 from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import STYLES
 
@@ -88,7 +88,10 @@ def _lines(state: NodeState, publisher: str) -> list[RenderableType]:
 
 
 def _table(table: NodeTable, publisher: str) -> Iterator[Text]:
-    """Its rows; ≠ marks those that are not as at the Publisher, ● those that have just changed."""
+    """Its committed rows, and below each what open transactions have made of it.
+
+    ≠ marks those that are not as at the Publisher, ● those that have just changed, ○ what is not committed.
+    """
     from rich.text import Text
 
     differs = table.publisher is not None and table.publisher != table.rows
@@ -96,18 +99,34 @@ def _table(table: NodeTable, publisher: str) -> Iterator[Text]:
     yield Text.assemble((table.name, "underline"), (told, STYLES["wait"]))
     theirs = _by_key(table, table.publisher or ())
     before = _by_key(table, table.before or ())
+    unseen: dict[tuple[Any, ...], list[UncommittedRow]] = {}
+    for one in table.uncommitted:
+        unseen.setdefault(tuple(one.row.get(name) for name in table.key), []).append(one)
     for key, row in list(_by_key(table, table.rows).items())[:_ROWS_SHOWN]:
-        cells = ", ".join(
-            f"{name} {value}" for name, value in row.items() if name != VERSION_COLUMN
-        )
+        cells = _cells(row)
         stale = table.publisher is not None and theirs.get(key) != row
         changed = table.before is not None and before.get(key) != row
         mark = "≠" if stale else "●" if changed else " "
         yield Text(f"{mark} {cells}", style=STYLES["wait"] if stale else "")
+        for one in unseen.pop(key, ()):
+            yield _uncommitted(one)
+    for one in (each for added in unseen.values() for each in added):
+        yield _uncommitted(one)
     if not table.rows:
         yield Text("  no rows", style="dim")
     if table.count > _ROWS_SHOWN:
         yield Text(f"  and {table.count - _ROWS_SHOWN} more", style="dim")
+
+
+def _uncommitted(one: UncommittedRow) -> Text:
+    from rich.text import Text
+
+    what = "deleted" if one.gone else _cells(one.row)
+    return Text(f"○ {what}  ({one.session}, not committed)", style=STYLES["note"])
+
+
+def _cells(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in row.items() if name != VERSION_COLUMN)
 
 
 def _by_key(table: NodeTable, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from twopc.sim.report.history import ENDS, HistoryRecord
 
-_WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
+#: Command tags of statements that change rows.
+WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
 _FAILED = frozenset({"rejected", "error", "timed_out"})
 #: Steps that belong to no transaction.
 _OF_AGENTS = frozenset({"sync", "reinitialise", "subscribe", "unsubscribe"})
@@ -104,7 +105,7 @@ class _OpenTransaction:
             self.saved[words[-1]] = len(self.steps)
         elif record.tag == "ROLLBACK" and "to" in words:
             del self.steps[self.saved.get(words[-1], 0) :]
-        elif record.tag.startswith(_WRITES) and record.rowcount:
+        elif record.tag.startswith(WRITES) and record.rowcount:
             self.steps.append(record.step)
 
 

@@ -110,8 +110,9 @@ class Lane:
         """How many notices had come when its running step, or its last one, began."""
         self.subscribes = subscribes
         """Whether the Subscribers where its transactions work do subscribe now."""
-        self._level = level
-        self._role = ""
+        self.level = level
+        """The isolation level of its transactions."""
+        self.role = ""
         """In which its open transaction works now; empty: the application's own."""
         self._saved: dict[str, Any] = {}
         self._ends = ends
@@ -192,7 +193,7 @@ class Lane:
         before, result = self.open, Result()
         try:
             if step.action == "begin":
-                await self.session.begin(self._level, step.role or "")
+                await self.session.begin(self.level, step.role or "")
                 result = Result(tag="BEGIN")
             elif step.action is not None or step.script is not None:
                 result = await self.session.script(step.script or step.action or "")
@@ -222,8 +223,8 @@ class Lane:
                 "the Publisher",
                 node=self.node, sqlstate=NOT_SUBSCRIBED,
             )  # fmt: skip
-        await self.session.begin(self._level, role)
-        self.open, self.refused, self._role = True, "", role
+        await self.session.begin(self.level, role)
+        self.open, self.refused, self.role = True, "", role
         return "ok", {"gid": self.session.gid, "tag": "BEGIN"}
 
     async def _commit(self) -> tuple[str, dict[str, Any]]:
@@ -254,7 +255,7 @@ class Lane:
 
     def _finished(self, outcome: str) -> None:
         self.open, self.refused, self.locking, self.outcome = False, "", "", outcome
-        self._role = self._role if self.plain else ""
+        self.role = self.role if self.plain else ""
 
     async def _execute(self, step: Step) -> tuple[str, dict[str, Any]]:
         if self.refused and not sqltext.returns_to_savepoint(step.statements[0]):
@@ -286,10 +287,10 @@ class Lane:
 
     async def _work_as(self, role: str) -> None:
         """A transaction's role is that of each of its steps; a plain session has one besides."""
-        if role != self._role or (self.plain and role):  # it may have been rolled back
+        if role != self.role or (self.plain and role):  # it may have been rolled back
             quoted = '"' + role.replace('"', '""') + '"' if role else "none"
             await self.session.execute(f"set {'' if self.plain else 'local '}role {quoted}", {})
-            self._role = role
+            self.role = role
 
     def _save(self, step: Step, result: Result) -> None:
         for name, column in step.save.items():

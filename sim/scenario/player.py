@@ -20,6 +20,7 @@ from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
 from twopc.sim.scenario.observe import answers, final_states, initial_states, settled
 from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
+from twopc.sim.scenario.uncommitted import write_uncommitted
 from twopc.sim.scenario.values import Case, CaseLesson
 from twopc.sim.sessions.waits import LOOK_EVERY_S
 
@@ -176,15 +177,33 @@ class Player(CaseSessions):
         whom = f"{holder.name} ({holder.holding})" if holder is not None else lane.wait.gid
         return f"{lane.running.name} waits for {whom or f'pid {lane.wait.pid}'}"
 
+    async def look(self) -> None:
+        """Write what the open transactions have changed, for somebody who goes through the case by hand."""
+        if not self._case.faults:  # a question could be what a fault strikes
+            await write_uncommitted(self._scenario, [*self._lanes.values()], self._history)
+
+    def way_to(self, step: str) -> tuple[str, ...]:
+        """The steps of its session that come next, up to this one; none if it cannot be reached now."""
+        session, _ = self._scenario.steps.get(step, ("", None))
+        lane = self._lanes.get(session)
+        if lane is None or lane.running is not None:
+            return ()
+        ahead = self._ahead(session)
+        return ahead[: ahead.index(step) + 1] if step in ahead else ()
+
+    def _ahead(self, session: str) -> tuple[str, ...]:
+        """The steps of a session behind the last one that was launched."""
+        steps = [step for step, _ in self._scenario.sessions[session].named_steps]
+        last = max((at for at, step in enumerate(steps) if step in self._launched), default=-1)
+        return tuple(steps[last + 1 :])
+
     def ready(self) -> tuple[str, ...]:
         """The steps that could be launched next: of each session that has nothing to do its next one."""
-        found = []
+        found: list[str] = []
         for name, lane in self._lanes.items():
             if name == AGENTS or lane.running is not None:
                 continue
-            steps = [step for step, _ in self._scenario.sessions[name].named_steps]
-            last = max((at for at, step in enumerate(steps) if step in self._launched), default=-1)
-            found += steps[last + 1 : last + 2]
+            found += self._ahead(name)[:1]
         return tuple(found)
 
     # -- one item ----------------------------------------------------------------------------------

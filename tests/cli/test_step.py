@@ -61,7 +61,7 @@ def test_back_and_another_way(step, tmp_path):
     back = out.split("(6 of 8, next: a_end) b")[1]
     assert "(5 of 8, next: b_write) w" in back
     assert "alice: in a transaction" in back
-    assert "could come next: a_end, b_write" in back
+    assert "comes next: b_write; by f STEP: a_end" in back
     assert "(6 of 8, next: b_write) f\nf STEP: these can: b_write" in back
     assert "'b_nothing' cannot come next; these can: b_write" in back
     assert "wrote mine.twopc.yaml with the order 'as walked'" in back
@@ -70,6 +70,24 @@ def test_back_and_another_way(step, tmp_path):
         "a_begin", "a_read", "b_begin", "b_read", "a_write", "a_end",
     ]  # fmt: skip
     assert saved.orders[:-1] == load(tmp_path / "account.twopc.yaml").scenario.orders
+
+
+def test_what_is_not_committed_is_shown_as_such(step):
+    out, _ = step(*["n"] * 5, "w", *["n"] * 2, "q")
+    shown = out.partition("(5 of 8, next: b_write) w")[0]
+    assert shown.count("○ id 1, balance 90") == 2  # at sub1 and at the Publisher
+    assert shown.count("id 1, balance 100") > 3  # which everybody else sees
+    after = out.partition("(6 of 8, next: a_end) n")[2]
+    assert "○" not in after
+
+
+def test_a_later_step_of_another_session(step):
+    """What its session does before it comes first, and what is asked and what is prompted for are the same."""
+    out, _ = step("f b_write", "w", "n", "n", "n", "w", "n", "w", "q")
+    assert "(3 of 8, next: a_begin) w" in out
+    assert "comes next: a_begin; by f STEP: b_end" in out
+    assert "(6 of 8, next: a_end, which is queued) w" in out
+    assert "comes next: a_end, which is queued; by f STEP: b_end" in out
 
 
 def test_looking(step):

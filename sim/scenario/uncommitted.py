@@ -1,0 +1,87 @@
+"""What open transactions have changed: read by each session itself, since nobody else sees it.
+
+Only for somebody who goes through an order by hand. A transaction is not asked where the question could change
+what comes of it: at serializable, before its first change, in a role, or if it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from twopc.errors import TransactionError
+from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import ROWS_MAX, HistoryRecord, OrderHistory
+from twopc.sim.report.transactions import Author, transactions
+from twopc.sim.scenario.lane import Lane
+from twopc.sim.scenario.model import Scenario
+
+Rows = Sequence[dict[str, Any]]
+
+
+async def write_uncommitted(
+    scenario: Scenario, lanes: Sequence[Lane], history: OrderHistory
+) -> None:
+    """Write what the open transactions of `lanes` have changed so far, a record for each table at each node."""
+    authors = {each.session: each for each in transactions(history.records) if each.steps}
+    for lane in lanes:
+        author = authors.get(lane.name)
+        if author is None or not _may_be_asked(lane):
+            continue
+        for node in lane.nodes:
+            for name, table in scenario.tables.items():
+                looks = list(_looks(history.records, node, name))
+                if scenario.only_reads(node) or not looks or (looks[-1].rowcount or 0) > ROWS_MAX:
+                    continue
+                try:
+                    rows = await _seen(lane, node, name)
+                except TransactionError:
+                    return  # its next step tells why
+                changed, gone = _changed(rows, looks, table.key_columns, author)
+                if changed or gone:
+                    about = {"table": name, "key": list(table.key_columns), "gone": gone}
+                    history.write(
+                        "uncommitted", session=lane.name, node=node, rows=tuple(changed), data=about
+                    )
+
+
+def _may_be_asked(lane: Lane) -> bool:
+    idle = lane.open and lane.running is None and not lane.refused
+    return idle and lane.level != "serializable" and not lane.role
+
+
+async def _seen(lane: Lane, node: str, name: str) -> Rows:
+    if len(lane.nodes) > 1:
+        lane.session.at = node
+    quoted = name.replace('"', '""')
+    text = f'select * from "{quoted}"'  # noqa: S608 - a quoted name of the scenario's
+    return (await lane.session.execute(text, {})).rows or ()
+
+
+def _looks(records: Sequence[HistoryRecord], node: str, name: str) -> Iterator[HistoryRecord]:
+    """What was committed of a table at a node, at each look."""
+    for record in records:
+        data = record.data or {}
+        if record.kind == "state" and record.node == node and data.get("table") == name:
+            yield record
+
+
+def _changed(
+    rows: Rows, looks: Sequence[HistoryRecord], key: Sequence[str], author: Author
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of a version that was never committed, and rows that were there when it began and are gone."""
+    known = {str(row.get(VERSION_COLUMN)) for look in looks for row in look.rows or ()}
+    there = {_key(row, key) for row in rows}
+    before = [look for look in looks if look.seq < author.begun][-1:]
+    old = {_key(row, key) for look in before for row in look.rows or ()}
+    changed = [dict(row) for row in rows if str(row.get(VERSION_COLUMN)) not in known]
+    gone = [
+        dict(row)
+        for row in looks[-1].rows or ()
+        if _key(row, key) in old and _key(row, key) not in there
+    ]
+    return changed, gone
+
+
+def _key(row: Any, key: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(row.get(name)) for name in key)
