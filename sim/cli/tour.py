@@ -34,8 +34,9 @@ def tour(folder: Folder = None) -> None:
     with held(place):
         state = bring_up(place, subscribers=2)
         commands = {
-            # without CONTEXT, which is the triggers' own
-            number: f"{psql} -v SHOW_CONTEXT=never '{uri(state.nodes[name].app_dsn)}'"
+            # without CONTEXT, which is the triggers' own; the prompt tells the windows apart
+            number: f"{psql} -v SHOW_CONTEXT=never -v PROMPT1='{name}%R%x%# ' -v PROMPT2='{name}%R%x%# ' "
+            f"'{uri(state.nodes[name].app_dsn)}'"
             for number, name in enumerate(state.subscribers, 1)
         }
         asyncio.run(Tour(state, say).play(commands))

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from twopc.sim.report.phrases import moment_text
 from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.sequence import Diagram, Note, SequenceMessage, sequence
 
@@ -106,7 +107,7 @@ class _DiagramText:
         return " " * _LEFT + "".join(lanes)
 
     def _timed(self, text: str, t_us: int | None) -> str:
-        stamp = "" if t_us is None else f"{t_us / 1000:.1f}"
+        stamp = "" if t_us is None else moment_text(t_us)
         return f"{stamp:>{_LEFT - 3}}   {text[_LEFT:]}".rstrip()
 
 

@@ -37,6 +37,23 @@ def shorten(message: str, width: int) -> str:
     return textwrap.shorten(message, width, placeholder=" …", break_on_hyphens=False)
 
 
+def moment_text(t_us: int) -> str:
+    """A time for a column headed ``ms``, in at most six characters: from ten seconds on in seconds, with the unit."""
+    if t_us < 9_999_950:
+        return f"{t_us / 1000:.1f}"
+    seconds = t_us / 1_000_000
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 9_999.5 else f"{seconds / 3600:.0f} h"
+
+
+def took_text(elapsed_us: float) -> str:
+    """How long something took: ``41 ms``, from ten seconds on ``12.3 s``."""
+    if elapsed_us < 9_999_500:
+        return f"{elapsed_us / 1000:.0f} ms"
+    return f"{elapsed_us / 1_000_000:,.1f} s"
+
+
 def result_text(record: HistoryRecord) -> str:
     """What a statement that did its work returned, in a few words."""
     if record.rows is not None and record.tag.startswith("SELECT"):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO, cast
 
+from twopc.sim.report.phrases import took_text
 from twopc.sim.report.timeline import STYLES
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def order_line(
     from rich.text import Text
 
     mark, style = ("✓", "green") if passed else ("?", "yellow") if unknown else ("✗", "bold red")
-    took = f"{elapsed_us / 1000:.0f} ms"
+    took = took_text(elapsed_us)
     room = out.width - 3 - max(len(name), _NAME_MIN) - len(took) - 3
     below = len(name) > _NAME_MIN and len(notes) > room
     line = Table.grid(padding=(0, 1), expand=True)

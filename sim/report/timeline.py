@@ -20,6 +20,7 @@ from twopc.sim.report.phrases import (
     happening,
     happening_style,
     holder,
+    moment_text,
     notices,
     refusal,
     row_text,
@@ -274,5 +275,5 @@ def _table(drawn: Timeline) -> Table:
             indent = 0 if entry.t_us >= 0 else 2
             text = Text(entry.text, style=STYLES[entry.style])
             cells[names.index(entry.session)] = Padding(text, (0, 0, 0, indent))
-        table.add_row(f"{entry.t_us / 1000:.1f}" if entry.t_us >= 0 else "", *cells)
+        table.add_row(moment_text(entry.t_us) if entry.t_us >= 0 else "", *cells)
     return table

@@ -60,12 +60,14 @@ def _client(
     params: dict[str, dict[str, Any]] = {}
     saves: dict[str, dict[str, str]] = {}
     places: dict[str, str] = {}
+    is_open = False
     for at, (step_name, step) in enumerate(session.named_steps):
         path = ("sessions", name, "steps", at)
         if step.explain is not None:
             continue
         if step.action in ("begin", "commit", "rollback", "sync"):
             steps.append((step_name, str(step.action)))
+            is_open = step.action == "begin" or (is_open and step.action == "sync")
             continue
         if not step.statements or step.role:
             raise _unknown(loaded, path, f"step {step_name}")
@@ -75,6 +77,8 @@ def _client(
             params[own] = dict(step.values)
             places |= {own: step.at} if step.at else {}
             saves[own] = dict(step.save) if number == len(step.statements) - 1 else {}
+        if not is_open:  # a step by itself is a transaction
+            steps.append((f"{step_name} (commit)", "commit"))
     level = scenario.level(Order.model_construct(isolation={}), session.node)
     return ScriptClient(
         node=session.node, also=session.also, at=places, steps=tuple(steps), params=params,

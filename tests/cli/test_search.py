@@ -38,6 +38,16 @@ def test_every_order(twopc, both) -> None:
     assert "no invariant is broken\n" in done.stdout
 
 
+def test_a_step_by_itself_is_a_transaction(twopc, both) -> None:
+    """As it is when it is played: it is committed."""
+    alone = SOURCE.replace("{a1: begin}, ", "").replace(", {a3: commit}", "")
+    both.write_text(alone.replace("[a1, a2, b1, {rollback: a}, b2, b3]", "[a2, b1, b2, b3]"))
+    done = twopc("search", both, "--all")
+    assert done.returncode == exits.PASS
+    assert "  a committed, b refused; t ((1, 1),)\n" in done.stdout
+    assert "nothing" not in done.stdout
+
+
 def test_what_is_found_can_be_played(twopc, both, tmp_path) -> None:
     """As a scenario, and exactly."""
     done = twopc("search", both, "--all", "--without", "version_check")

@@ -125,7 +125,7 @@ def _same_width(unit: str) -> Callable[[re.Match[str]], str]:
 _STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?m)^… \d+ s, .*\n", ""),  # said while a run takes long
     (r"(?m)^.*⧗ waits for \w+ \(\w+\),\n\s+prepared at \w+\n", ""),  # seen if a commit takes long
-    (r"(?m)^ *\d+\.\d(?=   )", _same_width("")),
+    (r"(?m)^ *\d+(?:\.\d| s|\.\d s)(?=   )", _same_width("")),
     (
         r"(?m)^ *… +(?:commit|rollback)\n(?! *✗)",
         "",

@@ -16,7 +16,7 @@ from twopc.sim.report.html.markup import Markup, join, signs, tag
 
 #: One page must stay small enough to be sent by mail.
 BYTES_MAX = 500_000
-VOID = {"input", "meta", "br"}
+VOID = {"input", "meta", "br", "wbr"}
 
 
 class Page(HTMLParser):

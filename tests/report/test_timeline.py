@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tests.report.recorded import NAMES, first, records
 from twopc.sim.report import terminal
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord, by_order
+from twopc.sim.report.phrases import moment_text
 from twopc.sim.report.timeline import Timeline, draw, timeline
 
 
@@ -34,6 +37,17 @@ def test_golden(name, columns, golden, monkeypatch):
     )
     golden(f"report/timeline_{name}_{columns}.txt", text)
     assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_times_are_whole_at_any_length(monkeypatch):
+    """From ten seconds on in seconds: the column is narrow, and a time that is cut is another time."""
+    slow = [
+        dataclasses.replace(each, t_us=each.t_us * 1000) for each in first("lost_update").records
+    ]
+    text = drawn(timeline(Fold(slow)), columns=100, monkeypatch=monkeypatch)
+    assert re.search(r"^ +\d\d\.\d s   ", text, re.MULTILINE)
+    told = [moment_text(us) for us in (0, 9_999_900, 12_345_678, 123_456_789, 40_000_000_000)]
+    assert told == ["0.0", "9999.9", "12.3 s", "123 s", "11 h"]
 
 
 def test_a_newcomer_sees_who_waits_and_who_is_refused():

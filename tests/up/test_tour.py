@@ -23,6 +23,7 @@ class Newcomer:
     def __init__(self, place: Path, stack: ExitStack) -> None:
         self._stack = stack
         self._windows: dict[str, subprocess.Popen[str]] = {}
+        self.prompts: list[str] = []
         self.tour = self._start(
             [sys.executable, "-m", "twopc.sim", "tour", "--state", str(place)], cwd=ROOT
         )
@@ -49,6 +50,9 @@ class Newcomer:
         """What was printed, or something else."""
         if window not in self._windows:
             _, *options = shlex.split(text)
+            asked = [program("psql"), *options, "-X", "-c", r"\echo :PROMPT1"]
+            told = subprocess.run(asked, capture_output=True, text=True, check=True)
+            self.prompts.append(told.stdout.strip("\n"))
             self._windows[window] = self._start([program("psql"), "-X", "-q", *options])
             return
         said = self._windows[window].stdin
@@ -77,6 +81,7 @@ def test_a_newcomer_goes_through(place: Path) -> None:
         newcomer.plays()
         text = "".join(newcomer.read)
         assert newcomer.tour.returncode == 0, text + newcomer.tour.communicate()[1]
+    assert newcomer.prompts == ["sub1%R%x%# ", "sub2%R%x%# "]  # which window is which
     assert text.count("  ✓ ") == 8
     assert text.count("  ! ") == 1
     assert "40001, version_mismatch" in text

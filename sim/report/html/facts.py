@@ -16,6 +16,7 @@ from twopc.sim.report.phrases import (
     call_text,
     done_text,
     holder,
+    moment_text,
     refusal,
     row_text,
     style_of,
@@ -178,4 +179,5 @@ def _end(ended: HistoryRecord | None, nodes_of: Mapping[str, Sequence[str]]) -> 
 
 
 def _ms(microseconds: int) -> str:
-    return f"{microseconds / 1000:.1f} ms"
+    text = moment_text(microseconds)
+    return f"{text} ms" if text[-1].isdigit() else text

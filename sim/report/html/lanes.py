@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Markup, join, signs, tag
 from twopc.sim.report.moments import TimelineRow
-from twopc.sim.report.phrases import style_of
+from twopc.sim.report.phrases import moment_text, style_of
 from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import AGENTS, RECOVERY, LaneEntry, timeline
 
@@ -59,8 +59,11 @@ def lanes(order: PlayedOrder, moments: Sequence[TimelineRow], number: int) -> Ma
 
 def _row(at: int, moment: TimelineRow, columns: dict[str, int]) -> Markup:
     entry = moment.entry
-    stamp = f"{entry.t_us / 1000:.1f}" if entry.t_us >= 0 else ""
-    more = [tag("div", each.text, class_=f"more {each.style}".strip()) for each in moment.more]
+    stamp = moment_text(entry.t_us) if entry.t_us >= 0 else ""
+    more = [
+        tag("div", _breakable(each.text), class_=f"more {each.style}".strip())
+        for each in moment.more
+    ]
     said = tag(
         "div",
         tag("span", f"{entry.session}: ", class_="unseen"),
@@ -71,7 +74,12 @@ def _row(at: int, moment: TimelineRow, columns: dict[str, int]) -> Markup:
     )
     return tag(
         "li",
-        tag("span", stamp, tag("span", " ms", class_="unseen"), class_="ms"),
+        tag(
+            "span",
+            stamp,
+            tag("span", " ms", class_="unseen") if stamp[-1:].isdigit() else None,
+            class_="ms",
+        ),
         said,
         style=f"grid-row:{at + _FIRST - 1}",
         data_moment=at,
@@ -84,6 +92,12 @@ def _text(entry: LaneEntry) -> Markup:
     if found is None:
         return signs(entry.text)
     return join(tag("b", found[1]), " ", _code(found[2]))
+
+
+def _breakable(text: str) -> Markup:
+    """Text that may be broken at the underlines of its names."""
+    first, *others = text.split("_")
+    return join(first, *(part for each in others for part in ("_", tag("wbr"), each)))
 
 
 def _code(text: str) -> Markup:

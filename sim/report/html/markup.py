@@ -13,7 +13,7 @@ class Markup(str):
 
 Content = str | Markup | None
 #: Elements without an end.
-_VOID = frozenset({"input", "meta", "link", "br"})
+_VOID = frozenset({"input", "meta", "link", "br", "wbr"})
 
 
 def tag(name: str, /, *content: Content, **attributes: str | int | bool | None) -> Markup:

@@ -23,6 +23,7 @@ from twopc.sim.report.html.nodes import cards
 from twopc.sim.report.html.top import SIGNS, badge, header, marks
 from twopc.sim.report.load import of as load_of
 from twopc.sim.report.moments import TimelineRow, moments, states
+from twopc.sim.report.phrases import took_text
 from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import timeline
 from twopc.sim.report.verdict import Verdict, verdict, word
@@ -121,7 +122,7 @@ def _of_all(group: ReportGroup, place: int) -> Iterator[Markup]:
         tag("h2", group.name, id=f"name-{place}"),
         badge(name),
         *marks(group.twin, group.cell),
-        tag("span", f"{group.elapsed_ms:.0f} ms", class_="took"),
+        tag("span", took_text(group.elapsed_ms * 1000), class_="took"),
         class_="all",
     )
     if group.about:
@@ -159,7 +160,7 @@ def _order(group: ReportGroup, order: PlayedOrder, number: int, *, opened: bool)
         tag("h2", group.label(order) if several else group.name),
         badge(told["verdict"]),
         *(() if several else marks(order.twin, order.cell)),
-        tag("span", f"{told['elapsed_ms']:.0f} ms", class_="took"),
+        tag("span", took_text(told["elapsed_ms"] * 1000), class_="took"),
     )
     about = order.about and not several
     figures = load_of(order.records)

@@ -171,6 +171,9 @@ def nothing_is_cut_off(browser: Browser, _: Path) -> None:
         assert browser.run(
             "[...document.querySelectorAll('.node')].every(e => e.scrollWidth <= e.clientWidth)"
         ), width
+        assert browser.run(  # the reason of a refusal is as long as it is
+            "[...document.querySelectorAll('.say, .more')].every(e => e.scrollHeight <= e.clientHeight + 1)"
+        ), width
 
 
 def text_has_contrast(browser: Browser, _: Path) -> None:
@@ -317,7 +320,10 @@ def _shown(node: dict[str, Any]) -> str:
 EVERY: tuple[tuple[str, Check], ...] = (
     *(("failing", check) for check in CHECKS),
     *(("several", check) for check in GROUP_CHECKS),
-    *((name, nothing_is_cut_off) for name in ("deadlock", "local_row_blocks_apply", "outage")),
+    *(
+        (name, nothing_is_cut_off)
+        for name in ("deadlock", "local_row_blocks_apply", "outage", "serializable_per_node")
+    ),
 )
 
 
