@@ -16,7 +16,7 @@ from twopc.sim.report import terminal
 from twopc.sim.report.groups import groups
 from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.timeline import draw, timeline
-from twopc.sim.scenario.agree import Disagreement, compare
+from twopc.sim.scenario.agree import Disagreement, compare, free
 from twopc.sim.scenario.theatres import played
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def _compare(
     orders = len({*dict(by_order(one)), *dict(by_order(other))})
     agreed = f"{path}: the model agrees in {orders - len(of_order)} of {orders} orders"
     out.print(agreed, style="" if of_order else "green", highlight=False, soft_wrap=True)
+    for name, said in free(one, other).items():
+        terminal.remark(out, f"– {name}: PostgreSQL may choose either, and chose otherwise: {said}")
     for name, differences in of_order.items():
         first = differences[0]
         words = first.text(*STAGES.values())

@@ -15,6 +15,7 @@ from typing import Any
 from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.sim.report.behaviour import stable
 from twopc.sim.report.history import ENDS, HistoryRecord, by_order
+from twopc.sim.scenario import choices
 
 #: A global transaction, perhaps with one of its branches.
 _GID = re.compile(rf"\b({PREFIX}:[\w.-]+:\d+:\d+)(?::([\w./-]+))?")
@@ -41,7 +42,10 @@ class Disagreement:
 
 
 def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> list[Disagreement]:
-    """Everything in which two plays of a scenario differ, order by order, causes before effects."""
+    """Everything in which two plays of a scenario differ, order by order, causes before effects.
+
+    An order in which PostgreSQL chose otherwise than it might have is none: see `free`.
+    """
     left, right = dict(by_order(one)), dict(by_order(other))
     found = []
     for name in dict.fromkeys((*left, *right)):
@@ -54,6 +58,8 @@ def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> lis
                 )
             )  # fmt: skip
             continue
+        if choices.either(left[name], right[name]):
+            continue  # and what came of that
         mine, theirs = facts(left[name]), facts(right[name])
         found += [
             Disagreement(
@@ -64,6 +70,13 @@ def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> lis
             if mine.get(about) != theirs.get(about)
         ]  # fmt: skip
     return found
+
+
+def free(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> dict[str, str]:
+    """By order what the two plays of a scenario chose differently, where PostgreSQL may choose either."""
+    left, right = dict(by_order(one)), dict(by_order(other))
+    found = {name: choices.either(left[name], right[name]) for name in left if name in right}
+    return {name: said for name, said in found.items() if said}
 
 
 def facts(records: Sequence[HistoryRecord]) -> dict[str, str]:

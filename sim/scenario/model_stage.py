@@ -18,6 +18,7 @@ from twopc.sim.model.bridge import performed
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.loop import VirtualLoop
 from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
+from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.system import System
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
@@ -141,8 +142,12 @@ class ModelStage:
     async def take_down(self) -> None:
         """The scenario's own last words."""
         for at, text in enumerate(self._scenario.teardown):
+            session = self._model.publisher.connect("postgres", "")
             try:
-                await self._do(self._model.publisher.connect("postgres", "").execute(text))
+                for each in parse.statements(text):
+                    await self._do(session.execute(each))
+            except UnsupportedError as error:
+                raise SetUpError(("teardown", at), told(error)) from error
             except SqlError as error:
                 raise SetUpError(
                     ("teardown", at), f"the model says: {error.message} ({error.sqlstate})"

@@ -5,6 +5,8 @@ They are no plans: the session carries them out.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from twopc.lexer import unquoted
@@ -12,6 +14,8 @@ from twopc.sim.model.sql import parse
 from twopc.sim.model.values import UnsupportedError
 
 _LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
+#: READ ONLY and DEFERRABLE are none of the model's.
+_MODES = rf"isolation level (?:{'|'.join(_LEVELS)})|read write|not deferrable"
 
 
 class Control(NamedTuple):
@@ -30,6 +34,9 @@ def control(text: str) -> Control | None:
     second = words[1] if len(words) > 1 else ""
     if first in ("begin", "start"):
         said = " ".join(words)
+        modes = words[1 + (second in ("transaction", "work")) :]
+        if modes and not is_mode(modes):
+            raise UnsupportedError(text, said.upper())
         level = next((one for one in _LEVELS if f"isolation level {one}" in said), "")
         level = "read committed" if level == "read uncommitted" else level
         return Control(verb="begin", name=first, level=level)
@@ -39,7 +46,7 @@ def control(text: str) -> Control | None:
             return Control(verb=f"{verb} prepared", name=unquoted(_last(text)))
         if verb == "rollback" and "to" in words[1:3]:
             return Control(verb="rollback to", name=unquoted(words[-1]))
-        if second not in ("", "transaction", "work"):
+        if second not in ("", "transaction", "work") or len(words) > 2:
             raise UnsupportedError(text, " ".join(words).upper())
         return Control(verb=verb)
     if first == "prepare" and second == "transaction":
@@ -49,6 +56,12 @@ def control(text: str) -> Control | None:
     if first == "release":
         return Control(verb="release", name=unquoted(words[-1]))
     return None
+
+
+def is_mode(words: Sequence[str]) -> bool:
+    """Whether these are modes of a transaction that the model has: a level, READ WRITE, NOT DEFERRABLE."""
+    said = " ".join(words).replace(" , ", " ")
+    return re.fullmatch(rf"(?:(?:{_MODES})(?: |$))+", said) is not None
 
 
 def _last(text: str) -> str:

@@ -243,19 +243,22 @@ def add_foreign_key(
     parent.settle()
 
 
-def create_index(node: Any, plans: Any) -> None:
-    """CREATE INDEX; only unique ones mean anything here."""
+def create_index(node: Any, plans: Any) -> str:
+    """CREATE INDEX; only unique ones mean anything here. Returns the tag."""
     inner = node.this
-    if not node.args.get("unique"):
-        return
     table = plans.node.table(table_name(inner.args["table"]))
     params = inner.args["params"]
     names = []
     for one in params.args["columns"]:
         column = one.this if kind(one) == "Ordered" else one
         if kind(column) not in ("Column", "Identifier"):
+            if not node.args.get("unique"):
+                continue
             raise UnsupportedError(rendered(node), "a unique index on an expression")
         names.append(column.name)
+        _place(table, column.name)
+    if not node.args.get("unique"):
+        return "CREATE INDEX"
     name = inner.name or f"{bare(table)}_{'_'.join(names)}_idx"
     index = Index(name, [_place(table, one) for one in names])
     index.constraint = False
@@ -266,10 +269,11 @@ def create_index(node: Any, plans: Any) -> None:
     if "NULLS NOT DISTINCT" in rendered(node).upper():
         index.distinct = False
     add_index(table, index)
+    return "CREATE INDEX"
 
 
-def alter_table(node: Any, plans: Any) -> None:
-    """ALTER TABLE: constraints, columns, defaults. Triggers are `plpgsql`'s."""
+def alter_table(node: Any, plans: Any) -> str:
+    """ALTER TABLE: constraints, columns, defaults. Triggers are `plpgsql`'s. Returns the tag."""
     table = plans.node.table(table_name(node.this))
     for action in node.args.get("actions") or ():
         what = kind(action)
@@ -284,6 +288,7 @@ def alter_table(node: Any, plans: Any) -> None:
         else:
             raise UnsupportedError(rendered(node), f"ALTER TABLE … {what}")
     table.settle()
+    return "ALTER TABLE"
 
 
 def _add_column(table: HeapTable, node: Any, plans: Any) -> None:
@@ -300,14 +305,25 @@ def _add_column(table: HeapTable, node: Any, plans: Any) -> None:
     table.computed = any(one.generated is not None for one in table.columns)
 
 
-def drop_table(name: str, plans: Any, *, missing_ok: bool) -> None:
-    """DROP TABLE. 42P01"""
+def drop_table(name: str, plans: Any, *, missing_ok: bool, cascade: bool) -> None:
+    """DROP TABLE. 42P01; 2BP01: others refer to it, and CASCADE was not said."""
     server = plans.node
     if name not in server.tables:
         if missing_ok:
             return
         raise SqlError("42P01", f'table "{name}" does not exist')
-    table = server.tables.pop(name)
+    table = server.tables[name]
+    others = [key for key in table.referenced if key.child is not table]
+    if others and not cascade:
+        raise SqlError(
+            "2BP01",
+            f"cannot drop table {bare(table)} because other objects depend on it",
+            detail=f"constraint {others[0].name} on table {bare(others[0].child)} depends on table {bare(table)}",
+        )
+    for key in others:
+        key.child.references.remove(key)
+        key.child.settle()
+    del server.tables[name]
     for key in table.references:
         key.parent.referenced.remove(key)
         key.parent.settle()

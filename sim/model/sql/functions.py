@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 from uuid import UUID
 
-from twopc.sim.model.sql import operators
+from twopc.sim.model.sql import operators, settings
 from twopc.sim.model.sql.operators import WIDE
 from twopc.sim.model.sql.types import as_text
 from twopc.sim.model.values import SqlError, UnsupportedError
@@ -24,15 +24,18 @@ def _setting(c: Any, name: str, missing_ok: Any = False) -> Any:
     value = c.tx.setting(name.lower())
     if value is not None:
         return "0" if name.lower() == "lock_timeout" and value in ("0ms", "0s") else value
-    default = _DEFAULTS.get(name.lower())
+    default = DEFAULTS.get(name.lower())
     if default is not None:
         return default(c) if callable(default) else default
+    if "." not in name:
+        raise UnsupportedError(name, f"the setting {name}")
     if missing_ok:
         return None
     raise SqlError("42704", f'unrecognized configuration parameter "{name}"')
 
 
-_DEFAULTS: dict[str, Any] = {
+#: Settings that can be asked for, with what they are unless somebody has set them.
+DEFAULTS: dict[str, Any] = {
     "session_replication_role": "origin",
     "lock_timeout": lambda c: (
         f"{round(c.tx.node.lock_timeout_s * 1000)}ms".replace("0ms", "0")
@@ -49,7 +52,9 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _set(c: Any, name: str, value: Any, local: Any) -> Any:
-    c.tx.set(name.lower(), "" if value is None else as_text(value), local=bool(local))
+    text = "" if value is None else as_text(value)
+    settings.check(name.lower(), text, local=bool(local))
+    c.tx.set(name.lower(), text, local=bool(local))
     return value
 
 

@@ -222,6 +222,8 @@ def _input(
     if kind(values) != "Select":
         raise UnsupportedError(rendered(node), kind(values))
     query = Query(values, plans)
+    if query.locks:
+        raise UnsupportedError(rendered(node), "row locks in a subquery")
     if len(query.names) > len(places):
         raise SqlError("42601", "INSERT has more expressions than target columns")
 

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from twopc import lexer
+from twopc.sim.model.sql import clauses
 from twopc.sim.model.values import UnsupportedError
 
 #: Of SQL's words those that the parser does not take for a parameter's name, and what makes a name of them.
@@ -70,6 +71,8 @@ def tree(text: str) -> Any:
             each.set("this", str(each.this).removesuffix(_NAME))
     if isinstance(parsed, exp.Command):
         raise UnsupportedError(text, f"{str(parsed.this).upper()}")
+    if clause := clauses.foreign(parsed):
+        raise UnsupportedError(text, clause)
     return parsed
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from twopc.lexer import unquoted
 from twopc.sim.model.sql import ddl, insert, parse, plpgsql, select, utility, write
 from twopc.sim.model.sql.bind import Scope
 from twopc.sim.model.sql.control import Control, control
@@ -28,6 +27,10 @@ from twopc.sim.model.values import (
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode
     from twopc.sim.model.node.session import NodeSession
+
+
+#: What is created as a name only: nobody looks at rights, and names of schemas are parts of tables' names.
+_EMPTY = frozenset({"schema", "role", "user", "extension"})
 
 
 class StatementPlans:
@@ -117,17 +120,23 @@ class StatementPlans:
         if words[0] not in ("create", "alter", "drop"):
             return None
 
+        act = self._defining(text, words)
+
         def define(
             tx: Any, params: Mapping[str, Any], variables: Any = None
         ) -> Steps[StatementResult]:
             tx.assign()
-            tag = self._define(text, words, tx)
+            try:
+                tag = act(tx)
+            finally:
+                self.forget()
             return StatementResult(tag=tag)
             yield  # a plan is a generator
 
         return define
 
-    def _define(self, text: str, words: tuple[str, ...], tx: Any = None) -> str:
+    def _defining(self, text: str, words: tuple[str, ...]) -> Callable[[Any], str]:
+        """What a definition does; what the model does not know of it is refused before it does anything."""
         first = words[0]
         rest = [
             one
@@ -135,48 +144,48 @@ class StatementPlans:
             if one not in ("or", "replace", "temp", "temporary", "unlogged")
         ]
         what = rest[0] if rest else ""
-        try:
-            if first == "create" and what == "table":
-                temporary = words[1] in ("temp", "temporary")
-                made = ddl.create_table(parse.tree(text), self, temporary=temporary)
-                if made is not None and tx is not None:
-                    tx.sub.undo.append((self._unmade, made, None))
-                    tx.top.temporary = tx.top.temporary or temporary
-                return "CREATE TABLE"
-            if first == "create" and (
-                what in ("function", "procedure", "trigger") or "trigger" in rest
-            ):
-                return plpgsql.define(text, words, self)
-            if first == "create" and (what == "index" or rest[:2] == ["unique", "index"]):
-                if what != "index":
-                    ddl.create_index(parse.tree(text), self)
-                return "CREATE INDEX"
-            if first == "alter" and what == "table" and "trigger" in words:
-                return plpgsql.alter_trigger(text, words, self)
-            if first == "alter" and what == "table":
-                if " owner to " not in f" {' '.join(words)} ":
-                    ddl.alter_table(parse.tree(text), self)
-                return "ALTER TABLE"
-            if first == "drop":
-                return self._drop(text, words)
-            if what in ("schema", "role", "user", "sequence", "extension"):
-                return f"{first} {what}".upper()
-        finally:
-            self.forget()
+        if first == "create" and what == "table":
+            tree, temporary = parse.tree(text), words[1] in ("temp", "temporary")
+            return lambda tx: self._create_table(tree, tx, temporary=temporary)
+        if first == "create" and (
+            what in ("function", "procedure", "trigger") or "trigger" in rest
+        ):
+            plpgsql.refuse(text, words)
+            return lambda tx: plpgsql.define(text, words, self)
+        if first == "create" and (what == "index" or rest[:2] == ["unique", "index"]):
+            tree = parse.tree(text)
+            return lambda tx: ddl.create_index(tree, self)
+        if first == "alter" and what == "table" and "trigger" in words:
+            return lambda tx: plpgsql.alter_trigger(text, words, self)
+        if first == "alter" and what == "table":
+            if " owner to " in f" {' '.join(words)} ":
+                return lambda tx: "ALTER TABLE"
+            tree = parse.tree(text)
+            return lambda tx: ddl.alter_table(tree, self)
+        if first == "drop":
+            return lambda tx: self._drop(text, words)
+        if first == "create" and what in _EMPTY:
+            return lambda tx: f"CREATE {what.upper()}"
         raise UnsupportedError(text, f"{first} {what}".upper())
 
+    def _create_table(self, tree: Any, tx: Any, *, temporary: bool) -> str:
+        made = ddl.create_table(tree, self, temporary=temporary)
+        if made is not None:
+            tx.sub.undo.append((self._unmade, made, None))
+            tx.top.temporary = tx.top.temporary or temporary
+        return "CREATE TABLE"
+
     def _unmade(self, table: Any, nothing: None) -> None:
-        ddl.drop_table(table.name, self, missing_ok=True)
+        ddl.drop_table(table.name, self, missing_ok=True, cascade=True)
         self.forget()
 
     def _drop(self, text: str, words: tuple[str, ...]) -> str:
         what, missing_ok = words[1], words[2:4] == ("if", "exists")
         names = words[4:] if missing_ok else words[2:]
         if what == "table":
-            for name in "".join(one for one in names if one not in ("cascade", "restrict")).split(
-                ","
-            ):
-                ddl.drop_table(unquoted(name.removeprefix("public.")), self, missing_ok=missing_ok)
+            cascade = names[-1:] == ("cascade",)
+            for name in utility.names(text, names, ("cascade", "restrict")):
+                ddl.drop_table(name, self, missing_ok=missing_ok, cascade=cascade)
             return "DROP TABLE"
         if what == "trigger":
             return plpgsql.drop_trigger(names, self, missing_ok=missing_ok)

@@ -157,7 +157,31 @@ class SqlTrigger:
         return (change._replace(new=self._plans.node.generated(there, stored)),)
 
 
+#: Of a definition: a function that is not called, or reads as of an earlier moment; a trigger for some columns.
+_FOREIGN = (
+    "strict",
+    "null on null input",
+    "stable",
+    "window",
+    "update of",
+    "instead of",
+    "referencing",
+)
+
+
 # -- definitions ---------------------------------------------------------------------------------------
+
+
+def refuse(text: str, words: Sequence[str]) -> None:
+    """See whether a definition says what the model does not do.
+
+    Raises:
+        UnsupportedError: it does.
+    """
+    outside = " ".join(word for word in words if not word.startswith(("$", "'")))
+    for phrase in _FOREIGN:
+        if f" {phrase} " in f" {outside} ":
+            raise UnsupportedError(text, f"{phrase.upper()} of a routine or a trigger")
 
 
 def define(text: str, words: tuple[str, ...], plans: Any) -> str:

@@ -43,7 +43,6 @@ class Query:
     """A compiled SELECT."""
 
     def __init__(self, node: Any, plans: Any, parent: Scope | None = None) -> None:
-        _refuse(node)
         self.scope = scope = Scope(plans, parent)
         self.scans: list[Scan] = []
         self.joins: list[tuple[str, Callable[[Rows, Context], bool] | None]] = []
@@ -78,6 +77,8 @@ class Query:
         ]
         self.distinct = node.args.get("distinct") is not None
         limit, offset = node.args.get("limit"), node.args.get("offset")
+        if limit is not None and kind(limit) != "Limit":
+            raise UnsupportedError(rendered(node), "FETCH FIRST")
         self.limit = compiled(limit.expression, scope) if limit is not None else None
         self.offset = compiled(offset.expression, scope) if offset is not None else None
         self.locks = self._locked(node)
@@ -163,6 +164,10 @@ class Query:
             waits = lock.args.get("wait")
             how = "block" if waits is None else "nowait" if waits is True else "skip"
             only = {one.name for one in lock.expressions}
+            for name in only.difference(source.alias for source in self.scope.sources):
+                raise SqlError(
+                    "42P01", f'relation "{name}" in FOR UPDATE clause not found in FROM clause'
+                )
             for place, source in enumerate(self.scope.sources):
                 if source.table is not None and (not only or source.alias in only):
                     found.append((place, mode, how))
@@ -290,22 +295,6 @@ class Query:
         return result
 
 
-def _refuse(node: Any) -> None:
-    for part in (
-        "with_",
-        "with",
-        "windows",
-        "qualify",
-        "laterals",
-        "sample",
-        "into",
-        "connect",
-        "pivots",
-    ):
-        if node.args.get(part):
-            raise UnsupportedError(rendered(node), part.rstrip("_").upper())
-
-
 def _is_aggregate(node: Any) -> bool:
     return kind(node) in ("Count", "Sum", "Avg", "Min", "Max", "LogicalAnd", "LogicalOr")
 
@@ -353,6 +342,8 @@ def source_of(node: Any, scope: Scope) -> FromSource:
     inner = node.this
     if what == "Subquery":
         query = Query(inner, scope.plans, scope)
+        if query.locks:
+            raise UnsupportedError(rendered(node), "row locks in a subquery")
         source = FromSource(alias, renamed or query.names, [None] * len(query.names))
         source.produce = lambda r, c: query.rows(r[: query.scope.first], c)
         return source

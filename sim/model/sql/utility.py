@@ -5,24 +5,25 @@ Recognised from their words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from twopc.lexer import unquoted
 from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, TABLE_MODES
 from twopc.sim.model.node.triggers import after_statement, before_statement
-from twopc.sim.model.sql import parse, plpgsql
+from twopc.sim.model.sql import parse, plpgsql, settings
 from twopc.sim.model.sql.bind import Context, Scope
+from twopc.sim.model.sql.control import is_mode
 from twopc.sim.model.sql.expressions import arguments
-from twopc.sim.model.sql.functions import STRICT
+from twopc.sim.model.sql.functions import DEFAULTS, STRICT
 from twopc.sim.model.sql.parameters import RoutineSignature, given_by
 from twopc.sim.model.sql.short import calls
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 
 Plan = Callable[..., Steps[StatementResult]]
 
-#: Nothing comes of them in the model: rights, comments, statistics.
-_HARMLESS = frozenset({"grant", "revoke", "comment", "security", "reindex"})
+#: Nothing comes of them in the model: a comment changes nothing, and rights that are not looked at cannot be missing.
+_HARMLESS = frozenset({"grant", "comment"})
 
 
 def _at_once(tag: str, act: Callable[[Any], Any] | None = None) -> Plan:
@@ -44,13 +45,14 @@ def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
     if first in _HARMLESS:
         return _at_once(first.upper())
     if first in ("analyze", "vacuum"):
-        return _analyze(words, plans)
+        return _analyze(text, words, plans)
     if first == "set":
         return _set(text, words)
     if first == "reset":
         name = ".".join(one for one in words[1:] if one != ".")
         if name == "all":
             return _at_once("RESET", _reset_all)
+        settings.check(name, None, local=False)
         return _at_once("RESET", lambda tx: tx.set(name, None, local=False))
     if first == "show":
         return _show(".".join(one for one in words[1:] if one != "."))
@@ -67,21 +69,58 @@ def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
             raise UnsupportedError(text, "cursors")
         return _at_once("DECLARE CURSOR", lambda tx: tx.top.held.add("WITH HOLD"))
     if first == "discard":
+        if words[1:] != ("all",):
+            raise UnsupportedError(text, " ".join(words).upper())
         return _at_once("DISCARD ALL", _reset_all)
     if first == "do":
         return _do(text, words, plans)
     return None
 
 
-def _analyze(words: tuple[str, ...], plans: Any) -> Plan:
-    names = [word for word in words[1:] if word in plans.node.tables]
+def _analyze(text: str, words: tuple[str, ...], plans: Any) -> Plan:
+    rest = words[2:] if words[1:2] == ("analyze",) else words[1:]
+    if rest[:1] in (("full",), ("freeze",), ("verbose",), ("(",)):
+        raise UnsupportedError(text, f"{words[0].upper()} {rest[0].upper()}")
+    tables = _tables(text, rest, plans) if rest else list(plans.node.tables.values())
 
     def analyze(tx: Any) -> None:
-        if "analyze" in words:
-            for name in names or list(plans.node.tables):
-                plans.node.tables[name].analyzed = True
+        if words[0] == "vacuum" and tx.top.began_block:
+            raise SqlError("25001", "VACUUM cannot run inside a transaction block")
+        if "analyze" in words[:2]:
+            for table in tables:
+                table.analyzed = True
 
     return _at_once(words[0].upper(), analyze)
+
+
+def _tables(text: str, words: Sequence[str], plans: Any, after: Collection[str] = ()) -> list[Any]:
+    """The tables that are listed, perhaps with ONLY. 42P01
+
+    Args:
+        words: the names, and what follows them.
+        after: words that may follow.
+
+    Raises:
+        UnsupportedError: anything else follows.
+    """
+    return [plans.node.table(name) for name in names(text, words, after)]
+
+
+def names(text: str, words: Sequence[str], after: Collection[str] = ()) -> list[str]:
+    """The names in a list, with their schemas unless that is public; see `_tables`."""
+    left = [word for word in words if word not in after]
+    found = []
+    while left:
+        left = left[1:] if left[0] == "only" and left[1:2] not in ([], [","]) else left
+        name, left = unquoted(left[0]), left[1:]
+        if left[:1] == ["."] and len(left) > 1:
+            schema, name, left = name, unquoted(left[1]), left[2:]
+            name = name if schema == "public" else f"{schema}.{name}"
+        found.append(name)
+        if left[:1] not in ([], [","]) or left == [","]:
+            raise UnsupportedError(text, f"{text.split()[0].upper()} … {' '.join(left).upper()}")
+        left = left[1:]
+    return found
 
 
 def _notifies(tx: Any) -> None:
@@ -99,20 +138,24 @@ def _set(text: str, words: tuple[str, ...]) -> Plan:
     if rest and rest[0] in ("local", "session") and rest[1:2] != ["characteristics"]:
         rest = rest[1:]
     if rest[:1] == ["transaction"]:
+        if not is_mode(rest[1:]):
+            raise UnsupportedError(text, f"SET {' '.join(rest).upper()}")
         return _at_once("SET", lambda tx: _set_level(tx, " ".join(rest)))
     if rest[:1] == ["constraints"]:
         return _constraints(rest[1:])
     if rest[:1] in (["role"], ["characteristics"]) or rest[:2] == ["session", "authorization"]:
         raise UnsupportedError(text, " ".join(words[:3]).upper())
     if rest[:2] == ["time", "zone"]:
-        return _at_once("SET")
+        raise UnsupportedError(text, "SET TIME ZONE")
     equals = next((place for place, word in enumerate(rest) if word in ("=", "to")), None)
     if equals is None:
         raise SqlError("42601", f"syntax error: {text}")
     name = "".join(rest[:equals])
     value = " ".join(unquoted(word) for word in rest[equals + 1 :]).replace(" , ", ", ")
     if value == "default" and not rest[-1].startswith("'"):
+        settings.check(name, None, local=local)
         return _at_once("SET", lambda tx: tx.set(name, None, local=local))
+    settings.check(name, value, local=local)
     return _at_once("SET", lambda tx: tx.set(name, value, local=local))
 
 
@@ -128,19 +171,23 @@ def _set_level(tx: Any, said: str) -> None:
 
 def _constraints(rest: list[str]) -> Plan:
     deferred = rest[-1] == "deferred"
-    names = [one for one in rest[:-1] if one != ","]
+    named = [unquoted(one) for one in rest[:-1] if one != ","]
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
-        for name, declared in _deferrable(tx.node):
-            if names == ["all"] or name in names:
+        known = dict(_deferrable(tx.node))
+        for name in named if named != ["all"] else ():
+            if name not in known:
+                raise SqlError("42704", f'constraint "{name}" does not exist')
+        for name, declared in known.items():
+            if named == ["all"] or name in named:
                 tx.deferring[name] = deferred is not declared
         if not deferred:
             waiting, tx.top.deferred = tx.top.deferred, []
             for check in waiting:
-                named = getattr(getattr(check, "key", None), "name", "") or getattr(
+                of = getattr(getattr(check, "key", None), "name", "") or getattr(
                     getattr(check, "index", None), "name", ""
                 )
-                if names == ["all"] or named in names:
+                if named == ["all"] or of in named:
                     yield from check.fire(tx)
                 else:
                     tx.top.deferred.append(check)
@@ -159,6 +206,8 @@ def _deferrable(node: Any) -> list[tuple[str, bool]]:
 
 def _show(name: str) -> Plan:
     name = {"transactionisolationlevel": "transaction_isolation"}.get(name.replace(".", ""), name)
+    if "." not in name and name not in DEFAULTS:
+        raise UnsupportedError(name, f"the setting {name}")
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         value = STRICT["current_setting"](Context(tx, params), name)
@@ -169,7 +218,7 @@ def _show(name: str) -> Plan:
 
 
 def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
-    rest = [word for word in words[1:] if word not in ("table", "only")]
+    rest = [*words[2 if words[1:2] == ("table",) else 1 :]]
     nowait = rest[-1] == "nowait"
     if nowait:
         rest = rest[:-1]
@@ -180,7 +229,7 @@ def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
         if said not in TABLE_MODES:
             raise SqlError("42601", f"syntax error: {text}")
         mode, rest = TABLE_MODES[said], rest[:place]
-    tables = [plans.node.table(unquoted(name)) for name in "".join(rest).split(",")]
+    tables = _tables(text, rest, plans)
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         tx.statement()
@@ -194,10 +243,13 @@ def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
 
 
 def _truncate(text: str, words: tuple[str, ...], plans: Any) -> Plan:
-    rest = [word for word in words[1:] if word not in ("table", "only", "cascade", "restrict")]
-    tables = [plans.node.table(unquoted(name)) for name in "".join(rest).split(",")]
+    rest = words[2 if words[1:2] == ("table",) else 1 :]
+    tables = _tables(text, rest, plans, after=("cascade", "restrict"))
     for table in tables:
-        if table.referenced:
+        others = [key for key in table.referenced if key.child not in tables]
+        if others and rest[-1] == "cascade":
+            raise UnsupportedError(text, "TRUNCATE CASCADE of a table that others refer to")
+        if others:
             raise SqlError(
                 "0A000", "cannot truncate a table referenced in a foreign key constraint"
             )

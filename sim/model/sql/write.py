@@ -35,6 +35,10 @@ class Returning:
                 ]
             else:
                 items.append(item)
+        aliases = {source.alias for source in scope.sources}
+        for column in (one for item in items for one in item.walk() if kind(one) == "Column"):
+            if column.table in {"old", "new"} - aliases - scope.variables:
+                raise UnsupportedError(rendered(column), f"{column.table.upper()} in RETURNING")
         self.wanted = node is not None
         self.names = tuple(_name(item) for item in items)
         self._items = [compiled(item, scope) for item in items]

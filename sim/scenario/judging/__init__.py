@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from twopc.sim.report.behaviour import fingerprint
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.scenario import choices
 from twopc.sim.scenario.judging import calls, counts, twins
 from twopc.sim.scenario.judging.compare import holder, in_short, told
 from twopc.sim.scenario.judging.expected import CaseExpectations
@@ -74,3 +75,5 @@ def _notes(runs: Runs) -> Iterator[str]:
             said.append(in_short(told(run.ended)))
         if said:
             yield f"{name} {', '.join(said)}"
+    if free := choices.note(runs.records):
+        yield free

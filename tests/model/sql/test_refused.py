@@ -1,0 +1,106 @@
+"""What the model would otherwise ignore is refused by name: a setting, a mode, a clause, a definition."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from twopc.errors import ScenarioError
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.model_check import unknown
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import played
+
+HEAD = """\
+twopc: 1
+name: refused
+about: Written in a test.
+topology: {publisher: pub, subscribers: [sub1]}
+tables: {t: {columns: {id: int primary key, n: int}, rows: [{id: 1, n: 1}]}}
+"""
+
+
+def refused(sql: str) -> list[str]:
+    """What `twopc check --on model` says of one statement."""
+    steps = f"sessions: {{a: {{node: pub, steps: [s: {{sql: {json.dumps(sql)}}}]}}}}\n"
+    orders = "orders: [{name: o, steps: [s], expect: {otherwise: any}}]\n"
+    return [message for _, message in unknown(parse(HEAD + steps + orders).scenario)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("set deadlock_timeout = '10ms'", "the setting deadlock_timeout"),
+        ("set local statement_timeout = '10ms'", "SET LOCAL statement_timeout"),
+        ("set enable_seqscan = off", "the setting enable_seqscan"),
+        ("set time zone 'Europe/Rome'", "SET TIME ZONE"),
+        ("set search_path = other", "another search_path than public (other)"),
+        ("reset work_mem", "the setting work_mem"),
+        ("show work_mem", "the setting work_mem"),
+        ("set transaction read only", "SET TRANSACTION READ ONLY"),
+        ("select distinct on (n) id, n from t", "DISTINCT ON"),
+        ("select * from t fetch first 1 row only", "FETCH FIRST"),
+        ("select * from only t", "ONLY"),
+        ("select * from (select * from t for update) as s", "row locks in a subquery"),
+        ("insert into t select id + 9, n from t for update", "row locks in a subquery"),
+        ("with x as (select 1) update t set n = 2", "WITH"),
+        ("with x as (select 1) delete from t", "WITH"),
+        ("with x as (select 1 as i) insert into t select i + 5, 1 from x", "WITH"),
+        ("delete from t returning old.n", "OLD in RETURNING"),
+        ("truncate t restart identity", "TRUNCATE … RESTART IDENTITY"),
+        ("vacuum full t", "VACUUM FULL"),
+        ("reindex table t", "REINDEX"),
+        ("revoke all on t from public", "Revoke"),
+        ("create unlogged table u (id int)", "CREATE TABLE … UNLOGGED"),
+        ("create table u (id int) partition by range (id)", "CREATE TABLE … PARTITION BY RANGE(id)"),
+        ("create table u (id int generated always as identity (start with 5))",
+         "START in GENERATED ALWAYS AS IDENTITY (START WITH 5)"),
+        ("create unique index on t using hash (n)", "USING"),
+        ("create sequence s", "CREATE SEQUENCE"),
+        ("alter table t alter column n set not null", "ALTER TABLE … ALTER COLUMN n SET NOT NULL"),
+        ("alter role postgres set lock_timeout = '1s'", "ALTER ROLE"),
+        ("create function f(a int) returns int language sql strict as $$ select 1 $$",
+         "STRICT of a routine or a trigger"),
+        ("discard plans", "DISCARD PLANS"),
+    ],
+)  # fmt: skip
+def test_by_name(sql: str, what: str) -> None:
+    assert refused(sql) == [f"the model does not know {what}"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "set lock_timeout = '10ms'",
+        "set local lock_timeout = 0",
+        "set search_path to public",
+        "set app.user = 'alice'",
+        "set transaction isolation level serializable, read write",
+        "insert into t as tt values (7, 1) on conflict (id) do update set n = tt.n + 1",
+        "create index on t (n)",
+        "drop table if exists child, other cascade",
+        "grant select on t to public",
+    ],
+)
+def test_what_it_has(sql: str) -> None:
+    assert refused(sql) == []
+
+
+def test_words_after_an_order() -> None:
+    """Several statements in one text, as servers take them; what a table is called is told as it is written."""
+    loaded = parse(
+        HEAD
+        + "teardown: 'drop table if exists child; drop function if exists f; drop table absent'\n"
+        "sessions: {a: {node: pub, steps: [s: {sql: select n from t}]}}\n"
+        "orders: [{name: o, steps: [s]}]\n"
+    )
+
+    async def playing() -> None:
+        async with ModelTheatre() as theatre:
+            await run(loaded, theatre, History())
+
+    with pytest.raises(ScenarioError, match='the model says: table "absent" does not exist'):
+        played("model", playing())
