@@ -7,7 +7,12 @@ import signal
 import pytest
 
 #: Not tests of ours: files that are broken on purpose, pieces of files, and a project that has its own.
-collect_ignore_glob = ["scenario/bad/*", "scenario/fragments/*", "plugin/examples/*"]
+collect_ignore_glob = [
+    "scenario/bad/*",
+    "scenario/fragments/*",
+    "plugin/examples",
+    "plugin/orm_examples",
+]
 
 pytest_plugins = [
     "tests.fix_golden",

@@ -40,6 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
         "sample(count, by=()): without --full only so many of the test's cases are played,"
         " of each combination of values of the parameters `by`",
     )
+    config.addinivalue_line(
+        "markers",
+        "turn(of): without --full only one of so many of its folder's tests with this marker is played:"
+        " another one for another commit",
+    )
     config.addinivalue_line("markers", "full: played by --full only: takes minutes")
 
 
@@ -75,6 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     named = {argument for argument in config.args if "::" in argument}
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
+    turns: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     left_out = set()
     for item in items:
         if item.nodeid in named:
@@ -83,12 +89,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             groups[item.nodeid.partition("[")[0]].append(item)
         elif item.get_closest_marker("full"):
             left_out.add(item)
+        elif marker := item.get_closest_marker("turn"):
+            folder = item.path.relative_to(config.rootpath).parts[:2]
+            turns["/".join(folder), marker.args[0]].append(item)
     for name, group in groups.items():
-        marker = group[0].get_closest_marker("sample")
+        sampled = group[0].get_closest_marker("sample")
         left_out.update(group)
         left_out.difference_update(
-            drawn(group, marker.args[0], name, _class(marker.kwargs.get("by", ())))
+            drawn(group, sampled.args[0], name, _class(sampled.kwargs.get("by", ())))
         )
+    for (folder, of), group in turns.items():
+        left_out.update(group)
+        left_out.difference_update(drawn(group, -(-len(group) // of), folder))
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]

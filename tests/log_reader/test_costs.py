@@ -99,6 +99,7 @@ async def test_idle_passes_behind_a_large_open_transaction_are_cheap(
             assert (await reader.run_once()).transactions == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "count", "trace"),

@@ -78,6 +78,7 @@ async def test_what_was_rolled_back_reaches_nobody(make_witnessed: MakeTopology)
     assert await seen(topology, "sub2") == [("item", "ins", 1), ("item", "upd", 10)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "point",
     [
