@@ -242,7 +242,7 @@ async def test_a_connection_that_says_nothing_is_given_up(bank: Bank, wire: Line
     """No end of file, no answer: a black hole."""
     points = Points()
     async with bank.coordinator(
-        through={SUB: through(wire)}, answer_timeout_s=0.2, recovery_interval_s=0.05, points=points
+        through={SUB: through(wire)}, answer_timeout_s=1.0, recovery_interval_s=0.05, points=points
     ) as coordinator:
         assert await attempt(coordinator, "presumed_abort") == "committed"
         points.arm("coordinator.before_prepare(pub)", lambda _: setattr(wire, "swallows", True))
@@ -255,7 +255,7 @@ async def test_a_connection_that_says_nothing_is_given_up(bank: Bank, wire: Line
 async def test_a_decision_log_that_says_nothing_is_given_up(bank: Bank, wire: Line) -> None:
     """Connections to it come about, and nothing is answered: nobody who commits waits for ever."""
     async with bank.coordinator(
-        through={LOG: through(wire)}, answer_timeout_s=0.2, in_doubt_after_s=0.2
+        through={LOG: through(wire)}, answer_timeout_s=1.0, in_doubt_after_s=0.2
     ) as coordinator:
         assert await attempt(coordinator, "presumed_abort") == "committed"
         coordinator.points.arm(
