@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from psycopg import AsyncConnection, OperationalError, pq
+from psycopg import AsyncConnection, Error, pq
 
 from twopc.log import get_logger
 from twopc.sql import path
@@ -232,7 +232,7 @@ async def clean_up(
 async def keep_clean(
     dsn: str, stop: asyncio.Event, *, every_s: float = 600.0, **retention: Any
 ) -> None:
-    """Clean up now and then until told to stop; a server that is down is tried again the next time.
+    """Clean up now and then until told to stop; whatever a server refuses is tried again the next time.
 
     Args:
         dsn: an administrator's connection string.
@@ -245,7 +245,7 @@ async def keep_clean(
             ) as connection:
                 done = await clean_up(connection, **retention)
             _log.info("cleaned up", removed=str(done), deactivated=done.deactivated)
-        except OperationalError as error:
+        except Error as error:
             _log.warning("nothing was cleaned up", error=str(error))
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), every_s)

@@ -278,13 +278,19 @@ async def test_history(stored: Connection) -> None:
 
 
 async def test_again_and_again(stored: Connection) -> None:
-    """Until it is told to stop, which it does at once; a server that cannot be reached is no end."""
+    """Until it is told to stop, which it does at once; a refusal, or a server that cannot be reached, is no end."""
     await prepare(stored)
+    away = "alter table msrepl.{} rename to {}".format
+    await stored.execute(away("msrepl_blocks", "away").encode())
     stop = asyncio.Event()
     dsn = make_conninfo(stored.info.dsn, password=stored.info.password)
     running = asyncio.create_task(
         distribution.keep_clean(dsn, stop, every_s=0.01, max_retention=timedelta(1))
     )
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await asyncio.shield(running)
+    await stored.execute(away("away", "msrepl_blocks").encode())
     async with asyncio.timeout(20):
         while await left(stored):
             assert not running.done()
