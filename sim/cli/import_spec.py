@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from twopc.sim.cli.exits import PASS, SAFETY
+from twopc.sim.cli.options import Pg, settings
 
 import_app = typer.Typer(help="Make a scenario of what other tools read.", no_args_is_help=True)
 export_app = typer.Typer(help="Make of a scenario what other tools read.", no_args_is_help=True)
@@ -33,15 +37,30 @@ def import_spec(
     path: Annotated[Path, typer.Argument(help="A spec of PostgreSQL's isolationtester.")],
     out: _Out = None,
     force: _Force = False,
+    expected: Annotated[
+        Path | None,
+        typer.Option(
+            "--expected",
+            metavar="FILE",
+            help="Play it, and compare what isolationtester would have printed with its expected output; "
+            "FILE_0.out to FILE_9.out beside FILE.out are alternatives.",
+        ),
+    ] = None,
+    pg: Pg = None,
 ) -> None:
-    """Print a spec of PostgreSQL's isolationtester as a scenario file.
+    """Print a spec of PostgreSQL's isolationtester as a scenario file, or compare it with its expected output.
 
     Its sessions become plain ones at the Publisher, its permutations orders. Nothing is expected of a step
-    then: `twopc run FILE --accept` fills in what happened.
+    then: `twopc run FILE --accept` fills in what happened. With --expected it exits with 1 if a permutation differs
+    in any line: waits, notices, errors and values.
     """
     from twopc.sim.scenario.check import from_document
     from twopc.sim.scenario.spec import convert
 
+    if expected is not None:
+        if out is not None or force:
+            raise typer.BadParameter("nothing is written", param_hint="--out, --force")
+        raise typer.Exit(_compare(path, expected, settings(pg=pg).pg))
     document = from_document(convert.document(_read(path), str(path))).document
     warnings = document.report(severity="warning")
     if warnings:
@@ -64,6 +83,25 @@ def export_spec(
     from twopc.sim.scenario.spec.export import spec
 
     _write(spec(load(path)), out, force)
+
+
+def _compare(path: Path, expected: Path, pg: str) -> int:
+    from twopc.server import choose
+    from twopc.server.choice import kind_of
+    from twopc.sim.scenario.spec.expected import agreement
+    from twopc.sim.scenario.spec.playing import SETTINGS, play
+
+    text = _read(path)
+    agreement(expected, [])  # before anything is started: that it can be read
+    server = choose(pg, settings=None if kind_of(pg) == "url" else SETTINGS)
+    try:
+        found = agreement(expected, asyncio.run(play(text, str(path), server)))
+    finally:
+        server.stop()
+    print(f"{path}: {found.agreeing} of {found.count} permutations as in {found.path}")
+    for each in found.differences:
+        print(each)
+    return SAFETY if found.differences else PASS
 
 
 def _read(path: Path) -> str:

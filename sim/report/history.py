@@ -28,6 +28,8 @@ ENDS = frozenset(
 KINDS = {
     "header": "first line: schema, scenario, nodes, sessions",
     "order": "an order begins; everything up to the next one belongs to it",
+    "setup": "a session's own SQL before an order's steps has returned rows at last: `data.results`",
+    "teardown": "likewise its SQL after them",
     "invoke": "a step is sent",
     "ok": "it did what it was asked",
     "rejected": "its transaction was refused; `conflict` tells the kind",

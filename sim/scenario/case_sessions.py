@@ -52,6 +52,11 @@ class CaseSessions:
         self._paused: list[str] = []
         """The Subscribers whose agents rest."""
         self._looked = RepeatedLook()
+        self._cyclic = False
+        """At the last look somebody waited in a cycle."""
+        self._as_tester = self._scenario.runner == "isolationtester"
+        self._grace_s = CANCEL_S if self._as_tester else 0.0
+        """For how long what seems stuck may still come to an end: such orders wait for what they have cancelled."""
         self._struck = 0
         """How many faults have happened."""
 
@@ -90,6 +95,7 @@ class CaseSessions:
         Raises:
             StuckError: they wait for something that is left to nobody.
         """
+        quiet_s = now_s()
         while True:
             busy = [lane for lane in lanes.values() if lane.running is not None]
             if only:
@@ -97,10 +103,11 @@ class CaseSessions:
             if not busy and (only or not any(lane.queue for lane in lanes.values())):
                 return
             if await self._one_end(LOOK_EVERY_S):
+                quiet_s = now_s()
                 continue
             if not await self._all_blocked() or self._start_queued():
                 continue
-            if await self._mended():
+            if await self._mended() or now_s() < quiet_s + self._grace_s:
                 continue
             if not any(self._ends_by_itself(lane) for lane in busy):
                 self._stuck(busy)
@@ -153,11 +160,34 @@ class CaseSessions:
 
     async def _note_ended(self, lane: Lane, play: StepPlay) -> None:
         """What a step has brought about besides its own outcome."""
-        if came := lane.session.notices - lane.noticed:
-            self._write("notice", lane, play, data={"count": came})
+        lane.session.collect()
+        self._note_messages(lane, play)
         for subscriber, on in ((play.step.pause, True), (play.step.resume, False)):
             if subscriber is not None:
                 await self._pause(subscriber, on=on)
+
+    def _note_messages(self, lane: Lane, play: StepPlay) -> None:
+        """Write the notices and notifications that have come to a session since this was done last."""
+        came = lane.session.messages[lane.recorded :]
+        if not came:
+            return
+        lane.recorded += len(came)
+        names = {
+            (node, pid): each.name
+            for each in self._lanes.values()
+            for node, pid in each.session.pids.items()
+        }
+        told = [
+            {
+                "channel": each.channel,
+                "payload": each.text,
+                "from": names.get((lane.node, each.pid), f"PID {each.pid}"),
+            }
+            if each.channel
+            else {"text": each.text}
+            for each in came
+        ]
+        self._write("notice", lane, play, data={"count": len(came), "messages": told})
 
     async def _note_faults(self) -> None:
         for fault, point in await self._stage.fired():
@@ -204,21 +234,38 @@ class CaseSessions:
         if not self._ends.empty():
             return False
         seen = {
-            lane.name: looked.waits[lane.name] for lane in self._busy if lane.name in looked.waits
+            lane.name: looked.waits[lane.name]
+            for lane in self._busy
+            if lane.name in looked.waits and self._counts(lane, looked.waits[lane.name])
         }
         if not self._looked.confirms(seen):
             return False
         await self._note_faults()
         self._note_waits(seen)
+        self._cyclic = looked.cyclic
         if looked.cyclic:
             await self._break_cycle(looked)
-            return False
+            if not self._as_tester:
+                return False
         return all(lane.wait is not None for lane in self._busy)
+
+    def _counts(self, lane: Lane, wait: Wait) -> bool:
+        """Whether a wait may last until another item of the order ends it.
+
+        isolationtester sees no wait for a prepared transaction: without a time limit of the session's own it would
+        wait as long as it lets any step, and nobody means that.
+        """
+        if not self._as_tester or wait.on in self._lanes:
+            return True
+        return bool(wait.gid) and not _speaks_of_limits(self._scenario.sessions[lane.name])
 
     def _note_waits(self, seen: Mapping[str, Wait]) -> None:
         for lane in self._busy:
             wait, play = seen.get(lane.name), lane.running
-            if wait == lane.wait or play is None:
+            if play is None:
+                continue
+            self._note_messages(lane, play)
+            if wait == lane.wait:
                 continue
             begins, lane.wait = lane.wait is None, wait
             if wait is None:
@@ -250,9 +297,9 @@ class CaseSessions:
 
     def _ends_by_itself(self, lane: Lane) -> bool:
         """Whether a wait may end without us: the scenario expects a time limit or a deadlock to end
-        it, a plain session speaks of a limit of its own, or somebody holds the lock who is not in the
-        scenario."""
-        if lane.wait is not None and lane.wait.on not in self._lanes:
+        it, a plain session speaks of a limit of its own, a server will break a cycle, or somebody holds the
+        lock who is not in the scenario."""
+        if self._cyclic or (lane.wait is not None and lane.wait.on not in self._lanes):
             return True
         session = self._scenario.sessions.get(lane.name)
         if session is not None and session.plain and _speaks_of_limits(session):

@@ -107,7 +107,9 @@ class Lane:
         self.locking = ""
         """The last step of its open transaction that can hold locks."""
         self.noticed = 0
-        """How many notices had come when its running step, or its last one, began."""
+        """How many messages had come when its running step, or its last one, began."""
+        self.recorded = 0
+        """How many of its messages stand in the history."""
         self.subscribes = subscribes
         """Whether the Subscribers where its transactions work do subscribe now."""
         self.level = level
@@ -128,7 +130,8 @@ class Lane:
         """Play a step now; the session is free."""
         assert self.running is None, self.running
         self.running = play
-        self.noticed = self.session.notices
+        self.session.collect()
+        self.noticed = len(self.session.messages)
         if len(self.nodes) > 1:
             self.session.at = play.step.at or self.node
         texts = play.step.statements if play.step.script is None else (play.step.script,)
@@ -150,6 +153,9 @@ class Lane:
         while (play := await self._inbox.get()) is not None:
             try:
                 kind, fields = await self._play(play)
+                results = self.session.printable if play.step.script is not None else ()
+                if any("tag" not in each for each in results):
+                    fields["data"] = {**fields.get("data", {}), "results": list(results)}
                 ended = StepOutcome(lane=self, play=play, kind=kind, fields=fields)
             except Exception as failure:
                 ended = StepOutcome(lane=self, play=play, kind="info", failure=failure)

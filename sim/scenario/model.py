@@ -251,6 +251,9 @@ class Scenario(Part):
     """The clients and what each does."""
     faults: tuple[Fault, ...] = ()
     """What goes wrong at named points of the protocol, where an order arms it."""
+    runner: Literal["twopc", "isolationtester"] = "twopc"
+    """Whose rules orders are played by. By those of PostgreSQL's `isolationtester` an order waits for the session of
+    its next step, only sessions of the file count as whom a step waits for, and `teardown` finds transactions open."""
     orders: tuple[Order, ...] = ()
     """In which order things happen, and what must come of it."""
     expect: Expect = Expect()

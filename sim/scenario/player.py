@@ -87,6 +87,10 @@ class Player(CaseSessions):
                 await lane.session.script(text)
             except TransactionError as error:
                 raise SetUpError(("sessions", name, when, at), str(error)) from error
+            last = list(lane.session.printable[-1:])
+            if any("tag" not in each for each in last):
+                self._history.write(when, session=name, node=lane.node, data={"results": last})
+            self._note_messages(lane, StepPlay(name="", step=SYNC))
         lane.open = lane.session.is_open
 
     async def _arm(self, name: str) -> None:
@@ -98,9 +102,10 @@ class Player(CaseSessions):
         return all(map(self._stage.subscribes, nodes))
 
     def _sessions(self) -> list[str]:
-        """Those that the case's items name, in the file's order."""
+        """Those that the case's items name or that set something up, in the file's order."""
         named = {self._scenario.steps[item.step][0] for item in self._case.items if item.step}
-        return [name for name in self._scenario.sessions if name in named]
+        sessions = self._scenario.sessions.items()
+        return [name for name, session in sessions if name in named or session.setup]
 
     async def item(self, item: OrderItem) -> None:
         """Play one item; returns when every session has nothing to do or is blocked.
@@ -224,11 +229,16 @@ class Player(CaseSessions):
         elif item.pause is not None or item.resume is not None:
             await self._pause(item.pause or item.resume or "", on=item.pause is not None)
         else:
-            self._step(item.step or "")
+            await self._step(item.step or "")
 
-    def _step(self, name: str) -> None:
+    async def _step(self, name: str) -> None:
         session, step = self._scenario.steps[name]
         lane = self._lanes[session]
+        if self._as_tester and lane.running is not None:
+            play = StepPlay(name=name, step=step)
+            self._write("queued", lane, play, message=f"{lane.running.name} is not over")
+            await self._until_done({session: lane})
+            await self._until_quiet()  # its end may have let others go on
         if self._case.is_generated and lane.running is not None:
             self._infeasible_at = self._played
             self._write(
@@ -292,12 +302,13 @@ class Player(CaseSessions):
     async def _until_noticed(self, lane: Lane, item: OrderItem) -> None:
         """Until a session has got so many notices since the step began."""
         until = now_s() + self._step_s
-        while (came := lane.session.notices - lane.noticed) < item.waits_for_notices:
+        while (came := len(lane.session.messages) - lane.noticed) < item.waits_for_notices:
             if now_s() > until:
                 message = f"{lane.name} has got {came} of {item.waits_for_notices} notices"
                 self._history.write("stuck", session=lane.name, step=item.waited, message=message)
                 raise StuckError(message)
             await self._one_end(LOOK_EVERY_S)
+            lane.session.collect()
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -317,6 +328,8 @@ class Player(CaseSessions):
             if lane.running is not None:
                 await lane.session.cancel()
         await self._drain("cancelled")
+        if self._as_tester:
+            await self._last_words()
         for lane in self._lanes.values():
             if lane.open and lane.running is None:
                 self._history.write(
@@ -327,14 +340,20 @@ class Player(CaseSessions):
                 )
                 lane.start(StepPlay(name="", step=ROLLBACK))
         await self._drain("rolled back")
+        if not self._as_tester:
+            await self._last_words()
         for lane in self._lanes.values():
             if lane.name == AGENTS:
                 continue
-            if lane.plain and lane.running is None:
-                await self._around(lane.name, "teardown")
             self._history.write(
                 "outcome", session=lane.name, node=lane.node, message=lane.outcome or "none"
             )
+
+    async def _last_words(self) -> None:
+        """Every plain session's `teardown`."""
+        for lane in self._lanes.values():
+            if lane.plain and lane.running is None:
+                await self._around(lane.name, "teardown")
 
     async def _last_sync(self) -> None:
         """Have every Subscriber get everything; who cannot does not keep the others from it.

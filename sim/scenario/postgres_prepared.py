@@ -6,9 +6,10 @@ not put back is decided on the safe side: then the next case gets a new one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 
@@ -41,13 +42,16 @@ class PreparedTopology:
     """The protections that it is without."""
     topology: Topology
     observer: Observer
+    printed: Sequence[Mapping[str, Any]]
+    """What the scenario's `setup` has returned."""
     end: AsyncExitStack
     """Takes everything away again."""
     start: Checkpoint | None = None
     """How everything stood before the first case; None: it cannot be rewound."""
 
 
-Make = Callable[[Case, AsyncExitStack], Awaitable[tuple[Topology, Observer]]]
+Printed = Sequence[Mapping[str, Any]]
+Make = Callable[[Case, AsyncExitStack], Awaitable[tuple[Topology, Observer, Printed]]]
 
 
 class PreparedTopologies:
@@ -133,12 +137,13 @@ class PreparedTopologies:
 
     async def _made(self, case: Case) -> PreparedTopology:
         async with AsyncExitStack() as stack:
-            topology, observer = await self._make(case, stack)
+            topology, observer, printed = await self._make(case, stack)
             one = PreparedTopology(
                 scenario=case.scenario,
                 off=case.off,
                 topology=topology,
                 observer=observer,
+                printed=printed,
                 end=stack.pop_all(),
             )
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -15,6 +16,7 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.procedures_meaning import name_of
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.tables import ScenarioTable
+from twopc.sim.sessions.scripts import failure, printable, send_script
 from twopc.sim.topology import Topology
 from twopc.sim.topology.initial import rows_of
 from twopc.sql import fragments as f
@@ -85,8 +87,12 @@ def _blaming(*path: str | int) -> Iterator[None]:
         raise SetUpError(path, str(error)) from error
 
 
-async def set_up(topology: Topology, scenario: Scenario) -> None:
-    """Tables and rows at the Publisher, published and subscribed."""
+async def set_up(topology: Topology, scenario: Scenario) -> list[dict[str, Any]]:
+    """Tables and rows at the Publisher, published and subscribed; then the scenario's own SQL.
+
+    Returns:
+        what each text of `setup` has returned last, as `twopc.sim.sessions.scripts.printable`.
+    """
     publisher = scenario.topology.publisher
     for name, table in scenario.tables.items():
         with _blaming("tables", name, "columns"):
@@ -128,9 +134,23 @@ async def set_up(topology: Topology, scenario: Scenario) -> None:
         await subscribe(topology, scenario, name)
         if scenario.lets_any_client(name):
             await topology.allow_any_client(name)
-    for at, text in enumerate(scenario.setup):
-        with _blaming("setup", at):
-            await topology.execute(publisher, text)
+    return await _own_words(topology, "setup", scenario.setup)
+
+
+async def _own_words(topology: Topology, word: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Send what the scenario says under `word` in a session that reads values as its own sessions do."""
+    if not texts:
+        return []
+    printed: list[dict[str, Any]] = []
+    dsn = topology.nodes[topology.publisher].dsn
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        for at, text in enumerate(texts):
+            with _blaming(word, at):
+                results = await send_script(connection, text)
+                if (error := failure(connection, results)) is not None:
+                    raise error
+                printed += printable(results[-1:])
+    return printed
 
 
 async def take_down(topology: Topology, scenario: Scenario) -> None:
@@ -140,9 +160,7 @@ async def take_down(topology: Topology, scenario: Scenario) -> None:
             for (gid,) in await topology.execute(node, _STRANGE, (f"{PREFIX}:",)):
                 end = sql.SQL("rollback prepared {}").format(sql.Literal(gid))
                 await topology.execute(node, end.as_string(None))
-    for at, text in enumerate(scenario.teardown):
-        with _blaming("teardown", at):
-            await topology.execute(topology.publisher, text)
+    await _own_words(topology, "teardown", scenario.teardown)
 
 
 async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:

@@ -29,7 +29,7 @@ from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
 from twopc.sim.scenario.postgres_looking import StageInspection
-from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology
+from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology, Printed
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
 from twopc.sim.scenario.stage import AGENTS, SetUpError, StageDelivery
 from twopc.sim.scenario.values import Capabilities, Case, NotPlayableError
@@ -162,7 +162,7 @@ class PostgresTheatre:
         await faulty.begin()
         return faulty
 
-    async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer]:
+    async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer, Printed]:
         """A topology with the scenario's tables; the stack takes it away."""
         scenario = case.scenario
         nodes = (*scenario.topology.nodes, "distribution")
@@ -193,7 +193,7 @@ class PostgresTheatre:
         await refuse_existing(topology, scenario)
         if not self._keep:
             stack.push_async_callback(clear, topology, scenario)
-        await set_up(topology, scenario)
+        printed = await set_up(topology, scenario)
         await switch_off(topology, case.off - IN_PROCESS)
         stack.push_async_callback(take_down, topology, scenario)
         dsns = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
@@ -202,7 +202,7 @@ class PostgresTheatre:
         if self._keep:
             self._kept += [(case.name, node, dsn) for node, dsn in dsns.items()]
         await observer.look(())  # plans are made now and not while somebody waits
-        return topology, observer
+        return topology, observer, printed
 
     def _a_server_each(self, scenario: Scenario) -> bool:
         """Whether each node gets a server of its own: it was said so, or one of them will be struck.
@@ -262,16 +262,18 @@ class PostgresStage(StageInspection):
         super().__init__(prepared.topology, prepared.scenario)
         self._observer = prepared.observer
         self._off = prepared.off
+        self._printed = prepared.printed
         self._sessions: dict[str, PostgresSession] = {}
         self._settled: list[SettledBranch] = []
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """Databases and server versions by node."""
-        return {
+        """Databases and server versions by node, and what `setup` has returned."""
+        about: dict[str, Any] = {
             "databases": {name: node.database for name, node in self._topology.nodes.items()},
             "server_versions": self._observer.versions,
         }
+        return about | {"results": list(self._printed)} if self._printed else about
 
     def watch(self, observe: Callable[[str, Effect | Event], None] | None) -> None:
         """Let somebody see what the coordinator's machines do and are told."""

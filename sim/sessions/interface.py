@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from twopc.sim.sessions.results import Result
+from twopc.sim.sessions.scripts import SessionMessage
 from twopc.sim.sessions.waits import ObservedSession
 
 #: There is no subscription, or there is one already (object_not_in_prerequisite_state).
@@ -31,8 +32,17 @@ class ClientSession(ObservedSession, Protocol):
     """Where its next statement goes, if its transactions are at several Subscribers."""
 
     @property
-    def notices(self) -> int:
-        """So many notices and notifications have arrived."""
+    def messages(self) -> Sequence[SessionMessage]:
+        """The notices and notifications that have been taken in, in their order."""
+        ...
+
+    @property
+    def printable(self) -> Sequence[Mapping[str, Any]]:
+        """Everything that its last script has returned, as `twopc.sim.sessions.scripts.printable`."""
+        ...
+
+    def collect(self) -> None:
+        """Take in the messages that have arrived while nothing ran."""
         ...
 
     @property

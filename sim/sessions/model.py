@@ -56,8 +56,10 @@ class SessionPlace:
 class VirtualSession:
     """What all kinds of session have in common; as it stands it is nobody's, who only syncs."""
 
-    notices = 0
+    messages = ()
     """The model sends none."""
+    printable = ()
+    """It has no text of its own for values."""
 
     def __init__(self, place: SessionPlace, name: str, node: str) -> None:
         self._model = place.model
@@ -175,6 +177,9 @@ class VirtualSession:
 
     async def xid(self) -> str:
         return ""
+
+    def collect(self) -> None:
+        """Nothing ever arrives."""
 
     async def script(self, text: str) -> Result:
         raise LocalProtocolError(ONLY_PLAIN)

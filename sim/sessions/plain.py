@@ -13,6 +13,7 @@ from psycopg import pq
 
 from twopc.sim.scenario.sqltext import may_commit
 from twopc.sim.sessions.results import Result
+from twopc.sim.sessions.scripts import failure, last_result, printable, send_script
 from twopc.sim.sessions.servers import PublisherSession, result_of
 
 
@@ -39,14 +40,14 @@ class PlainPostgresSession(PublisherSession):
             return False
         return self._connection.info.transaction_status != pq.TransactionStatus.IDLE
 
-    @property
-    def notices(self) -> int:
+    def collect(self) -> None:
+        """See `twopc.sim.sessions.interface.ClientSession.collect`."""
         connection = self._connection
-        if connection is not None and not connection.closed and not connection.lock.locked():
-            connection.pgconn.consume_input()  # what has come while nothing ran
-            while connection.pgconn.notifies() is not None:
-                self._count += 1
-        return self._count
+        if connection is None or connection.closed or connection.lock.locked():
+            return
+        connection.pgconn.consume_input()
+        while (came := connection.pgconn.notifies()) is not None:
+            self._noticed(psycopg.Notify(came.relname.decode(), came.extra.decode(), came.be_pid))
 
     async def send(self, query: Any, params: Any = None) -> Result:
         commits = may_commit(query, is_open=self.is_open)
@@ -60,13 +61,15 @@ class PlainPostgresSession(PublisherSession):
         """See `twopc.sim.sessions.interface.ClientSession.script`."""
         commits = may_commit(text, is_open=self.is_open)
         connection = await self._connect()
+        self.printable = []
         try:
-            cursor = await connection.execute(text.encode())
-            while cursor.nextset():
-                pass
+            results = await send_script(connection, text)
+            self.printable = printable(results)
+            if (error := failure(connection, results)) is not None:
+                raise error
         except psycopg.Error as error:
             raise self._failed(error, commits) from error
-        return await result_of(cursor)
+        return last_result(connection, results)
 
     def _failed(self, error: psycopg.Error, commits: bool) -> Exception:
         """What a failure means for what was sent, which may have been committed with it."""

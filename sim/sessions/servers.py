@@ -27,6 +27,7 @@ from twopc.errors import (
 from twopc.sim.scenario import sqltext
 from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ONLY_PLAIN, ONLY_SYNCS, SyncError
 from twopc.sim.sessions.results import Result, Rows
+from twopc.sim.sessions.scripts import SessionMessage, message_of
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
@@ -61,7 +62,8 @@ class PostgresSession:
         self.at = ""
         self.pid = 0
         self.gid = ""
-        self._count = 0
+        self.messages: list[SessionMessage] = []
+        self.printable: list[dict[str, Any]] = []
         self._open = False
         self._committed = False
         self.join: Callable[[str], Awaitable[None]] = topology.subscribe
@@ -116,10 +118,6 @@ class PostgresSession:
             self.synced = ()
 
     @property
-    def notices(self) -> int:
-        return self._count
-
-    @property
     def is_open(self) -> bool:
         return self._open
 
@@ -127,8 +125,11 @@ class PostgresSession:
     def has_committed(self) -> bool:
         return self._committed and not self.is_open
 
-    def _noticed(self, _: object) -> None:
-        self._count += 1
+    def collect(self) -> None:
+        """Take in what has arrived while nothing ran."""
+
+    def _noticed(self, arrived: psycopg.errors.Diagnostic | psycopg.Notify) -> None:
+        self.messages.append(message_of(arrived))
 
     async def begin(self, level: str, role: str = "") -> None:
         raise LocalProtocolError(ONLY_SYNCS)

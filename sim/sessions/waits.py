@@ -28,8 +28,23 @@ from pg_stat_activity a
 where a.datname = current_database() and a.xact_start is null and a.pid <> pg_backend_pid()
   and a.pid in (select l.pid from pg_locks l where l.locktype = 'advisory' and l.granted)
 """
-#: Both, with the node's own time, in which the beginnings of waits are told.
-_ALL_SQL = f"{WAITS_SQL} union all {_HOLDERS_SQL}"
+#: Sessions that wait without a lock request of their own: their parallel workers wait, or a deferrable transaction
+#: waits for others to end.
+_WAITERS_SQL = """
+select current_setting('port') || '@' || extract(epoch from pg_postmaster_start_time()),
+       a.pid, a.application_name, extract(epoch from a.backend_start)::float8,
+       extract(epoch from a.xact_start)::float8, false, 0::float8,
+       case a.wait_event when 'SafeSnapshot' then 'a safe snapshot' else 'a lock of a parallel worker' end, '',
+       case a.wait_event when 'SafeSnapshot' then pg_safe_snapshot_blocking_pids(a.pid)
+            else pg_blocking_pids(a.pid) end, '{}'::text[]
+from pg_stat_activity a
+where a.datname = current_database() and a.xact_start is not null and a.backend_type = 'client backend'
+  and (a.wait_event = 'SafeSnapshot'
+       or a.wait_event_type = 'IPC' and a.pid in (
+           select w.leader_pid from pg_stat_activity w where w.wait_event_type = 'Lock'))
+"""
+#: All of them, with the node's own time, in which the beginnings of waits are told.
+_ALL_SQL = f"{WAITS_SQL} union all {_HOLDERS_SQL} union all {_WAITERS_SQL}"
 _LOOK = f"select w.*, extract(epoch from clock_timestamp())::float8 from ({_ALL_SQL}) w"  # noqa: S608 -- two constants
 
 

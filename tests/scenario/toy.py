@@ -47,13 +47,17 @@ class ToySession:
     """Its SQL is ``lock NAME``, or anything."""
 
     gid = ""
-    notices = 0
+    messages = ()
+    printable = ()
     is_open = False
 
     def __init__(self, stage, name):
         self._stage = stage
         self._name = name
         self._cancelled = False
+
+    def collect(self) -> None:
+        """Nothing ever arrives."""
 
     async def begin(self, level, role=""):
         self.is_open = True

@@ -79,6 +79,48 @@ def test_a_file_that_is_not_there(twopc) -> None:
     assert "nowhere.spec: cannot read it: No such file or directory" in done.stderr
 
 
+def test_an_expected_output_is_compared(twopc, tmp_path) -> None:
+    spec, out = SPECS / "blocking.spec", tmp_path / "mine.out"
+    right = (SPECS / "blocking.out").read_text()
+    out.write_text(right.replace("     80\n", "     81\n"))
+
+    done = twopc("import", "spec", spec, "--expected", out)
+
+    assert done.stdout.splitlines() == [
+        f"{spec}: 2 of 3 permutations as in {out}",
+        f"{out}:29: permutation: s1u s2u s1r s3look",
+        "  step:     s3look",
+        "  expected:      81",
+        "  got:           80",
+    ]
+    assert done.returncode == 1
+
+    (tmp_path / "mine_1.out").write_text(right)
+    done = twopc("import", "spec", spec, "--expected", out)
+    assert done.stdout == f"{spec}: 3 of 3 permutations as in {tmp_path / 'mine_1.out'}\n"
+    assert done.returncode == 0
+
+
+def test_permutations_that_are_missing_differ(twopc, tmp_path) -> None:
+    begin = "starting permutation:"
+    parts = (SPECS / "blocking.out").read_text().split(begin)
+    (tmp_path / "mine.out").write_text(begin.join([*parts[:2], " no such step\n", parts[3]]))
+
+    done = twopc("import", "spec", SPECS / "blocking.spec", "--expected", "mine.out")
+
+    assert done.returncode == 1
+    assert "blocking.spec: 2 of 4 permutations as in mine.out" in done.stdout
+    assert "got:      it was not played to its end" in done.stdout
+    assert "expected: the end of the file" in done.stdout
+
+
+def test_what_is_no_expected_output_is_refused_before_anything_is_played(twopc) -> None:
+    done = twopc("import", "spec", SPECS / "blocking.spec", "--expected", SPECS / "star.spec")
+
+    assert done.returncode == 2
+    assert "star.spec:1: no line begins with 'starting permutation:'" in done.stderr
+
+
 def test_there_and_back(twopc, tmp_path) -> None:
     twopc("import", "spec", SPECS / "blocking.spec", "-o", "blocking.twopc.yaml")
 

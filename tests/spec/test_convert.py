@@ -64,6 +64,7 @@ def test_without_a_permutation_every_order_is_played() -> None:
     (order,) = scenario("every").orders
 
     assert order.generate is not None
+    assert (order.generate.limit, order.generate.reduce) == (None, "none")
     assert order.steps == ()
 
 
@@ -121,16 +122,12 @@ def test_notices_are_waited_for_before_the_session_goes_on() -> None:
     ]
 
 
-def test_where_a_wait_may_end_by_itself_it_is_waited_for() -> None:
-    """isolationtester would launch nothing before the end of s2w."""
-    assert items(scenario("lock_timeout").orders[0]) == [
-        "s1w",
-        "s2w",
-        "wait: s2w done",
-        "s2c",
-        "s1c",
-        "s3look",
-    ]
+def test_it_is_played_by_isolationtesters_rules_and_without_a_limit_of_ours() -> None:
+    made = scenario("lock_timeout")
+
+    assert made.runner == "isolationtester"
+    assert made.topology.timeouts.lock_ms == 0
+    assert items(made.orders[0]) == ["s1w", "s2w", "s2c", "s1c", "s3look"]
 
 
 def test_names_are_made_of_what_names_may_have() -> None:

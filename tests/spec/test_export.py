@@ -85,7 +85,9 @@ def test_generated_orders_are_listed() -> None:
     assert text.endswith(
         '# some\npermutation a_begin a_take a_end "step"\npermutation a_begin a_take "step" a_end\n'
     )
-    assert "permutation" not in spec(parse(HEAD + "orders: [{name: every, generate: all}]"))
+    for every in ("all", "{limit: none, reduce: none}"):
+        text = HEAD + f"orders: [{{name: every, generate: {every}}}]"
+        assert "permutation" not in spec(parse(text))
 
 
 def test_what_was_imported_is_exported_again() -> None:

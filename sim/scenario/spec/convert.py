@@ -1,35 +1,29 @@
 """An isolationtester spec as a scenario: one Publisher, plain sessions, and its permutations as orders.
 
-What isolationtester does differently is written out: a step that stands twice in a permutation, or not in
-its session's order, becomes two steps of the same SQL; a mark that holds back the end of a step becomes a
-`wait` before its session goes on; and so does a wait that a time limit of the session's own may end, since
-isolationtester launches nothing while a session that it has a step for is busy.
+What isolationtester does differently is written out: nothing is launched while the session that it is for is
+busy (`runner: isolationtester`), no time limit is set for locks; a step that stands twice in a permutation, or not in its
+session's order, becomes two steps of the same SQL; and a mark that holds back the end of a step becomes a `wait`
+before its session goes on.
 """
 
 from __future__ import annotations
 
 import re
 from collections import abc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from twopc import lexer
 from twopc.sim.scenario.spec.grammar import Launch, Permutation, Spec, SpecBlock, SpecSession, parse
 from twopc.sim.scenario.spec.layout import written
 from twopc.sim.scenario.text import Document, Map, Mark, Number, Sequence
 
 PUBLISHER = "pub"
-_LIMITS = frozenset(
-    f"{limited}_timeout"
-    for limited in ("lock", "statement", "transaction", "deadlock", "idle_in_transaction_session")
-)
+#: isolationtester gives a step six minutes and cancels it then.
+STEP_LIMIT = "60s"
 #: For a step without SQL, which isolationtester lets pass: it does nothing and returns nothing.
 _NOTHING = "select"
-_CONTROL = frozenset(
-    ("begin", "start", "commit", "end", "rollback", "abort", "set", "reset", "prepare")
-)
 
 
 def document(text: str, path: str) -> Document:
@@ -61,19 +55,49 @@ def as_file(converted: Document) -> str:
     return written(converted.root, comment=f"imported from {PurePath(converted.path).name}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecNames:
+    """The names that a spec has for what a scenario calls otherwise."""
+
+    steps: Mapping[str, str]
+    """By the scenario's name of a step."""
+    sessions: Mapping[str, str]
+    """By the scenario's name of a session."""
+
+
+def names(spec: Spec) -> SpecNames:
+    """What steps and sessions of the scenario that `spec` stands for are called in `spec`."""
+    return _Converter(spec, "").names()
+
+
 class _Converter:
     def __init__(self, spec: Spec, path: str) -> None:
         self._spec = spec
         self._path = path
         self._top = Mark(1, 1)
-        self._session_names = _unique((each.name for each in spec.sessions), "session")
+        self._asks_for_names = any(
+            "application_name" in each.block.text for _, each in spec.steps.values()
+        )
         self._step_names = _unique(spec.steps, "step")
-        taken = set(self._step_names.values())
+        sessions = (each.name for each in spec.sessions)
+        self._session_names = _unique(sessions, "session", others=self._step_names.values())
+        taken = {*self._step_names.values(), *self._session_names.values()}
         self._places = {each.name: _Places.of(each, spec) for each in spec.sessions}
         self._own_names = {
             name: self._named(places.steps, taken) for name, places in self._places.items()
         }
         """For each session the names of its steps here, copies among them, in their order."""
+
+    def names(self) -> SpecNames:
+        """What the scenario's names are in the spec."""
+        steps = {
+            own: step
+            for session, places in self._places.items()
+            for own, step in zip(self._own_names[session], places.steps, strict=True)
+        }
+        return SpecNames(
+            steps=steps, sessions={own: name for name, own in self._session_names.items()}
+        )
 
     def _named(self, steps: abc.Sequence[str], taken: set[str]) -> list[str]:
         seen: set[str] = set()
@@ -97,7 +121,12 @@ class _Converter:
         _put(topology, "publisher", PUBLISHER, first)
         _put(topology, "subscribers", _list([], first), first)
         _put(topology, "distribution", "none", first)
+        timeouts = Map(first, flow=True)
+        _put(timeouts, "step", STEP_LIMIT, first)
+        _put(timeouts, "lock", "0s", first)
+        _put(topology, "timeouts", timeouts, first)
         _put(made, "topology", topology, first)
+        _put(made, "runner", "isolationtester", first)
         if spec.setup:
             self._put_blocks(made, "setup", spec.setup)
         if spec.teardown is not None:
@@ -128,8 +157,13 @@ class _Converter:
         made = Map(session.mark)
         _put(made, "node", PUBLISHER, session.mark)
         _put(made, "plain", True, session.mark)
-        if session.setup is not None:
-            self._put_blocks(made, "setup", [session.setup])
+        blocks = [] if session.setup is None else [session.setup]
+        if self._asks_for_names:
+            name = f"isolation/{PurePath(self._path).stem}/{session.name}"
+            text = f"set application_name = {_constant(name)}"
+            blocks.insert(0, SpecBlock(printed=text, mark=session.mark))
+        if blocks:
+            self._put_blocks(made, "setup", blocks)
         steps = Sequence(session.mark)
         names = self._own_names[session.name]
         for name, own in zip(self._places[session.name].steps, names, strict=True):
@@ -150,9 +184,11 @@ class _Converter:
     def _orders(self) -> Sequence:
         if not self._spec.permutations:
             mark = self._spec.sessions[0].mark
-            every = Map(mark)
+            every, generate = Map(mark), Map(mark, flow=True)
+            _put(generate, "limit", "none", mark)
+            _put(generate, "reduce", "none", mark)
             _put(every, "name", "every order", mark)
-            _put(every, "generate", "all", mark)
+            _put(every, "generate", generate, mark)
             return _list([(every, mark)], mark)
         return _list(
             [
@@ -180,14 +216,14 @@ class _Converter:
         own = [self._own_name(launch.step, next_of) for launch in permutation.launches]
         for launch, name in zip(permutation.launches, own, strict=True):
             names.setdefault(launch.step, name)
-        last: dict[str, tuple[Launch, str]] = {}
+        last: dict[str, Launch] = {}
         for launch, name in zip(permutation.launches, own, strict=True):
             session = self._spec.steps[launch.step][0]
             if session.name in last:
-                yield from self._held_back(*last[session.name], names, session)
+                yield from self._held_back(last[session.name], names)
             yield name, launch.mark
-            last[session.name] = (launch, name)
-        for launch, _ in last.values():
+            last[session.name] = launch
+        for launch in last.values():
             for blocker in launch.blockers:
                 if blocker.kind == "notices":
                     yield _wait(f"{names[blocker.step]} notices {blocker.notices}", blocker.mark)
@@ -196,18 +232,14 @@ class _Converter:
         session = self._spec.steps[step][0].name
         return self._own_names[session][next(next_of[session])]
 
-    def _held_back(
-        self, launch: Launch, name: str, names: dict[str, str], session: SpecSession
-    ) -> Iterator[tuple[Map, Mark]]:
-        """What must be over before the session's next step, where our own rule would not wait for it."""
+    @staticmethod
+    def _held_back(launch: Launch, names: dict[str, str]) -> Iterator[tuple[Map, Mark]]:
+        """What must be over, besides its last step, before a session goes on."""
         for blocker in launch.blockers:
             if blocker.kind == "other":
                 yield _wait(f"{names[blocker.step]} done", blocker.mark)
             elif blocker.kind == "notices":
                 yield _wait(f"{names[blocker.step]} notices {blocker.notices}", blocker.mark)
-        step = self._spec.steps[launch.step][1]
-        if _has_limit(session) and not _only_controls(step.block.text):
-            yield _wait(f"{name} done", launch.mark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,20 +285,6 @@ class _Places:
         )
 
 
-def _has_limit(session: SpecSession) -> bool:
-    """Whether a wait of this session may end by itself."""
-    blocks = [step.block for step in session.steps]
-    if session.setup is not None:
-        blocks.append(session.setup)
-    return any(token.word in _LIMITS for block in blocks for token in lexer.code(block.text))
-
-
-def _only_controls(text: str) -> bool:
-    """Its statements, of which there is one at least, only steer transactions and settings."""
-    statements = lexer.statements(text)
-    return bool(statements) and all(each[0].word in _CONTROL for each in statements)
-
-
 def _wait(text: str, mark: Mark) -> tuple[Map, Mark]:
     made = Map(mark, flow=True)
     _put(made, "wait", text, mark)
@@ -287,11 +305,16 @@ def _list(items: Iterable[tuple[Any, Mark]], mark: Mark) -> Sequence:
     return made
 
 
-def _unique(names: Iterable[str], otherwise: str) -> dict[str, str]:
-    """For each name one of letters, digits, '_', '.' and '-', different from the others."""
+def _constant(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _unique(names: Iterable[str], otherwise: str, others: Iterable[str] = ()) -> dict[str, str]:
+    """For each name one of letters, digits, '_', '.' and '-', different from the rest and from `others`."""
     given = list(dict.fromkeys(names))
-    taken = {name for name in given if re.fullmatch(r"[\w.-]+", name)}
+    taken = {name for name in given if re.fullmatch(r"[\w.-]+", name)} - {*others}
     found = {name: name for name in taken}
+    taken |= {*others}
     for name in given:
         if name not in found:
             plain = re.sub(r"[^\w.-]+", "_", name).strip("_") or otherwise

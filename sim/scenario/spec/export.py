@@ -178,7 +178,7 @@ class _Exporter:
             for each in chosen
         ]
         before = generate.pairs
-        if generate == Generate() and len(self._scenario.orders) == 1:
+        if _of_all(generate) and len(self._scenario.orders) == 1:
             return  # a spec without permutations has every one
         space = Space(sessions, before, generate.together)
         if space.count > PERMUTATIONS_MAX:
@@ -186,6 +186,11 @@ class _Exporter:
         yield f"# {order.name}"
         for steps in space.every():
             yield "permutation " + " ".join(_name(step) for step in steps)
+
+
+def _of_all(generate: Generate) -> bool:
+    """Whether no order is left out but for its number, or because another is like it."""
+    return generate == Generate(limit=generate.limit, reduce=generate.reduce)
 
 
 def _name(name: str) -> str:

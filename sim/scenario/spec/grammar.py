@@ -18,8 +18,14 @@ from twopc.sim.scenario.text import Document, Mark, listed, suggestion
 class SpecBlock:
     """SQL as it is sent: one message, several statements, transaction control among them."""
 
-    text: str
+    printed: str
+    """As isolationtester prints it, with the line breaks around it."""
     mark: Mark
+
+    @property
+    def text(self) -> str:
+        """The SQL, empty if there is none."""
+        return self.printed.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +197,7 @@ class _SpecParser:
     def _block(self, word: str) -> list[SpecBlock]:
         self._advance()
         found = self._take("block", f"a block of SQL in braces after '{word}'")
-        return [SpecBlock(text=found.text, mark=found.mark)]
+        return [SpecBlock(printed=found.text, mark=found.mark)]
 
     def _session(self) -> SpecSession:
         comments = self._advance().comments
@@ -226,7 +232,7 @@ class _SpecParser:
         return SpecStep(
             name=name.text,
             mark=name.mark,
-            block=SpecBlock(text=block.text, mark=block.mark),
+            block=SpecBlock(printed=block.text, mark=block.mark),
             comments=comments,
         )
 

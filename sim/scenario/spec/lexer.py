@@ -32,7 +32,8 @@ class SpecToken:
 
     kind: Kind
     text: str
-    """Of a block, the SQL without the braces and the white space inside them."""
+    """Of a block, the SQL without the braces and, as PostgreSQL's scanner has it, without the spaces beside them; line
+    breaks stay."""
     mark: Mark
     comments: tuple[str, ...] = ()
     """The lines of comment directly above it, without their signs."""
@@ -77,7 +78,7 @@ def _token(
         inside = found[1]
         begins = found.start(1) + len(inside) - len(inside.lstrip())
         block = SpecToken(
-            kind="block", text=inside.strip(), mark=place.mark(begins), comments=comments
+            kind="block", text=inside.strip(" \t\r\f"), mark=place.mark(begins), comments=comments
         )
         return block, found.end()
     if found := _QUOTED.match(text, at):

@@ -1,0 +1,251 @@
+"""What isolationtester would print of an order that was played: its output, from the history alone.
+
+isolationtester looks at the session of each step that it launches, and then at those that wait, in the order
+in which they began to: `_Tester` repeats its `run_permutation` and `try_complete_step` on what happened here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twopc.sim.report.history import ENDS, HistoryRecord, by_order
+from twopc.sim.scenario.spec.convert import SpecNames
+from twopc.sim.scenario.spec.convert import names as names_of
+from twopc.sim.scenario.spec.grammar import Blocker, Launch, Spec
+from twopc.sim.scenario.spec.printed import result_lines
+
+_FOR_EVER = 1 << 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """One permutation and what is printed of it, line by line."""
+
+    steps: tuple[str, ...]
+    """As they are launched, by the spec's names."""
+    lines: tuple[str, ...]
+    """Without the line that names the permutation."""
+
+
+def transcripts(spec: Spec, records: Sequence[HistoryRecord]) -> Iterator[Transcript]:
+    """What would be printed of each order that `records` tell of.
+
+    Args:
+        spec: what was played.
+        records: of a whole run.
+    """
+    names = names_of(spec)
+    for name, own in by_order(records):
+        number = name.removeprefix("permutation ")
+        listed = spec.permutations[int(number) - 1].launches if spec.permutations else None
+        yield _Tester(spec, names, own, listed).transcript()
+
+
+@dataclass(slots=True, eq=False)
+class _LaunchedStep:
+    """A step of the permutation, and what the history knows of it."""
+
+    name: str
+    session: str
+    """By the spec's name."""
+    printed: str
+    """Its SQL as the spec has it."""
+    blockers: tuple[Blocker, ...]
+    begun: int
+    """Sequence numbers of records; those that there are not stand after all."""
+    ended: int = _FOR_EVER
+    blocked: int = _FOR_EVER
+    results: Sequence[Mapping[str, object]] = ()
+    targets: dict[Blocker, int] = field(default_factory=dict)
+    """By blocker, how many notices its step's session must have sent."""
+
+
+class _Tester:
+    def __init__(
+        self,
+        spec: Spec,
+        names: SpecNames,
+        records: Sequence[HistoryRecord],
+        listed: Sequence[Launch] | None,
+    ) -> None:
+        self._spec = spec
+        self._records = records
+        self._steps = self._launched(names.steps, listed)
+        self._active: dict[str, _LaunchedStep] = {}
+        """By session, the step that has not been reported as completed."""
+        self._waiting: list[_LaunchedStep] = []
+        self._lines: list[str] = []
+        self._session_of = names.sessions
+        self._messages = self._arrived()
+        self._notices: dict[str, int] = {}
+        """How many each session has sent so far, as far as they were printed."""
+        self._new_notice = False
+
+    def _launched(
+        self, names: Mapping[str, str], listed: Sequence[Launch] | None
+    ) -> list[_LaunchedStep]:
+        """Every step in the order of its beginning, with what became of it."""
+        found: dict[str, _LaunchedStep] = {}
+        for record in self._records:
+            own = found.get(record.step)
+            if record.kind == "invoke" and record.step in names:
+                name = names[record.step]
+                session, step = self._spec.steps[name]
+                found[record.step] = _LaunchedStep(
+                    name=name,
+                    session=session.name,
+                    printed=step.block.printed,
+                    blockers=listed[len(found)].blockers if listed is not None else (),
+                    begun=record.seq,
+                )
+            elif own is not None and record.kind == "blocked":
+                own.blocked = min(own.blocked, record.seq)
+            elif own is not None and record.kind in ENDS:
+                own.ended = record.seq
+                own.results = (record.data or {}).get("results", ())
+        return list(found.values())
+
+    def _arrived(self) -> dict[str, list[tuple[int, Mapping[str, str]]]]:
+        """By session, the notices and notifications in their order, each with its record's number."""
+        found: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
+        for record in self._records:
+            if record.kind == "notice":
+                session = self._session_of.get(record.session, record.session)
+                messages = (record.data or {}).get("messages", ())
+                found.setdefault(session, []).extend((record.seq, each) for each in messages)
+        return found
+
+    # -- one permutation ---------------------------------------------------------------------------
+
+    def transcript(self) -> Transcript:
+        """Go through the permutation as isolationtester does."""
+        first = self._steps[0].begun if self._steps else _FOR_EVER
+        self._around("setup", first)
+        for place, step in enumerate(self._steps):
+            if step.session in self._active:
+                self._until_free(step.session, step.begun)
+            self._active[step.session] = step
+            for blocker in step.blockers:
+                if blocker.kind == "notices":
+                    session = self._spec.steps[blocker.step][0].name
+                    sent = self._notices.get(session, 0)
+                    step.targets[blocker] = sent + blocker.notices
+            quiet = self._quiet_after(place)
+            waits = self._try(step, quiet, retry=False)
+            self._try_all(quiet)
+            if waits:
+                self._waiting.append(step)
+        self._try_all(_FOR_EVER)
+        self._around("teardown", _FOR_EVER)
+        steps = tuple(each.name for each in self._steps)
+        return Transcript(steps=steps, lines=tuple(self._lines))
+
+    def _quiet_after(self, place: int) -> int:
+        """The number of the first record after everything has come to rest behind a step."""
+        if place + 1 == len(self._steps):
+            return _FOR_EVER
+        until = self._steps[place + 1].begun
+        queued = (
+            each.seq
+            for each in self._records
+            if each.kind == "queued" and self._steps[place].begun < each.seq < until
+        )
+        return next(queued, until)
+
+    def _around(self, kind: str, until: int) -> None:
+        """What the spec's own SQL before or after the steps has returned."""
+        for record in self._records:
+            data = record.data or {}
+            if record.kind == kind or (
+                kind == "setup" and record.kind == "info" and record.message == "stage"
+            ):
+                for each in data.get("results", ()):
+                    self._lines += result_lines(each)
+            if record.seq < until and record.kind == "notice":
+                self._print_notices(
+                    self._session_of.get(record.session, record.session), record.seq
+                )
+
+    def _until_free(self, session: str, now: int) -> None:
+        """Wait for the step that a session is busy with, and report whatever else has ended."""
+        while (busy := self._active.get(session)) is not None:
+            before = len(self._waiting)
+            if not self._try(busy, now, retry=True):
+                self._waiting.remove(busy)
+            self._try_all(now)
+            if busy is self._active.get(session) and len(self._waiting) == before:
+                return  # isolationtester would wait for ever
+
+    # -- one step ----------------------------------------------------------------------------------
+
+    def _try_all(self, now: int) -> None:
+        """Report those that wait and are over by `now`; again, if that may have let others go on."""
+        while True:
+            before, self._new_notice = len(self._waiting), False
+            self._waiting = [each for each in self._waiting if self._try(each, now, retry=True)]
+            is_held = any(each.blockers for each in self._waiting)
+            if not is_held or not (len(self._waiting) < before or self._new_notice):
+                return
+
+    def _try(self, step: _LaunchedStep, now: int, *, retry: bool) -> bool:
+        """Report a step if it is over by `now`; True: it is not, or is held back."""
+        if not retry and any(each.kind == "once" for each in step.blockers):
+            self._waits(step)
+            return True
+        seen_waiting = not retry and step.blocked < step.ended
+        self._print_notices(step.session, step.blocked if seen_waiting else now)
+        if step.ended > now or seen_waiting or self._is_held(step):
+            if not retry:
+                self._waits(step)
+            return True
+        what = "<... completed>" if retry else step.printed
+        self._lines += f"step {step.name}: {what}".split("\n")
+        for each in step.results:
+            self._lines += result_lines(each)
+        self._print_notifications(step, now)
+        self._active.pop(step.session, None)
+        return False
+
+    def _waits(self, step: _LaunchedStep) -> None:
+        self._lines += f"step {step.name}: {step.printed} <waiting ...>".split("\n")
+
+    def _is_held(self, step: _LaunchedStep) -> bool:
+        """Whether a mark of the permutation forbids it to be reported."""
+        for blocker in step.blockers:
+            if blocker.kind == "once":
+                continue
+            session = self._spec.steps[blocker.step][0].name
+            other = self._active.get(session)
+            if blocker.kind == "other" and other is not None and other.name == blocker.step:
+                return True
+            if blocker.kind == "notices" and self._notices.get(session, 0) < step.targets[blocker]:
+                return True
+        return False
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def _print_notices(self, session: str, until: int) -> None:
+        """Those that a session has been sent, up to a record of the history."""
+        left = []
+        for seq, message in self._messages.get(session, ()):
+            if seq > until or "text" not in message:
+                left.append((seq, message))
+                continue
+            self._lines += f"{session}: {message['text']}".split("\n")
+            self._notices[session] = self._notices.get(session, 0) + 1
+            self._new_notice = True
+        self._messages[session] = left
+
+    def _print_notifications(self, step: _LaunchedStep, now: int) -> None:
+        left = []
+        for seq, message in self._messages.get(step.session, ()):
+            if seq > now or "channel" not in message:
+                left.append((seq, message))
+                continue
+            sender = self._session_of.get(message["from"], message["from"])
+            self._lines.append(
+                f'{step.session}: NOTIFY "{message["channel"]}" with payload "{message["payload"]}" '
+                f"from {sender}"
+            )
+        self._messages[step.session] = left

