@@ -563,8 +563,8 @@ comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text,
 -- holes:     owner
 --
 -- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
--- fails then. Such a failure is recorded, once per row, if is_final. What only time mends (a deadlock, a lock that
--- does not come, a serialization failure) is the caller's to repeat.
+-- fails then. Such a failure is recorded, once per row, if is_final. What is no fault of the row (a deadlock, a lock
+-- that does not come, a full disk, a right that is missing) is the caller's.
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
     is_final boolean,
@@ -591,7 +591,8 @@ begin
         execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows;
         return;
     exception
-        when deadlock_detected or serialization_failure or lock_not_available or insufficient_privilege then
+        when transaction_rollback or lock_not_available or insufficient_privilege or insufficient_resources
+            or operator_intervention or system_error or internal_error then
             raise;
         when others then
             null;
@@ -608,7 +609,8 @@ begin
                 conflicts := conflicts + counts[3];
                 deferred := deferred + counts[4];
             exception
-                when deadlock_detected or serialization_failure or lock_not_available or insufficient_privilege then
+                when transaction_rollback or lock_not_available or insufficient_privilege or insufficient_resources
+                    or operator_intervention or system_error or internal_error then
                     raise;
                 when others then
                     get stacked diagnostics code = returned_sqlstate, reason = message_text;

@@ -1,0 +1,212 @@
+"""Drawn histories of merging nodes, on servers or in memory, and a judge of what they must come to.
+
+Nobody's clock: each application's change is known by row, replica and version, with what it stood on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import UUID
+
+from twopc.drivers.points import MERGE_POINTS, Points
+
+COLUMNS = 3
+PLACES = tuple(name.partition("(")[0] for name in MERGE_POINTS)
+
+
+class CutError(Exception):
+    """The agent is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What a node knows of a row."""
+
+    lineage: Mapping[int, int]
+    gone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """A loser, as the Publisher has recorded it."""
+
+    rowguid: UUID
+    row: Sequence[Any] | None
+
+
+class Nodes(Protocol):
+    """Nodes on which a history is played; the first is the Publisher."""
+
+    names: Sequence[str]
+    points: Points
+
+    async def write(
+        self, node: str, rowguid: UUID, values: Sequence[Any] | None, fresh: bool
+    ) -> None:
+        """An application's change of a row; None: its deletion."""
+        ...
+
+    async def rows(self, node: str) -> dict[UUID, tuple[Any, ...]]:
+        """All rows."""
+        ...
+
+    async def known(self, node: str, rowguid: UUID) -> Known | None:
+        """What the node knows of a row."""
+        ...
+
+    async def replica(self, node: str) -> int:
+        """Its number."""
+        ...
+
+    async def sync(self, subscriber: str) -> Any:
+        """A session; its report."""
+        ...
+
+    async def losers(self) -> Sequence[Lost]:
+        """Every conflict that the Publisher has recorded."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An application's change."""
+
+    node: str
+    rowguid: UUID
+    replica: int
+    version: int
+    base: Mapping[int, int]
+    values: Mapping[int, Any] | None
+    """The columns that it changed; None: a deletion."""
+
+
+@dataclass(slots=True)
+class History:
+    """One drawn course of things."""
+
+    nodes: Nodes
+    chance: random.Random
+    number: Callable[[], int]
+    """Numbers that no other change has used."""
+    changes: list[Change] = field(default_factory=list)
+    reports: list[Any] = field(default_factory=list)
+    """Of each session that was not cut off."""
+
+    async def write(self) -> None:
+        """A change of a row at some node."""
+        node = self.chance.choice(self.nodes.names)
+        rows = await self.nodes.rows(node)
+        draw = self.chance.random()
+        if draw < 0.2 or not rows:
+            gone = [c.rowguid for c in self.changes if c.values is None and c.rowguid not in rows]
+            again = gone and self.chance.random() < 0.5
+            rowguid = self.chance.choice(gone) if again else UUID(int=self.number() << 64 | 1 << 63)
+            values: list[Any] | None = [self.number() for _ in range(COLUMNS)]
+            changed: dict[int, Any] | None = dict(enumerate(values or ()))
+        else:
+            rowguid = self.chance.choice(sorted(rows))
+            values, changed = None, None
+            if draw < 0.88:
+                places = self.chance.sample(range(COLUMNS), self.chance.choice((1, 1, 2)))
+                changed = {place: self.number() for place in places}
+                values = [changed.get(place, held) for place, held in enumerate(rows[rowguid])]
+        before = await self.nodes.known(node, rowguid)
+        await self.nodes.write(node, rowguid, values, rowguid not in rows)
+        after = await self.nodes.known(node, rowguid)
+        replica = await self.nodes.replica(node)
+        assert after is not None
+        self.changes.append(
+            Change(
+                node=node,
+                rowguid=rowguid,
+                replica=replica,
+                version=after.lineage[replica],
+                base=before.lineage if before is not None else {},
+                values=changed,
+            )
+        )
+
+    async def session(self, *, cut: float, during: float) -> None:
+        """A session with some Subscriber, which may be cut off, and during which applications go on."""
+        subscriber = self.chance.choice(self.nodes.names[1:])
+        points = self.nodes.points
+
+        async def write(_: str) -> None:
+            await self.write()
+
+        def stop(_: str) -> None:
+            raise CutError
+
+        for place in PLACES:
+            if self.chance.random() < during:
+                points.arm(f"{place}({subscriber})", write)
+        if self.chance.random() < cut:
+            points.arm(
+                f"{self.chance.choice(PLACES)}({subscriber})",
+                stop,
+                nth=self.chance.choice((1, 1, 2)),
+            )
+        try:
+            self.reports.append(await self.nodes.sync(subscriber))
+        except CutError:
+            pass
+        finally:
+            points.disarm()
+
+    async def play(self, steps: int, *, cut: float = 0.3, during: float = 0.15) -> None:
+        """A course of changes and sessions."""
+        for _ in range(steps):
+            if self.chance.random() < 0.65:
+                await self.write()
+            else:
+                await self.session(cut=cut, during=during)
+
+    async def settle(self) -> int:
+        """Sessions until a round brings nothing; how many rounds brought something."""
+        for round_number in range(6):
+            reports = [await self.nodes.sync(name) for name in self.nodes.names[1:]]
+            self.reports += reports
+            if not any(r.uploaded or r.downloaded or r.conflicts or r.deferred for r in reports):
+                return round_number
+        raise AssertionError("not quiet after 6 rounds")
+
+    async def judge(self) -> None:
+        """Converged, nothing lost, no version names two contents."""
+        publisher = self.nodes.names[0]
+        final = await self.nodes.rows(publisher)
+        for node in self.nodes.names[1:]:
+            assert await self.nodes.rows(node) == final, f"{node} differs"
+        stamps = [(c.rowguid, c.replica, c.version) for c in self.changes]
+        assert len(stamps) == len(set(stamps)), "a version names two changes"
+        losers = await self.nodes.losers()
+        for change in self.changes:
+            await self._judge(change, final.get(change.rowguid), losers)
+
+    async def _judge(
+        self, change: Change, row: Sequence[Any] | None, losers: Sequence[Lost]
+    ) -> None:
+        known = await self.nodes.known(self.nodes.names[0], change.rowguid)
+        assert known is not None, f"{change} never arrived"
+        assert known.lineage.get(change.replica, 0) >= change.version, f"{change} never arrived"
+        others = [c for c in self.changes if c.rowguid == change.rowguid and c is not change]
+        if any(c.base.get(change.replica, 0) >= change.version for c in others):
+            return  # whoever came after has seen it
+        recorded = [each.row for each in losers if each.rowguid == change.rowguid]
+        if change.values is None:
+            assert row is None or any(c.values is not None for c in others), f"{change} came back"
+            return
+        if row is None:
+            assert any(c.values is None for c in others), f"{change} vanished"
+            assert any(lost is not None for lost in recorded), (
+                f"{change} was deleted, and not recorded"
+            )
+            return
+        for place, value in change.values.items():
+            is_recorded = any(lost is not None and lost[place] == value for lost in recorded)
+            assert row[place] == value or is_recorded, f"column {place} of {change} is lost"
+
+
+Play = Callable[[Nodes, random.Random], Awaitable[History]]

@@ -1,0 +1,152 @@
+"""Bugs put in on purpose: drawn histories find each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.merge.test_histories import ModelNodes, play
+from twopc.drivers.merge.ports import SliceOutcome
+from twopc.merge.decision import MergeDecision, RowVersion, Verdict
+from twopc.merge.marks import Generation
+from twopc.sim.model.merge.end import ModelMergeEnd
+from twopc.sim.model.merge.node import ModelMergeNode, Values
+
+
+class NothingDeferred(ModelMergeNode):
+    """A download overwrites what the Subscriber has changed since its upload."""
+
+    def take(
+        self,
+        artid: UUID,
+        neighbour: str,
+        rowguid: UUID,
+        version: RowVersion,
+        writer: int,
+        values: Values | None,
+    ) -> MergeDecision:
+        """Applies it all the same."""
+        made = super().take(artid, neighbour, rowguid, version, writer, values)
+        if made.verdict is Verdict.DEFER:
+            self.metadata[artid].pop(rowguid)
+            return super().take(artid, neighbour, rowguid, version, writer, values)
+        return made
+
+
+class SourceKept(ModelMergeNode):
+    """A row that was merged or resolved is taken for the Subscriber's own, and not sent back to it."""
+
+    def take(
+        self,
+        artid: UUID,
+        neighbour: str,
+        rowguid: UUID,
+        version: RowVersion,
+        writer: int,
+        values: Values | None,
+    ) -> MergeDecision:
+        """Keeps the source."""
+        made = super().take(artid, neighbour, rowguid, version, writer, values)
+        if made.verdict in (Verdict.MERGE, Verdict.KEEP, Verdict.REPLACE):
+            source = self.neighbours[neighbour].replica
+            known = self.metadata[artid][rowguid]
+            self.metadata[artid][rowguid] = dataclasses.replace(known, source=source)
+        return made
+
+
+class LosersForgotten(ModelMergeNode):
+    """Nobody is told of a change that has lost."""
+
+    def take(self, *arguments: Any) -> MergeDecision:
+        """Forgets the losers."""
+        made = super().take(*arguments)
+        self.conflicts.clear()
+        return made
+
+
+class VersionsFromOne(ModelMergeNode):
+    """A row that is inserted again begins with version 1, as if it had never been deleted."""
+
+    def write(self, artid: UUID, rowguid: UUID, values: Values | None) -> int:
+        """Forgets the tombstone."""
+        if values is not None and rowguid not in self.rows[artid]:
+            self.metadata[artid].pop(rowguid, None)
+        return super().write(artid, rowguid, values)
+
+
+class WholeRowsMerged(ModelMergeNode):
+    """Of two changes of different columns one takes the whole row."""
+
+    def take(
+        self,
+        artid: UUID,
+        neighbour: str,
+        rowguid: UUID,
+        version: RowVersion,
+        writer: int,
+        values: Values | None,
+    ) -> MergeDecision:
+        """Takes all columns."""
+        made = super().take(artid, neighbour, rowguid, version, writer, values)
+        if made.verdict is Verdict.MERGE and values is not None:
+            self.rows[artid][rowguid] = values
+        return made
+
+
+class HalfClosed(ModelMergeNode):
+    """A generation is closed by the number of the last change, and holds one more that is not there yet."""
+
+    def close(self) -> Generation:
+        """Closes one change too late."""
+        made = super().close()
+        if made.number and self.generations[made] == self.change:
+            self.generations[made] += 1
+        return made
+
+
+class AcknowledgedEarly(ModelMergeEnd):
+    """The sender takes for sent what it has read, and the receiver believes it."""
+
+    async def read(self, after: int, articles: Any) -> Any:
+        """Marks at once."""
+        made = await super().read(after, articles)
+        other = self.node.neighbours[self._neighbour]
+        other.sent = made.generation.number
+        return made
+
+    async def apply(self, part: Any, coming: Generation) -> SliceOutcome:
+        """Marks with the first slice."""
+        made = await super().apply(part, coming)
+        self.node.neighbours[self._neighbour].received = coming
+        return made
+
+
+PLANTS: dict[str, dict[str, Any]] = {
+    "nothing deferred": {"node_class": NothingDeferred},
+    "source kept": {"node_class": SourceKept},
+    "losers forgotten": {"node_class": LosersForgotten},
+    "versions from one": {"node_class": VersionsFromOne},
+    "whole rows merged": {"node_class": WholeRowsMerged},
+    "half closed": {"node_class": HalfClosed},
+    "acknowledged early": {"end_class": AcknowledgedEarly},
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_plant_is_found(plant: str) -> None:
+    """Within 300 histories, none of which fails without it (`test_histories.test_in_memory`)."""
+    nodes_class = type("PlantedNodes", (ModelNodes,), PLANTS[plant])
+
+    async def first() -> int | None:
+        for seed in range(300):
+            try:
+                await play(nodes_class(column_tracking=True), f"column {seed}")
+            except AssertionError:
+                return seed
+        return None
+
+    assert asyncio.run(first()) is not None
