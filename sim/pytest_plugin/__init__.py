@@ -125,9 +125,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Where the databases are that were left for a look."""
+    """Where the databases are that were left for a look, and which tests cost the next one new databases."""
     for test, node, place in config.stash.get(_fixtures.KEPT, ()):
         terminalreporter.write_line(f"kept of {test}: {node} is at {place}")
+    for test, reason in config.stash.get(_fixtures.LEFT_OPEN, ()):
+        terminalreporter.write_line(f"new databases after {test}, which takes seconds: {reason}")
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:

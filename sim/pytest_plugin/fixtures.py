@@ -55,6 +55,7 @@ def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[B
     )
     yield bench
     bench.close()
+    request.config.stash.setdefault(LEFT_OPEN, []).extend(bench.left_open)
 
 
 @pytest.fixture(scope="session")
@@ -158,6 +159,8 @@ def give_back(
 
 #: A test has failed.
 FAILED = pytest.StashKey[bool]()
+#: Test, and the transaction that it has left open.
+LEFT_OPEN = pytest.StashKey["list[tuple[str, str]]"]()
 #: Test, node and place of the databases that were left for a look.
 KEPT = pytest.StashKey["list[tuple[str, str, str]]"]()
 

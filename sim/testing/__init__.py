@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from twopc.sim.testing.asynchronous import AsyncTestTopology
     from twopc.sim.testing.blocking import TestNode, TestTopology
     from twopc.sim.testing.loading import publisher_url
-    from twopc.sim.testing.machine import TopologyMachine
+    from twopc.sim.testing.machine import TopologyMachine as TopologyMachine
     from twopc.sim.testing.orders import OrderRun, Orders
     from twopc.sim.testing.servers import Server
     from twopc.sim.testing.session import Started, TestSession, Watched
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SqlScript,
     )
 
+#: All but `TopologyMachine`, which needs Hypothesis.
 __all__ = [
     "AlembicMigrations",
     "AsyncTestTopology",
@@ -45,7 +46,6 @@ __all__ = [
     "TestNode",
     "TestSession",
     "TestTopology",
-    "TopologyMachine",
     "Watched",
     "publisher_url",
     "topology",
@@ -83,5 +83,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'twopc.sim.testing' has no attribute {name!r}")
     from importlib import import_module  # each name at its first use
 
-    module = import_module(place[0])
+    try:
+        module = import_module(place[0])
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "hypothesis":
+            raise
+        raise ImportError(f"{name} needs Hypothesis: pip install 'twopc[hypothesis]'") from None
     return getattr(module, place[1])

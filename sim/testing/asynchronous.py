@@ -292,6 +292,7 @@ class AsyncTestTopology:
         A function that returns nothing to be awaited is called in a thread, and may block there. Those that take an
         argument get this topology.
         """
+        __tracebackhide__ = True
         loop_calls = LoopCalls(self)
         return await loop_calls.run(
             self.blocking.run_orders,

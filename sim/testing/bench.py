@@ -78,6 +78,10 @@ class Bench:
         self._portal: BlockingPortal | None = None
         self._server: servers.AnyServer | None = None
         self._pools: dict[TopologyRequest, TopologyPool] = {}
+        self._tests: dict[str, str] = {}
+        """The test that has used a topology last."""
+        self.left_open: list[tuple[str, str]] = []
+        """The tests that have left a transaction open, and which: databases were made anew for the next."""
         self._refused: dict[TopologyRequest, ConfigurationError] = {}
         self._made = 0
 
@@ -174,6 +178,7 @@ class Bench:
                     sql.Identifier(node.database), sql.Literal(f"{servers.KEPT}: {bed.test}")
                 )
                 await bed.topology.execute(node.name, text.as_string(None))
+        self._tests[bed.topology.name] = bed.test
         await pool.give_back(bed.topology, how=how)
         return left
 
@@ -181,13 +186,17 @@ class Bench:
         """Drop what is kept for these; the next that is asked for is made anew."""
         pool = self._pools.pop(wanted, None)
         if pool is not None:
-            self.call(pool.close)
+            self._close(pool)
+
+    def _close(self, pool: TopologyPool) -> None:
+        self.call(pool.close)
+        self.left_open += [(self._tests.get(name, ""), reason) for name, reason in pool.left_open]
 
     def close(self) -> None:
         """Drop every topology and end the event loop; the server is whoever's started it."""
         if self._portal is not None:
             for pool in self._pools.values():
-                self.call(pool.close)
+                self._close(pool)
         self._pools.clear()
         self._portal = None
         self._stack.close()

@@ -117,6 +117,14 @@ def place_of(error: BaseException) -> tuple[str, int]:
     return found
 
 
+def own_trace(error: BaseException) -> TracebackType | None:
+    """The traceback from its first line on that belongs to no library."""
+    trace = error.__traceback__
+    while trace is not None and _is_library(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return trace
+
+
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

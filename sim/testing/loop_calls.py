@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
+from twopc.sim.testing.blame import own_trace
+
 T = TypeVar("T")
 
 
@@ -31,8 +33,11 @@ class LoopCalls:
     async def run(self, play: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """Run in a thread what calls the functions; if nobody waits for it any more, they are cancelled."""
         playing = asyncio.ensure_future(asyncio.to_thread(play, *arguments, **options))
+        __tracebackhide__ = True
         try:
             return await asyncio.shield(playing)
+        except Exception as error:
+            raise error.with_traceback(own_trace(error)) from error.__cause__
         except asyncio.CancelledError:
             self._is_over = True
             for each in [*self._running]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from twopc.errors import ConfigurationError
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.sessions.waits import LOOK_EVERY_S, RepeatedLook, Wait
+from twopc.sim.testing.blame import own_trace
 from twopc.sim.testing.recording import failed
 from twopc.sim.testing.surroundings import NotEndedError
 from twopc.sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
@@ -146,7 +147,7 @@ def _judge(run: OrderRun, check: Callable[[OrderRun], None] | None) -> None:
     try:
         for error in run.errors.values():
             if check is None or isinstance(error, AssertionError):
-                raise error
+                raise error.with_traceback(own_trace(error)) from error.__cause__
         if check is not None:
             check(run)
     except BaseException as error:

@@ -7,6 +7,7 @@ It knows nothing of what happens in between.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ from twopc.together import together
 
 Connection = AsyncConnection[Any]
 
+#: So long it may take until a connection that was closed is gone, with its link; and how often that is looked at.
+_LEAVE_S = 0.5
+_LOOK_EVERY_S = 0.02
 #: How long to wait for a table that somebody uses.
 _LOCK_TIMEOUT_MS = 2_000
 #: Tables of ours that change with every transaction; the rest say how a node is set up.
@@ -128,6 +132,10 @@ limit 1
 
 class RewindError(TwopcError):
     """The topology cannot be put back; make a new one."""
+
+
+class OpenTransactionError(RewindError):
+    """The topology cannot be put back, because its user has left a transaction open or prepared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +255,7 @@ async def _look(topology: Topology, node: str, settled: Sequence[str]) -> str:
         await cursor.execute(";".join(texts).encode())
         under_way = await cursor.fetchone()
         if under_way is not None:
-            raise RewindError(
+            raise OpenTransactionError(
                 f"{under_way[0]} at {node}: commit or roll it back, and close what is open, before the "
                 "topology is rewound"
             )
@@ -256,6 +264,36 @@ async def _look(topology: Topology, node: str, settled: Sequence[str]) -> str:
             for row in await cursor.fetchall():
                 digest.update(f"{row[0]}\0".encode())
     return digest.hexdigest()
+
+
+async def _digests(topology: Topology, to: Checkpoint) -> Mapping[str, str]:
+    """How each node is set up, once those who are leaving have left.
+
+    Raises:
+        OpenTransactionError: somebody stays in a transaction.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _LEAVE_S
+    digests: dict[str, str] = {}
+    left: dict[str, OpenTransactionError] = {}
+
+    async def look(node: str) -> None:
+        try:
+            digests[node] = await _look(topology, node, to.settled[node])
+        except OpenTransactionError as error:
+            left[node] = error
+
+    while True:
+        await together(*(look(node) for node in topology.nodes))
+        if not left:
+            return digests
+        if loop.time() > until:
+            break
+        left.clear()
+        await topology.any_client.end_links()
+        await asyncio.wait({loop.create_future()}, timeout=_LOOK_EVERY_S)
+    # a session rather than its link to the Publisher
+    raise next(left[node] for node in (*topology.subscribers, *left) if node in left)
 
 
 async def rewind(topology: Topology, to: Checkpoint) -> None:
@@ -277,12 +315,8 @@ async def rewind(topology: Topology, to: Checkpoint) -> None:
     if topology.agents.are_running:
         raise ConfigurationError("agents run by themselves: `stop_agents` first")
     distributes = await topology.registration.has_subscriptions()
-    found = await together(*(_look(topology, node, to.settled[node]) for node in topology.nodes))
-    changed = [
-        node
-        for node, digest in zip(topology.nodes, found, strict=True)
-        if digest != to.structure[node]
-    ]
+    found = await _digests(topology, to)
+    changed = [node for node, digest in found.items() if digest != to.structure[node]]
     if changed:
         raise RewindError(
             f"definitions or subscriptions at {', '.join(changed)} are not what they were at the checkpoint: "

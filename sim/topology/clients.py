@@ -124,6 +124,11 @@ class AnyClients:
             for resolver in self.resolvers.values():
                 await resolver.settle()
 
+    async def end_links(self) -> None:
+        """End the links whose transactions were rolled back at the Subscriber; resolvers do so by and by."""
+        for resolver in self.resolvers.values():
+            await resolver.end_links(0)
+
     async def _undecided(self) -> Sequence[str]:
         names = [f"{self._wiring.name}.{name}" for name in self.resolvers]
         if not names:

@@ -13,7 +13,13 @@ from typing import Any, Literal
 
 from twopc.errors import ConfigurationError
 from twopc.log import get_logger
-from twopc.sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
+from twopc.sim.topology.checkpoint import (
+    Checkpoint,
+    OpenTransactionError,
+    RewindError,
+    checkpoint,
+    rewind,
+)
 from twopc.sim.topology.nodes import AnyServer
 from twopc.sim.topology.topology import Topology
 
@@ -63,6 +69,8 @@ class TopologyPool:
         self._checkpoints: dict[str, Checkpoint] = {}
         self._taken: dict[str, Topology] = {}
         self._closed = False
+        self.left_open: list[tuple[str, str]] = []
+        """The topologies that were made anew since their user had left a transaction open, and which that was."""
 
     async def take(self) -> Topology:
         """One that is as new; nobody else has it until it is given back.
@@ -181,6 +189,8 @@ class TopologyPool:
                 return topology
         except Exception as error:
             _log.debug("made anew instead of rewound", topology=topology.name, error=str(error))
+            if isinstance(error, OpenTransactionError):
+                self.left_open.append((topology.name, str(error)))
         self._ahead = self._size
         self._drop_later(topology)
         return await self._make()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -33,10 +34,10 @@ def balances(bank: TestTopology) -> list[int]:
 
 def test_the_same_databases_for_the_next_test(bench: Bench) -> None:
     """An application's pool may keep its connections: rows are put back, and nothing is made anew."""
-    names = set()
+    wanted, names = replace(BANK, group="the same"), set()
     connections = []
     for _ in range(3):
-        bed = bench.open(BANK, "a test")
+        bed = bench.open(wanted, "a test")
         bank = TestTopology(bench, bed)
         names.add(bank.name)
         connections.append(psycopg.connect(bank.dsn("sub1")))
@@ -46,7 +47,7 @@ def test_the_same_databases_for_the_next_test(bench: Bench) -> None:
             bank.settle()  # or the next one's copy is stale
         assert balances(bank) == [100 + len(connections)] * 3
         bank.assert_atomic()
-        assert bench.close_bed(bed, BANK, "truncate") == []
+        assert bench.close_bed(bed, wanted, "truncate") == []
     for connection in connections:
         connection.close()
     assert len(names) == 1
@@ -106,6 +107,62 @@ def test_tables_of_the_test_itself(make_bank: Callable[..., TestTopology]) -> No
 def test_a_subscriber_that_there_is_not(make_bank: Callable[..., TestTopology]) -> None:
     with pytest.raises(ConfigurationError, match="'sub9'; Subscribers are sub1, sub2"):
         make_bank(any_client=("sub9",))
+
+
+def test_a_transaction_that_was_rolled_back(bench: Bench) -> None:
+    """Its link at the Publisher is ended at once: the next test has the same databases, not new ones."""
+    wanted, names = replace(BANK, group="rolled back"), set()
+    for ends in ("rolls back", "is refused", "leaves", "rolls back"):
+        bed = bench.open(wanted, "a test")
+        bank = TestTopology(bench, bed)
+        names.add(bank.name)
+        connection = psycopg.connect(bank.dsn("sub1"))
+        if ends == "is refused":
+            bank.node("pub").query("update account set balance = 1")
+            with pytest.raises(psycopg.errors.SerializationFailure):
+                connection.execute(GIVE)
+        else:
+            connection.execute(GIVE)
+        if ends == "leaves":
+            connection.close()
+        else:
+            connection.rollback()
+        assert bench.close_bed(bed, wanted, "truncate") == []
+        connection.close()
+    assert len(names) == 1
+
+
+def test_a_transaction_that_is_left_open(project: Project) -> None:
+    """The next test has databases of its own, and the run tells who costs that."""
+    project.test(
+        """
+        import psycopg
+        import pytest
+
+        left = []
+
+        @pytest.mark.twopc(any_client=True)
+        @pytest.mark.parametrize("time", (1, 2))
+        def test_it(twopc, time):
+            assert twopc.node("pub").rows("account")[0]["balance"] == 100
+            left.append(psycopg.connect(twopc.dsn("sub1", application_name="leaky")))
+            left[-1].execute("update account set balance = 1 where id = 1")
+            if time == 2:
+                left[-1].rollback()
+
+        def test_close():
+            for each in left:
+                each.close()
+        """
+    )
+    result = project.run("-q")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "new databases after test_it?1?, which takes seconds: session * (leaky) is in a transaction at sub1: *"
+        ]
+    )
+    assert "after test_it[2]" not in result.stdout.str()
 
 
 def test_mark_fixture_option_and_ini_file(project: Project) -> None:

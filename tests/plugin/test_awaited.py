@@ -112,6 +112,9 @@ async def test_an_order_that_fails(twopc: AsyncTestTopology) -> None:
     with pytest.raises(AssertionError) as caught:
         await twopc.run_orders({"a": [nothing], "b": [nothing]}, check=check)
     assert caught.value.__notes__ == ["in the order: b0 a0"]
+    files = [each.path.name for each in caught.traceback]
+    assert files[-1] == "test_awaited.py"
+    assert "thread.py" not in files
     assert [each.step for each in twopc.history if each.kind == "ok"] == ["b0", "a0"]
 
 

@@ -250,6 +250,19 @@ def test_importing_starts_nothing() -> None:
     assert "event_loop_policy" not in sources
 
 
+def test_without_hypothesis() -> None:
+    """All but what is made for it is there, and that says what is missing."""
+    script = (
+        "import sys; sys.modules['hypothesis'] = None; from twopc.sim.testing import *; "
+        "print(Server.__name__, end=' '); from twopc.sim.testing import TopologyMachine"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout == "Server "
+    assert "TopologyMachine needs Hypothesis: pip install 'twopc[hypothesis]'" in ran.stderr
+
+
 def test_what_a_topology_loads(project: Project) -> None:
     """What talks to servers, and nothing that simulates, draws or reads files of scenarios."""
     project.test(

@@ -186,7 +186,7 @@ class Resolver:
             for settled in await self.settle():
                 _log.info("settled", gid=settled.gid, outcome=str(settled.outcome))
         self._prepared = prepared
-        await self._end_links()
+        await self.end_links(self._sweep_s / 2)
         await self._forget()
 
     async def settle(self) -> list[SettledBranch]:
@@ -197,13 +197,13 @@ class Resolver:
         """
         return await self._recovery.run()
 
-    async def _end_links(self) -> None:
-        """Nobody tells a server that a transaction was rolled back: its link is found idle in one.
+    async def end_links(self, idle_s: float) -> None:
+        """Nobody tells a server that a transaction was rolled back: its link is found idle in one, for so long.
 
         Its session may begin anew at any time. So a lock is taken that whoever begins shares: who has it is left
         alone, and who cannot get it takes a new link.
         """
-        links = await self._publisher.idle_links(self._sweep_s / 2)
+        links = await self._publisher.idle_links(idle_s)
         kept: set[int] = set()
         if links:
             async with self._subscriber.hold([*links]) as idle:
