@@ -13,6 +13,11 @@ from pathlib import Path
 import pytest
 
 from twopc.server import EmbeddedServer
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import from_document
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.spec import convert
 from twopc.sim.scenario.spec.expected import agreement
 from twopc.sim.scenario.spec.playing import DATABASE, SETTINGS, play
 
@@ -54,6 +59,29 @@ async def test_who_waits_for_a_prepared_transaction_waits_here(server) -> None:
         "step s1c: COMMIT PREPARED 's1';",
         "step s2w: <... completed>",
     )
+
+
+async def test_an_order_in_which_a_busy_session_never_gets_free_cannot_be_played(server) -> None:
+    """isolationtester would wait for minutes; who has every order played wants those that can be."""
+    text = """
+    setup { CREATE TABLE t (a int); INSERT INTO t VALUES (1); }
+    teardown { DROP TABLE t; }
+    session s1
+    setup { BEGIN; }
+    step s1w { UPDATE t SET a = 2; }
+    step s1c { COMMIT; }
+    session s2
+    step s2w { UPDATE t SET a = 3; }
+    step s2look { SELECT a FROM t; }
+    """
+    history = History()
+    async with PostgresTheatre(server=server) as theatre:
+        verdict = await run(from_document(convert.document(text, "own.spec")), theatre, history)
+
+    assert verdict.kind == ""
+    assert [record.order for record in history.records if record.kind == "infeasible"] == [
+        "every order #3"
+    ]
 
 
 @pytest.mark.skipif(not TESTER.exists(), reason="these servers come without isolationtester")
