@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import typer
 
 from tests.lessons.played import WrongPageError, difference, lessons, played, steady
+from twopc.sim.cli import app
 
 
 @pytest.mark.sample(3)
@@ -23,6 +26,24 @@ def test_it_shows_what_happens(path: Path, tmp_path: Path) -> None:
 
 def test_there_are_six() -> None:
     assert len(lessons()) == 6
+
+
+@pytest.mark.parametrize("path", lessons(), ids=lambda path: path.stem)
+def test_an_exercise_has_an_answer_that_is_played(path: Path) -> None:
+    """Folded, and with a command whose output the first test compares."""
+    _, asked, answer = path.read_text(encoding="utf-8").partition("\nTry this: ")
+    assert asked
+    folded, _, _ = answer.partition("</details>")
+    assert "<details><summary>Answer</summary>" in folded
+    assert "```console\n$ " in folded
+
+
+def test_commands_in_the_text_are_commands() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined] # it is a group
+    for path in lessons():
+        prose = "".join(path.read_text(encoding="utf-8").split("```")[::2])
+        for name in re.findall(r"`twopc ([a-z][a-z-]*)", prose):
+            assert name in commands, f"{path.name}: twopc {name}"
 
 
 def test_it_is_read_in_ten_minutes() -> None:
