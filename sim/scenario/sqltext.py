@@ -240,7 +240,8 @@ class _View:
                 at += 1
             name = self._names[at] if at < len(self._names) else ""
             is_function = self._text(at + 1) == "(" and at not in targets
-            if name in ("", *_PLAIN, "with", *self._ctes) or is_function:
+            is_rows_from = self._words[at : at + 2] == ["rows", "from"]
+            if name in ("", *_PLAIN, "with", *self._ctes) or is_function or is_rows_from:
                 continue
             if self._text(at + 1) != "." and not self._is_argument(at):
                 yield self._tokens[at]

@@ -16,12 +16,13 @@ from functools import cached_property
 from typing import Any
 
 _CLOSING = {"{": "}", "[": "]"}
-_KEY = re.compile(r"(?:- +)*([\w.-]+)")
+_KEY = re.compile(r"(?:- +)*(\w[\w.-]*)")
 _DASHES = re.compile(r" *(?:- +)+")
 _NO_SPACE = re.compile(r"(?:- +)*([\w.-]+):(?=[^\s:/])")
 #: So many words make text; fewer are names between which a comma is missing.
 _TEXT_WORDS = 3
 _STEP = 2
+_NO_DASH = "each item of this list begins with '- ': write that before this line"
 _QUOTES = "'\""
 
 
@@ -99,7 +100,11 @@ class _UnreadableText:
             return _at(self._at, "a value cannot begin with '? ': put it in quotes")
         if "expected alphabetic or numeric character" in self._problem:
             return _at(self._since, "put text that begins with '*' or '&' in quotes")
-        if "expected a comment or a line break" in self._problem:
+        if "sequence entries are not allowed here" in self._problem:
+            return _at(self._at, "'- ' begins an item of a list, which stands on a line of its own")
+        if "expected the node content" in self._problem:
+            return _at(self._at, "a value is missing before this")
+        if re.search("expected a comment or a line break|expected chomping", self._problem):
             return _at(self._at, "after '|' or '>' the text begins on the next line, indented")
         if "found unknown escape character" in self._problem:
             return _at(
@@ -244,29 +249,56 @@ class _UnreadableText:
     # -- indentation -------------------------------------------------------------------------------
 
     def _block(self) -> SyntaxMistake | None:
-        """A line that is indented otherwise than those beside it."""
+        """A line that is indented otherwise than those beside it, or has no dash."""
+        if "<document start>" in self._problem:
+            first = next((at for at in range(self._at[0]) if self._is_written(at)), self._at[0])
+            margin = _indent(self._line(first))
+            if margin:
+                said = "the file's first key is indented, and those after it are not"
+                return _at((first, margin), said)
         if not re.search("expected <block end>|mapping values", self._problem):
             return None
         line = self._at[0]
-        content = self._line(line).strip()
-        if "found '?'" in self._problem and "block collection" in self._context:
-            if re.match(r"-\S", content):
-                return _at(self._at, f"a space is missing after '-': write '- {content[1:]}'")
-            if _indent(self._line(line)) == self._since[1]:
-                return _at(
-                    self._at,
-                    "each item of this list begins with '- ': write that before this line, or indent the line "
-                    f"by {self._since[1] + _STEP} spaces if it belongs to the item above",
-                )
         other = self._sibling(line)
+        return self._dash(line, other) or self._colon(other) or self._indented(line, other)
+
+    def _dash(self, line: int, other: int) -> SyntaxMistake | None:
+        """What is wrong with the dash of a line, or of the one beside which it should stand."""
+        margin = _indent(self._line(line))
+        beside = (other, _indent(self._line(other)))
+        for at in ((line, margin), beside):
+            content = self._line(at[0]).strip()
+            if re.match(r"-[^\s\d-]", content):
+                return _at(at, f"a space is missing after '-': write '- {content[1:]}'")
+        if "found '?'" in self._problem and "block collection" in self._context:
+            if margin == self._since[1]:
+                return _at(
+                    self._at, f"{_NO_DASH}, or indent it further if it belongs to the item above"
+                )
+        elif self._line(line).lstrip().startswith("- ") and margin == beside[1]:
+            return _at(beside, _NO_DASH)
+        return None
+
+    def _indented(self, line: int, other: int) -> SyntaxMistake:
+        """How deep a line is indented, and how deep it should be."""
         mine, its = _indent(self._line(line)), _indent(self._line(other))
+        if re.search(r":\s*[|>][-+\d]*$", self._line(other)):
+            first = self._next(other)
+            if self._before(line) == first:
+                said = (
+                    "the first line of a text sets its indentation, and the next is indented less"
+                )
+                return _at((first, _indent(self._line(first))), said)
+            said = f"this line is indented by {_spaces(mine)}: neither as the text above it nor as its key"
+            return _at((line, mine), said)
         above = self._parent(other)
         expected = 0 if above is None else _indent(self._line(above)) + self._usual
+        inside = _DASHES.match(self._line(other))
+        own = self._line(line).lstrip().startswith("- ")
         more = ""
-        if its != expected and mine == expected:
-            line, mine, its = other, its, mine
-        elif mine > its and not content.startswith("- "):
-            inside = _DASHES.match(self._line(other))
+        if its != expected and mine == expected + (_STEP if inside is not None and not own else 0):
+            line, mine, its = other, its, expected
+        elif mine > its and not own:
             if inside is not None:
                 its = inside.end()
             elif mine == its + _STEP and above is not None and other == self._next(above):

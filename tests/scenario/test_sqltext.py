@@ -268,3 +268,24 @@ def test_no_table_is_passed_over(command):
     text, seen, written = command
     found = sqltext.tables(text, ["t", "u"])
     assert found == (None if "v" in seen else (seen, written)), text
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("select * from a, lateral (select 1) x, generate_series(1, 2) g", ["a"]),
+        ("update only a set n = (select 1 from b where b.id = a.id)", ["a", "b"]),
+        ("insert into a (id) select id from b on conflict (id) do update set n = excluded.n", ["a", "b"]),
+        ("delete from a using b as c where c.id = a.id", ["a", "b"]),
+        ("with recursive t(n) as (select 1 union all select n + 1 from t) select * from t, a", ["a"]),
+        ("select extract(year from a), substring(b from 2), a is distinct from c", []),
+        ("select * from rows from (generate_series(1, 2)) as x", []),
+        ("select array(select id from \"A\") from only (b) for update of b", ["b", "A"]),
+        ("select * from pg_catalog.pg_class, information_schema.tables", []),
+        ("select 1 into made from a", []),
+        ("truncate a", []),
+    ],
+)  # fmt: skip
+def test_relations(text, names):
+    """What a statement names as a table, in whatever order it is found."""
+    assert sorted(token.name for token in sqltext.relations(text)) == sorted(names)
