@@ -20,6 +20,7 @@ pytest_plugins = [
     "tests.fix_server",
     "tests.fix_topology",
     "tests.fix_link",
+    "tests.fix_merge",
     "tests.fix_pgbouncer",
     "tests.fix_spark",
 ]

@@ -77,7 +77,7 @@ class MergeTopology:
         self.publisher = publisher
         self.subscribers = tuple(subscribers)
         self.points = points or Points()
-        self._lock_timeout_ms = lock_timeout_ms
+        self.lock_timeout_ms = lock_timeout_ms
         self._nodes = Nodes(
             name=self.name,
             kinds={publisher: "publisher", **dict.fromkeys(subscribers, "subscriber")},
@@ -186,6 +186,20 @@ class MergeTopology:
         await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
         return article
 
+    async def unpublish(self, table: str, *, schema: str = "public") -> None:
+        """Take an article back: the Publisher's table is as it was before, with its rows.
+
+        Raises:
+            ConfigurationError: there are subscriptions.
+            ArticleError: it is not merged.
+        """
+        connection = await self.admin(self.publisher)
+        if subscribed := await neighbours.known(connection):
+            raise ConfigurationError(
+                f"table {schema}.{table}: {', '.join(subscribed)} subscribe to it: unsubscribe first"
+            )
+        await publication.unpublish(connection, schema, table)
+
     async def subscribe(
         self, subscriber: str, *, kind: str = "client", priority: float | None = None
     ) -> None:
@@ -236,6 +250,23 @@ class MergeTopology:
                 ),
             )
 
+    async def unsubscribe(self, subscriber: str) -> None:
+        """End a subscription: its tables stay at the Subscriber, as ordinary tables. Changes not sent are not sent.
+
+        Raises:
+            SubscriptionError: it does not subscribe.
+        """
+        above, below = await self.admin(self.publisher), await self.admin(subscriber)
+        if subscriber not in await neighbours.known(above):
+            raise SubscriptionError(f"{subscriber} does not subscribe")
+        await neighbours.dismiss(above, subscriber)
+        async with below.transaction():
+            await subscription.leave(below)
+        await neighbours.dismiss(below, self.publisher)
+        await tracking.uninstall(below)
+        for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
+            self._passwords.pop((node, other), None)
+
     async def _copy(self, above: Connection, below: Connection) -> Generation:
         """Copy tables, rows and what is known of them; the generation that the copy is."""
         publisher = await neighbours.name_self(above, self.publisher)
@@ -268,15 +299,15 @@ class MergeTopology:
             here = self.node(node)
             role = neighbours.agent_role(here.database, other)
             dsn = here.server.dsn(here.database, role, self._passwords[node, other])
-            ends.append(ServerMergeEnd(node, dsn, lock_timeout_ms=self._lock_timeout_ms))
+            ends.append(ServerMergeEnd(node, dsn, lock_timeout_ms=self.lock_timeout_ms))
         return MergeSession(ends[0], ends[1], self.points)
 
     async def sync(self, subscriber: str) -> MergeReport:
         """The Merge Agent, once: what the Subscriber has changed goes up, then what the Publisher has comes down.
 
         Raises:
-            MergeError: another session is under way, or an end is not what it was.
-            psycopg.Error: an end cannot be reached, or refused; the next session continues.
+            MergeError: another session is under way, an end is not what it was, or the session ended early, and the
+                next continues.
         """
         return await self._session(subscriber).run()
 

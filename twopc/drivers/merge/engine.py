@@ -20,6 +20,8 @@ from twopc.errors import MergeError
 from twopc.merge.marks import Marks, check_acquaintance, check_memory, start
 from twopc.merge.plan import Slice, is_repeated, ordered, slices
 
+_LOST = "08006"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeReport:
@@ -55,8 +57,8 @@ class MergeSession:
 
         Raises:
             MergeError: another agent works for this subscription (21036), the two ends are not those that have
-                merged before, or one was restored from a backup (21333).
-            psycopg.Error: an end cannot be reached, or refused; the next session continues.
+                merged before, or one was restored from a backup (21333); or an end could not be reached, or
+                refused, and the next session continues.
         """
         publisher, subscriber = self._publisher, self._subscriber
         try:
@@ -65,6 +67,11 @@ class MergeSession:
             above, below = await self._greet()
             up = await self._carry(subscriber, publisher, below, above, "upload")
             down = await self._carry(publisher, subscriber, above, below, "download")
+        except psycopg.Error as error:
+            raise MergeError(
+                f"the session of {publisher.name} and {subscriber.name} ended early, and the next continues: {error}",
+                sqlstate=error.sqlstate or _LOST,
+            ) from error
         finally:
             await subscriber.close()
             await publisher.close()

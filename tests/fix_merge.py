@@ -1,0 +1,36 @@
+"""Fixtures that give tests a Publisher and Subscribers that merge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+CUSTOMER = (
+    "create table customer (id int primary key, phone text, credit int check (credit >= 0));"
+    " create table purchase (id int primary key, customer int not null references customer, code text unique);"
+    " insert into customer values (1, '1', 10), (2, '1', 10); insert into purchase values (1, 1, 'a')"
+)
+
+
+@pytest.fixture
+async def merge_shop(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
+    """Customers are tracked by column, purchases by row; Anna and Ben are clients."""
+    async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
+        await topology.execute("pub", CUSTOMER)
+        await topology.publish("customer", tracking="column")
+        await topology.publish("purchase")
+        await topology.subscribe("anna")
+        await topology.subscribe("ben")
+        yield topology
+
+
+async def customer(topology: MergeTopology, node: str, number: int = 1) -> tuple[str, int]:
+    """Phone and credit of a customer."""
+    [row] = await topology.execute(
+        node, "select phone, credit from customer where id = %s", (number,)
+    )
+    return row[0], row[1]

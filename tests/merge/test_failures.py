@@ -1,0 +1,175 @@
+"""Sessions that are cut off, changes that cannot be applied, and ends that are not what they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_merge import customer
+from twopc.drivers.points import MERGE_POINTS
+from twopc.errors import MergeError
+from twopc.merge.decision import ConflictType
+from twopc.sim.merge import MergeTopology
+
+COUNTED = (
+    "create table applied (node name default current_database(), n int);"
+    " create function count_it() returns trigger language plpgsql security definer set search_path = public as"
+    " $$ begin insert into applied (n) values (new.id); return null; end $$;"
+    " create trigger count_it after insert or update on customer for each row execute function count_it();"
+    " alter table customer enable replica trigger count_it"
+)
+
+
+@pytest.mark.parametrize("point", [name.partition("(")[0] for name in MERGE_POINTS])
+async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) -> None:
+    """Wherever it ends, the next one goes on: nothing is lost, nothing is written twice, no conflict appears."""
+    for node in ("pub", "anna"):
+        await merge_shop.execute(node, COUNTED)
+    await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
+    await merge_shop.execute("pub", "update customer set credit = 20 where id = 2")
+
+    class CutError(Exception):
+        """The agent is gone."""
+
+    def cut(_: str) -> None:
+        raise CutError
+
+    merge_shop.points.arm(f"{point}(anna)", cut)
+    with pytest.raises(CutError):
+        await merge_shop.sync("anna")
+    report = await merge_shop.sync("anna")
+    assert report.conflicts == 0
+    assert report.resumed == (point in RESUMED)
+    for node in ("pub", "anna"):
+        assert await customer(merge_shop, node) == ("2", 10)
+        assert await merge_shop.execute(node, "select n from applied") == [
+            (1 if node == "pub" else 2,)
+        ]
+    await merge_shop.sync("ben")
+    await merge_shop.assert_converged()
+    assert await merge_shop.conflicts() == []
+
+
+#: Where something is at the receiver that the sender does not know of.
+RESUMED = {
+    "merge.upload_applied",
+    "merge.upload_received",
+    "merge.download_applied",
+    "merge.download_received",
+}
+
+
+async def test_changes_that_cannot_be_applied(merge_shop: MergeTopology) -> None:
+    """They stop no session and no other row; they are recorded once, and succeed when the reason is gone."""
+    await merge_shop.execute("anna", "insert into purchase values (7, 1, 'same')")
+    await merge_shop.execute("anna", "insert into purchase values (8, 1, 'other')")
+    await merge_shop.execute("pub", "insert into purchase values (9, 2, 'same')")
+    for _ in range(2):
+        report = await merge_shop.sync("anna")
+        assert report.retried == 2
+    (up,) = await merge_shop.conflicts("purchase")
+    assert (up.type, up.origin, up.reason_code) == (
+        ConflictType.UPLOAD_INSERT_FAILED,
+        "anna",
+        "23505",
+    )
+    assert up.loser is not None and up.loser["id"] == 7
+    assert await merge_shop.execute("pub", "select id from purchase order by 1") == [
+        (1,),
+        (8,),
+        (9,),
+    ]
+    await merge_shop.execute("anna", "update purchase set code = 'mine' where id = 7")
+    await merge_shop.settle()
+    await merge_shop.assert_converged()
+    assert await merge_shop.execute("pub", "select count(*) from purchase") == [(4,)]
+
+
+async def test_foreign_keys_hold(merge_shop: MergeTopology) -> None:
+    """A child of a parent that was deleted elsewhere is not written; parents come before children, and go after."""
+    await merge_shop.execute("pub", "delete from customer where id = 2")
+    await merge_shop.execute("anna", "insert into purchase values (5, 2, 'orphan')")
+    report = await merge_shop.sync("anna")
+    assert report.retried == 2
+    [conflict] = await merge_shop.conflicts()
+    assert (conflict.type, conflict.reason_code) == (ConflictType.UPLOAD_INSERT_FAILED, "23503")
+    orphans = "select count(*) from purchase where customer not in (select id from customer)"
+    for node in ("pub", "anna"):
+        assert await merge_shop.execute(node, orphans) == [(0,)]
+    await merge_shop.execute("anna", "delete from purchase where id = 5")
+    await merge_shop.settle()
+    await merge_shop.assert_converged()
+
+
+async def test_a_child_moves_away_from_a_parent_that_is_deleted(merge_shop: MergeTopology) -> None:
+    """The deletion comes first, fails, and is tried again after the child: nothing is left for another session."""
+    await merge_shop.execute(
+        "pub", "update purchase set customer = 2; delete from customer where id = 1"
+    )
+    report = await merge_shop.sync("anna")
+    assert (report.downloaded, report.retried) == (2, 0)
+    await merge_shop.sync("ben")
+    await merge_shop.assert_converged()
+
+
+async def test_an_end_that_is_lost(merge_shop: MergeTopology) -> None:
+    """A backend that is terminated in the middle ends the session, and the next continues."""
+
+    async def terminate(_: str) -> None:
+        await merge_shop.execute(
+            "pub",
+            "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
+            " where datname = current_database() and application_name like 'msrepl merge agent%'",
+        )
+
+    await merge_shop.execute("anna", "update customer set credit = 1 where id = 1")
+    merge_shop.points.arm("merge.upload_applied(anna)", terminate)
+    with pytest.raises(MergeError, match="ended early, and the next continues"):
+        await merge_shop.sync("anna")
+    report = await merge_shop.sync("anna")
+    assert (report.uploaded, report.resumed) == (0, True)
+    await merge_shop.settle()
+    await merge_shop.assert_converged()
+
+
+async def test_an_application_that_keeps_a_lock(merge_shop: MergeTopology) -> None:
+    """The slice is repeated; if the lock stays, the session ends and says so, and the next continues."""
+    async with await merge_shop.node("pub").connect() as other:
+        await other.execute("begin")
+        await other.execute("update customer set credit = 3 where id = 1")
+        await merge_shop.execute("anna", "update customer set phone = '7' where id = 1")
+        merge_shop.lock_timeout_ms = 10
+        with pytest.raises(MergeError, match="lock timeout") as caught:
+            await merge_shop.sync("anna")
+        assert caught.value.sqlstate == "55P03"
+        await other.execute("commit")
+    assert (await merge_shop.sync("anna")).uploaded == 1
+    assert await customer(merge_shop, "anna") == ("7", 3)
+
+
+async def test_one_agent_for_a_subscription(merge_shop: MergeTopology) -> None:
+    """Another is refused (21036), and the first goes on."""
+
+    async def another(_: str) -> None:
+        with pytest.raises(MergeError, match="21036"):
+            await merge_shop.sync("anna")
+        await merge_shop.sync("ben")
+
+    merge_shop.points.arm("merge.greeted(anna)", another)
+    await merge_shop.execute("anna", "update customer set credit = 1 where id = 1")
+    assert (await merge_shop.sync("anna")).uploaded == 1
+
+
+@pytest.mark.parametrize("node", ["pub", "anna"])
+async def test_a_database_that_forgot_is_recognised(merge_shop: MergeTopology, node: str) -> None:
+    """If a node lacks a generation that the other has, nothing is exchanged."""
+    await merge_shop.execute("anna", "update customer set credit = 1 where id = 1")
+    await merge_shop.execute("pub", "update customer set credit = 1 where id = 2")
+    await merge_shop.sync("anna")
+    await merge_shop.execute(
+        node,
+        "update msrepl.msmerge_genhistory set guidsrc = gen_random_uuid() where generation > 0",
+    )
+    await merge_shop.execute("anna", "update customer set credit = 5 where id = 1")
+    with pytest.raises(MergeError, match=f"{node} was restored from a backup"):
+        await merge_shop.sync("anna")
+    assert await customer(merge_shop, "pub") == ("1", 1)

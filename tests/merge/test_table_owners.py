@@ -1,0 +1,108 @@
+"""Whoever owns a merged table has code of his own run when rows are written, and reaches nothing by it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from psycopg import AsyncConnection
+
+from twopc.errors import MergeError
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+#: What the code tries; each attempt that works is noted, with the role in whose name it did.
+TRAP = """
+create schema evil;
+create table evil.reached (who text, what text);
+create table evil.ran (who text);
+create function evil.spring(via text) returns boolean language plpgsql as $$
+declare
+    attempt text;
+begin
+    insert into evil.ran values (current_user);
+    foreach attempt in array array[
+        'select from public.other', 'select from msrepl.msmerge_metadata', 'delete from msrepl.msmerge_genhistory',
+        'update msrepl.sysmergesubscriptions set priority = 99', 'select msrepl.merge_close()',
+        'select * from msrepl.merge_hello()', 'create table public.mine (id int)', 'create role evil_role',
+        'set session_replication_role = origin'
+    ] loop
+        begin
+            execute attempt;
+            insert into evil.reached values (current_user, attempt);
+        exception when others then
+            null;
+        end;
+    end loop;
+    {more}
+    return true;
+end $$;
+grant usage on schema evil to public;
+grant insert on evil.reached, evil.ran to public;
+"""
+TABLE = """
+create table other (id int primary key, n int);
+create domain evil.amount as int check (evil.spring('domain'));
+create table item (id int primary key, n evil.amount, check (evil.spring('check')));
+"""
+
+
+@pytest.fixture
+async def trapped(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
+    """Both ends have the trap in a domain, a check and a trigger of the same table."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        for node in ("pub", "anna"):
+            await topology.execute(node, TRAP.format(more=""))
+        await topology.execute("pub", TABLE)
+        await topology.publish("item", tracking="column")
+        await topology.publish("other")
+        await topology.subscribe("anna")
+        for node in ("pub", "anna"):
+            await topology.execute(
+                node,
+                "create function evil.fire() returns trigger language plpgsql as"
+                " $$ begin perform evil.spring('trigger'); return new; end $$;"
+                " create trigger fire before insert or update on item for each row execute function evil.fire();"
+                " alter table item enable always trigger fire; truncate evil.reached, evil.ran",
+            )
+        yield topology
+
+
+async def change(topology: MergeTopology, node: str, statement: str) -> None:
+    """As an application: an administrator would run the traps in his own name."""
+    dsn = topology.node(node).app_dsn
+    async with await AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await connection.execute(statement.encode())
+    await topology.execute(node, "truncate evil.reached, evil.ran")
+
+
+async def exchange(topology: MergeTopology) -> None:
+    """Rows up and down, and conflicts."""
+    for number, node in enumerate(("pub", "anna")):
+        await change(topology, node, f"insert into item values ({number}, 1)")
+    await topology.settle()
+    await change(topology, "pub", "update item set n = n + 1")
+    await change(topology, "anna", "update item set n = n + 2")
+    await topology.sync("anna")
+
+
+async def test_it_runs_in_the_name_of_the_table(trapped: MergeTopology) -> None:
+    """Domains, checks and triggers run as a role that has this table alone, at both ends; conflicts are kept so too."""
+    await exchange(trapped)
+    assert len(await trapped.conflicts("item")) == 2
+    for node in ("pub", "anna"):
+        ran = await trapped.execute(node, "select distinct who from evil.ran")
+        assert all(who.startswith("msrepl_table_") for (who,) in ran), (node, ran)
+        assert await trapped.execute(node, "select who, what from evil.reached") == [], node
+    assert await trapped.execute("anna", "select count(*) from evil.ran") != [(0,)]
+
+
+async def test_a_path_that_it_sets(trapped: MergeTopology) -> None:
+    """SET outlasts a call: the session is refused, and nothing of the slice is written."""
+    sets = TRAP.format(more="set search_path = evil, pg_catalog;")
+    function = sets[sets.index("create function evil.spring") : sets.index("grant usage")]
+    await trapped.execute("anna", function.replace("create function", "create or replace function"))
+    await change(trapped, "pub", "insert into item values (500, 1)")
+    with pytest.raises(MergeError, match="has set search_path"):
+        await trapped.sync("anna")
+    assert await trapped.execute("anna", "select 1 from item where id = 500") == []
