@@ -31,39 +31,46 @@ class AccumulateOptions:
 
     archive: ArchivePath
     dsn: Annotated[
-        str, typer.Option(metavar="DSN", help="Of the distribution database, its administrator's.")
+        str, typer.Option(metavar="DSN", help="DSN of the distribution database, as administrator.")
     ]
     publisher: Annotated[
-        str, typer.Option(metavar="NAME", help="Which Publisher, if the database has several.")
+        str, typer.Option(metavar="NAME", help="The Publisher, if the database has several.")
     ] = ""
     publisher_dsn: Annotated[
         str,
         typer.Option(
-            metavar="DSN", help="Of the Publisher: for bases and global transactions' ids."
+            metavar="DSN", help="DSN of the Publisher: for bases and ids of global transactions."
         ),
     ] = ""
     history: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="Runs to add: a history.jsonl, or folders of them."),
+        typer.Option(
+            metavar="PATH", help="Runs to add: a history.jsonl, or folders that contain some."
+        ),
     ] = None
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on, until Ctrl-C or for as long as --for says.")
+        bool, typer.Option("--follow", help="Continue until Ctrl-C, or for the time of --for.")
     ] = False
-    every: Annotated[str, typer.Option(metavar="DURATION", help="How often --follow looks.")] = "1s"
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Interval of --follow.")] = "1s"
     for_: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="So long --follow goes on.")
+        str | None, typer.Option("--for", metavar="DURATION", help="Duration of --follow.")
     ] = None
     segment: Annotated[
-        int, typer.Option(min=1, metavar="N", help="About so many commands are appended at once.")
+        int,
+        typer.Option(min=1, metavar="N", help="Approximate number of commands appended at once."),
     ] = 1_000_000
     upto: Annotated[
-        str | None, typer.Option(metavar="SEQNO", help="Up to here, as 0/1770488; all there is.")
+        str | None,
+        typer.Option(
+            metavar="SEQNO",
+            help="Last sequence number, as 0/1770488. Default: the last one stored.",
+        ),
     ] = None
     base: Annotated[
-        bool, typer.Option("--base/--no-base", help="Copy published tables that have no base yet.")
+        bool, typer.Option("--base/--no-base", help="Copy published tables that have no base.")
     ] = True
     start: Annotated[
-        Literal["here", "oldest"], typer.Option(help="Where a new archive begins.")
+        Literal["here", "oldest"], typer.Option(help="Where a new archive starts.")
     ] = "oldest"
     spark: SparkFlags
     as_json: Json = False
@@ -71,10 +78,10 @@ class AccumulateOptions:
 
 @command
 def accumulate(options: AccumulateOptions) -> None:
-    """Append to an archive what its distribution database has behind the archive's position.
+    """Append to an archive the transactions of the distribution database after the archive's position.
 
-    Every transaction is appended once, whatever ends this program and however often it is repeated. The
-    archive is a folder; it is made if it is not there.
+    Every transaction is appended exactly once, even if the program is killed and repeated. The archive is a
+    folder; it is created if it does not exist.
     """
     spark = options.spark.options()
     from twopc.sim.spark.archive import load

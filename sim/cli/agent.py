@@ -18,31 +18,33 @@ agent = typer.Typer(
     rich_markup_mode=None,
 )
 Batch = Annotated[
-    int | None, typer.Option("--batch", help="CommitBatchSize: transactions to a commit, 100.")
+    int | None,
+    typer.Option("--batch", help="CommitBatchSize: transactions per commit. Default: 100."),
 ]
 Threshold = Annotated[
     int | None,
-    typer.Option("--threshold", help="CommitBatchThreshold: commands to a commit, 1000."),
+    typer.Option("--threshold", help="CommitBatchThreshold: commands per commit. Default: 1000."),
 ]
 Streams = Annotated[
     int | None,
-    typer.Option("--streams", help="SubscriptionStreams: connections, 1 to 64; one."),
+    typer.Option("--streams", help="SubscriptionStreams: connections, 1 to 64. Default: 1."),
 ]
 SkipErrors = Annotated[
     str | None,
     typer.Option(
         "--skip-errors",
         metavar="20598:2627:…",
-        help="SkipErrors: errors that drop a transaction; none.",
+        help="SkipErrors: errors whose transactions are skipped. Default: none.",
     ),
 ]
 Polling = Annotated[
     int | None,
     typer.Option(
-        "--polling-ms", help="PollingInterval, in milliseconds, 5000; news wakes it earlier."
+        "--polling-ms",
+        help="PollingInterval in milliseconds; a notification wakes the agent earlier. Default: 5000.",
     ),
 ]
-Once = Annotated[bool, typer.Option("--once", help="Do what there is to do now, and end.")]
+Once = Annotated[bool, typer.Option("--once", help="Process what is pending and exit.")]
 
 
 def profile_of(
@@ -74,8 +76,8 @@ def _say(who: str) -> None:
 def log_reader(nodes: NamedNodes, once: Once = False) -> None:
     """Read the Publisher's log into the distribution database.
 
-    Needs two nodes (or one, if they share a database): the Publisher under its name, and the distribution
-    database. A role with REPLICATION that may store is enough.
+    Requires two nodes, or one if they share a database: the Publisher under its name, and the distribution
+    database. A role with REPLICATION and the privileges of the log reader is sufficient.
     """
     from twopc.sim.standing import read_log
 
@@ -88,24 +90,26 @@ def log_reader(nodes: NamedNodes, once: Once = False) -> None:
 @agent.command("clean-up")
 def clean_up(
     nodes: NamedNodes,
-    every_s: Annotated[float, typer.Option(help="Seconds from one clean-up to the next.")] = 600,
+    every_s: Annotated[float, typer.Option(help="Interval in seconds.")] = 600,
     min_hours: Annotated[
-        float, typer.Option(help="Younger transactions stay, delivered or not.")
+        float, typer.Option(help="Minimum retention of transactions in hours.")
     ] = 0,
     max_hours: Annotated[
         float,
-        typer.Option(help="A subscription for which something older waits is deactivated (21074)."),
+        typer.Option(
+            help="Maximum retention in hours: a subscription with older pending transactions is deactivated (21074)."
+        ),
     ] = 72,
-    history_hours: Annotated[float, typer.Option(help="How long history is kept.")] = 48,
+    history_hours: Annotated[float, typer.Option(help="Retention of history in hours.")] = 48,
     archive_hours: Annotated[
         float,
-        typer.Option(help="An archive that was not appended to for so long is not waited for."),
+        typer.Option(help="Hours that clean-up waits for an archive that is not appended to."),
     ] = 72,
     once: Once = False,
 ) -> None:
-    """Remove from the distribution database what every Subscriber has got.
+    """Remove from the distribution database what every Subscriber has received.
 
-    Needs one node, the distribution database, as its administrator.
+    Requires one node, the distribution database, as administrator.
     """
     from twopc.sim.standing import remove_delivered
 
@@ -136,7 +140,7 @@ def distribution(
     subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
     nodes: NamedNodes,
     publisher: Annotated[
-        str | None, typer.Option(help="Whose changes, if there are several Publishers.")
+        str | None, typer.Option(help="The Publisher, if there are several.")
     ] = None,
     batch: Batch = None,
     threshold: Threshold = None,
@@ -145,10 +149,10 @@ def distribution(
     polling_ms: Polling = None,
     once: Once = False,
 ) -> None:
-    """Bring to a Subscriber what is in the distribution database.
+    """Deliver to a Subscriber from the distribution database.
 
-    Needs two nodes, the Subscriber under its name and the distribution database; it may run beside either.
-    What is not said holds as it is kept with the subscription.
+    Requires two nodes, the Subscriber under its name and the distribution database. Options that are not
+    given are those stored with the subscription.
     """
     from twopc.sim.standing import agent_config
     from twopc.subscriber.distribution_agent import main

@@ -16,20 +16,20 @@ from twopc.sim.cli.spark_options import (
 )
 
 archive = typer.Typer(
-    help="Look into an archive, or compact it.", no_args_is_help=True, rich_markup_mode=None
+    help="Show, release or compact an archive.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 @archive.command("show")
 def show(
     path: ArchivePath,
-    segments: Annotated[bool, typer.Option("--segments", help="Each segment too.")] = False,
+    segments: Annotated[bool, typer.Option("--segments", help="List each segment.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read every file and compare it with what was written.")
+        bool, typer.Option("--verify", help="Verify the checksum of every file.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what an archive has. Needs neither Spark nor a server."""
+    """Show the contents of an archive. Needs neither Spark nor a server."""
     from twopc.sim.spark.java import require_extra
 
     require_extra()
@@ -50,10 +50,10 @@ def show(
 def release(
     path: ArchivePath,
     dsn: Annotated[
-        str, typer.Option(metavar="DSN", help="Of the distribution database, its administrator's.")
+        str, typer.Option(metavar="DSN", help="DSN of the distribution database, as administrator.")
     ],
 ) -> None:
-    """Have clean-up wait for an archive no longer: nothing more will be appended to it."""
+    """Release an archive, to which nothing more will be appended: clean-up waits for it no longer."""
     from twopc.sim.spark.java import require_extra
 
     require_extra()
@@ -70,12 +70,12 @@ def compact(
     *,
     path: ArchivePath,
     segment: Annotated[
-        int, typer.Option(min=1, metavar="N", help="About so many commands in a segment.")
+        int, typer.Option(min=1, metavar="N", help="Approximate number of commands in a segment.")
     ] = 5_000_000,
     spark: SparkFlags,
     as_json: Json = False,
 ) -> None:
-    """Make few large segments of many small ones; what they hold stays the same."""
+    """Merge small segments into large ones without changing their contents."""
     options = spark.options()
     from twopc.sim.spark.archive import Archive, writer
     from twopc.sim.spark.archive.compact import compact as compacted

@@ -41,24 +41,30 @@ class AuditOptions:
         list[str] | None,
         typer.Option(
             metavar="CLASS",
-            help="atomic, echo, delivered, order, versions or rows; again for more.",
+            help="atomic, echo, delivered, order, versions or rows. Repeatable.",
         ),
     ] = None
     witness: Annotated[
         Literal["read", "install", "remove"],
         typer.Option(
-            help="At each Subscriber, what notes what agents do: use it, begin it, end it."
+            help="Read, install or remove the witness at each Subscriber, which records what agents do."
         ),
     ] = "read"
     allow_unexamined: Annotated[
-        bool, typer.Option("--allow-unexamined", help="What cannot be examined is no reason for 3.")
+        bool,
+        typer.Option(
+            "--allow-unexamined", help="Do not exit with 3 if something cannot be examined."
+        ),
     ] = False
     drive: Annotated[
-        bool, typer.Option("--drive", help="Deliver meanwhile, where no agents run.")
+        bool, typer.Option("--drive", help="Deliver changes during the check, if no agents run.")
     ] = False
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="So many findings are told.")] = 100
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Maximum number of findings shown.")
+    ] = 100
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where all findings go (.twopc/audits/…).")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for all findings. Default: .twopc/audits/…."),
     ] = None
     as_json: Json = False
     spark: SparkFlags
@@ -66,9 +72,9 @@ class AuditOptions:
 
 @command
 def audit(options: AuditOptions) -> None:
-    """Check what was distributed against what the nodes have, while they work.
+    """Check what was distributed against the rows at the nodes, while they are in use.
 
-    Delivery is judged by a witness at each Subscriber: install one, let the agents work, accumulate, and audit.
+    Delivery is checked by a witness at each Subscriber: install it, let the agents run, accumulate, and audit.
     """
     spark = options.spark.options()
     from twopc.sim.spark.archive import Archive

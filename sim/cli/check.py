@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 def check(
     paths: Paths,
-    strict: Annotated[bool, typer.Option(help="Warnings fail as well.")] = False,
+    strict: Annotated[bool, typer.Option(help="Treat warnings as errors.")] = False,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Have a server read every statement, too.")
+        bool, typer.Option("--connect", help="Also have a server parse every statement.")
     ] = False,
     on: Annotated[
         str | None,
-        typer.Option(metavar="STAGE", help="model: say what the model does not know, too."),
+        typer.Option(metavar="STAGE", help="model: also report what the model does not support."),
     ] = None,
     pg: Pg = None,
 ) -> None:
-    """Read scenario files and say everything that is wrong with them, with line and column."""
+    """Check scenario files without running them; report every error with line and column."""
     from twopc.errors import ScenarioError
     from twopc.sim.cli.files import scenario_files
     from twopc.sim.scenario.check import examine

@@ -18,12 +18,12 @@ from twopc.sim.cli.place import (
 )
 
 any_client = typer.Typer(
-    help="Say at which Subscribers clients without a coordinator may change subscribed tables.",
+    help="Allow or forbid, per Subscriber, changes by clients without a coordinator.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 Subscribers = Annotated[
-    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: all.")
+    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
 ]
 
 
@@ -34,7 +34,7 @@ def on(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Let any client in. A resolver must run: `twopc resolver`."""
+    """Allow changes by any client. Requires a running resolver: `twopc resolver`."""
     names = tuple(subscribers or ())
     with_topology(
         nodes, coordinator, lambda t: t.allow_any_client(*names, resolve=False), folder=folder
@@ -49,17 +49,17 @@ def off(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Let only coordinators' transactions in. What is decided is finished first."""
+    """Allow only transactions of a coordinator. Pending decisions are finished first."""
     names = tuple(subscribers or ())
     with_topology(nodes, coordinator, lambda t: t.forbid_any_client(*names), folder=folder)
     print("only coordinators' transactions may change subscribed tables")
 
 
 def resolver(nodes: NamedNodes, coordinator: CoordinatorName = None) -> None:
-    """Finish at the Publisher what clients have decided, until Ctrl-C or SIGTERM.
+    """Finish at the Publisher what clients have committed at Subscribers, until Ctrl-C or SIGTERM.
 
-    Needs the Publisher, the distribution database and the Subscribers concerned, each with an administrator's
-    connection string. Several may run.
+    Requires the Publisher, the distribution database and the Subscribers concerned, each with an
+    administrator's connection string. Several can run at once.
     """
     from twopc.sim.standing import resolve
 

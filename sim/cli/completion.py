@@ -18,9 +18,9 @@ _HOW = {
 
 def completion(
     ctx: typer.Context,
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="For which shell.")],
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="The shell.")],
 ) -> None:
-    """Print the completion script of a shell; its first lines say where it belongs."""
+    """Print the completion script of a shell; its first lines tell where to install it."""
     from typer.completion import shell_complete
 
     print(f"# {_HOW[shell]}")

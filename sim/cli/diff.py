@@ -9,21 +9,23 @@ import typer
 from twopc.sim.cli.completion import run_names
 from twopc.sim.cli.exits import PASS, SAFETY
 
-_HELP = "A run's directory, its history.jsonl, or a scenario's name: then its latest run."
+_HELP = "Directory of a run, its history.jsonl, or the name of a scenario, which stands for its latest run."
 
 
 def diff(
     one: Annotated[str, typer.Argument(metavar="RUN1", help=_HELP, autocompletion=run_names)],
     other: Annotated[
-        str, typer.Argument(metavar="RUN2", help="The same of another.", autocompletion=run_names)
+        str, typer.Argument(metavar="RUN2", help="The other run.", autocompletion=run_names)
     ],
-    order: Annotated[str, typer.Option(help="Only the order of this name.")] = "",
+    order: Annotated[str, typer.Option(help="Show only this order.")] = "",
     side: Annotated[
         bool,
-        typer.Option("--side-by-side/--first", help="Whole orders, or their first difference."),
+        typer.Option(
+            "--side-by-side/--first", help="Show whole orders, or their first difference."
+        ),
     ] = False,
 ) -> None:
-    """Compare two runs: the first happening in which each order differs. Exit code 1 if any does.
+    """Compare two runs and show the first difference of each order. Exit code 1 if there is one.
 
     Times, identifiers and row versions are not compared.
     """

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from twopc.sim.topology.inspection import DistributionStatus
 
 Subscribers = Annotated[
-    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: every Subscriber.")
+    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
 ]
-Lines = Annotated[bool, typer.Option("--json", help="One line of JSON each.")]
+Lines = Annotated[bool, typer.Option("--json", help="Print each as one line of JSON.")]
 
 tracer = typer.Typer(
-    help="Measure how long a transaction takes to each Subscriber.",
+    help="Measure the latency of distribution to each Subscriber.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -43,9 +43,9 @@ def status(
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Say how far the log reader and every agent are, and what is wrong with them.
+    """Show the position and state of the log reader and of every agent.
 
-    Nodes that are down are told of. Exit code 6: something has stopped, or could not be reached.
+    Nodes that cannot be reached are reported. Exit code 6: an agent has stopped, or a node cannot be reached.
     """
     found: DistributionStatus = with_topology(
         nodes, coordinator, lambda t: t.inspect.status(), folder=folder, partly=True
@@ -130,14 +130,17 @@ def browse(
         str | None, typer.Option("--from", metavar="LSN", help="First position.")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="LSN", help="Last position.")] = None,
-    article: Annotated[str | None, typer.Option(help="TABLE or SCHEMA.TABLE, or a number.")] = None,
-    command: Annotated[
-        int | None, typer.Option(help="One command of the transaction at --from and --to.")
+    article: Annotated[
+        str | None, typer.Option(help="TABLE or SCHEMA.TABLE, or an article number.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="How many commands at most.")] = 1000,
+    command: Annotated[
+        int | None,
+        typer.Option(help="Number of one command of the transaction at --from and --to."),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of commands.")] = 1000,
     as_json: Lines = False,
 ) -> None:
-    """Print the stored commands readably, the bitmask decoded (sp_browsereplcmds)."""
+    """Print the commands in the distribution database, with decoded bitmasks (sp_browsereplcmds)."""
 
     async def look(topology: Any) -> list[BrowsedCommand]:
         found: list[BrowsedCommand] = await topology.inspect.browse(
@@ -167,7 +170,7 @@ def sync(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Deliver now what is committed at the Publisher; log reader and agents that run elsewhere are waited for."""
+    """Deliver everything committed at the Publisher. If the log reader or an agent runs in another process, wait for it."""
 
     async def work(topology: Topology) -> Any:
         done = await topology.sync(*(subscribers or ()))
@@ -187,14 +190,14 @@ def validate(
         list[str] | None, typer.Option(help="TABLE or SCHEMA.TABLE; none: every one.")
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Give rows that differ the Publisher's state.")
+        bool, typer.Option("--repair", help="Copy the Publisher's values to rows that differ.")
     ] = False,
     drive: Annotated[
-        bool, typer.Option("--drive", help="Deliver meanwhile, where no agents run.")
+        bool, typer.Option("--drive", help="Deliver changes during the check, if no agents run.")
     ] = False,
     folder: Folder = None,
 ) -> None:
-    """Compare Subscribers' rows with the Publisher's while both go on, and name the keys that differ."""
+    """Compare Subscribers' rows with the Publisher's while both are in use, and list the keys that differ."""
 
     async def work(topology: Topology) -> Any:
         found = await topology.validate(
@@ -218,7 +221,7 @@ def validate(
 def tracer_post(
     nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None
 ) -> None:
-    """Post a token into the log (sp_posttracertoken)."""
+    """Post a tracer token (sp_posttracertoken)."""
     token = with_topology(nodes, coordinator, lambda t: t.post_tracer_token(), folder=folder)
     print(f"tracer token {token.id} posted")
 
@@ -226,11 +229,11 @@ def tracer_post(
 @tracer.command("history")
 def tracer_history(
     nodes: Nodes = None,
-    token: Annotated[int | None, typer.Argument(help="Its number; none: all.")] = None,
+    token: Annotated[int | None, typer.Argument(help="Number of the token. Default: all.")] = None,
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Show where tokens are, the latest first (sp_helptracertokenhistory)."""
+    """Show the latencies of tracer tokens, latest first (sp_helptracertokenhistory)."""
     for each in with_topology(
         nodes, coordinator, lambda t: t.tracer_history(tracer_id=token), folder=folder
     ):

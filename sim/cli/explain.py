@@ -26,12 +26,13 @@ def explain(
             autocompletion=run_names,
         ),
     ],
-    order: Annotated[str, typer.Option(help="Only the order of this name.")] = "",
+    order: Annotated[str, typer.Option(help="Show only this order.")] = "",
     out: Annotated[
-        Path | None, typer.Option("-o", metavar="FILE", help="Write there instead of printing.")
+        Path | None,
+        typer.Option("-o", metavar="FILE", help="Write to this file instead of standard output."),
     ] = None,
 ) -> None:
-    """Tell the story of a run: who waited for whom, who was refused, and why."""
+    """Explain a run in sentences: who waited for whom, what was refused, and why."""
     from twopc.sim.cli.report import chosen, find, write
     from twopc.sim.report import terminal
     from twopc.sim.report.history import read

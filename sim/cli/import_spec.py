@@ -12,14 +12,16 @@ import typer
 from twopc.sim.cli.exits import PASS, SAFETY
 from twopc.sim.cli.options import Pg, settings
 
-import_app = typer.Typer(help="Make a scenario of what other tools read.", no_args_is_help=True)
-export_app = typer.Typer(help="Make of a scenario what other tools read.", no_args_is_help=True)
+import_app = typer.Typer(help="Convert files of other tools to scenarios.", no_args_is_help=True)
+export_app = typer.Typer(help="Convert a scenario for other tools.", no_args_is_help=True)
 
 _Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Where to write it; the terminal otherwise."),
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="Write to this file instead of standard output."
+    ),
 ]
-_Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
+_Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 @import_app.callback()
@@ -48,7 +50,7 @@ def import_spec(
     ] = None,
     pg: Pg = None,
 ) -> None:
-    """Print a spec of PostgreSQL's isolationtester as a scenario file, or compare it with its expected output.
+    """Convert a spec of PostgreSQL's isolationtester to a scenario file, or compare it with its expected output.
 
     Its sessions become plain ones at the Publisher, its permutations orders. Nothing is expected of a step
     then: `twopc run FILE --accept` fills in what happened. With --expected it exits with 1 if a permutation differs

@@ -23,11 +23,11 @@ _FILES = {
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Made if it is not there.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Created if it does not exist.")] = Path(),
 ) -> None:
-    """Begin: a scenario that runs, a test of it, and a table for settings in pyproject.toml.
+    """Create a scenario, a test of it, and a table for settings in pyproject.toml.
 
-    A file that is there already is left as it is.
+    Existing files are left unchanged.
     """
     from importlib.resources import files
 

@@ -29,8 +29,8 @@ def list_(
     k: Expression = "",
     tag: Tags = None,
     twins: Twins = True,
-    orders: Annotated[bool, typer.Option("--orders", help="Name every order.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    orders: Annotated[bool, typer.Option("--orders", help="List every order.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List scenarios: their names, orders, tags and files."""
     from twopc.sim.cli.files import load_all
@@ -103,10 +103,11 @@ def show(
     file: File,
     order: OrderName = "",
     orders: Annotated[
-        bool, typer.Option("--orders", help="Name the steps of every order, generated ones too.")
+        bool,
+        typer.Option("--orders", help="List the steps of every order, including generated ones."),
     ] = False,
 ) -> None:
-    """Show what is in a scenario file and what playing it would take. Plays nothing."""
+    """Show the contents of a scenario file and what a run would require. Runs nothing."""
     from twopc.sim.cli.files import scenario_files
     from twopc.sim.report import terminal
     from twopc.sim.scenario.cases import groups

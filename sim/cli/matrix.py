@@ -37,9 +37,9 @@ class MatrixRow:
 
 def matrix(
     paths: Annotated[list[Path], typer.Argument(help="Scenario files, or folders of them.")],
-    tag: Annotated[str, typer.Option(help="Only scenarios with this tag.")] = "conflict",
+    tag: Annotated[str, typer.Option(help="Select scenarios with this tag.")] = "conflict",
     k: Annotated[
-        str, typer.Option("-k", metavar="EXPR", help="Only scenarios whose name matches.")
+        str, typer.Option("-k", metavar="EXPR", help="Select scenarios whose name matches.")
     ] = "",
     into: Annotated[
         Path | None,
@@ -48,10 +48,9 @@ def matrix(
         ),
     ] = None,
 ) -> None:
-    """Play the listed orders of conflicts at every isolation level and print how each ended, as a table.
+    """Run the listed orders of scenarios at every isolation level and print a table of outcomes.
 
-    A cell says what became of the change that lost: the kind of its refusal, or ok if everything was
-    accepted. Expectations are not judged.
+    A cell gives the kind of the refusal, or ok if every change was accepted. Expectations are not checked.
     """
     from twopc.sim.cli.files import scenario_files
     from twopc.sim.scenario.check import load

@@ -36,13 +36,12 @@ def doctor(
         typer.Option(
             "--node",
             "-n",
-            help="ROLE=DSN, where the role is publisher, subscriber or distribution; or NAME=DSN of a node that is "
-            "one of these already. None: an embedded server is started and examined.",
+            help="ROLE=DSN with role publisher, subscriber or distribution; or NAME=DSN of an existing node. Default: an embedded server.",
             metavar="ROLE=DSN",
         ),
     ] = None,
 ) -> None:
-    """Say whether servers are fit to be nodes, and the exact line for what is missing."""
+    """Check whether servers can be nodes, and print the exact line for each missing setting."""
     from twopc.doctor import Finding, examine, format_findings, registered_slots
     from twopc.server import EmbeddedServer
 
@@ -111,10 +110,10 @@ def recover(
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Settle what dead coordinators left prepared: one pass, safe to run at any time.
+    """Finish transactions of coordinators that have ended, in one pass. Can be run at any time.
 
-    Nodes that are down are told of, and the others settled. Exit code 3: something is left in doubt, or may be at
-    a node that could not be reached.
+    Nodes that cannot be reached are reported and skipped. Exit code 3: a branch is still in doubt, or may be
+    at a node that cannot be reached.
     """
     from twopc.sim import operate
 
@@ -156,15 +155,16 @@ def indoubt(
     folder: Folder = None,
     force: Annotated[
         str | None,
-        typer.Option(help="commit or abort one branch by hand; recorded as heuristic."),
+        typer.Option(help="commit or abort a branch by hand; recorded as a heuristic decision."),
     ] = None,
     gid: Annotated[str | None, typer.Option(help="The branch to force.")] = None,
-    reason: Annotated[str, typer.Option(help="Why; recorded with it.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, recorded with the decision.")] = "",
     as_json: Json = False,
 ) -> None:
-    """List prepared branches: age, what they block, what was decided, what will happen next.
+    """List prepared branches: age, what they block, the decision, and what will happen next.
 
-    Nodes that are down are told of. Exit code 3: a branch is prepared, or may be at a node that could not be reached.
+    Nodes that cannot be reached are reported. Exit code 3: a branch is prepared, or may be at a node that
+    cannot be reached.
     """
     from twopc.protocol.effects import Outcome
     from twopc.sim import operate
@@ -219,12 +219,14 @@ def regenerate(
     nodes: Nodes = None,
     repair: Annotated[
         bool,
-        typer.Option(help="Give the Publisher's values to rows that the ALTER TABLE has changed."),
+        typer.Option(
+            help="Copy the Publisher's values to the Subscribers' rows that the ALTER TABLE has changed."
+        ),
     ] = False,
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Make procedures and triggers fit a published table again, after an ALTER TABLE."""
+    """Recreate the procedures and triggers of a published table after an ALTER TABLE."""
     schema, name = table_of(table)
     with_topology(
         nodes,
@@ -241,7 +243,7 @@ def activate(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Activate a subscription again, once what stood in its way is gone."""
+    """Activate a subscription again after the cause of its failure was removed."""
     with_topology(nodes, coordinator, lambda t: t.activate(subscriber), folder=folder)
     print(f"{subscriber}: active")
 
@@ -251,17 +253,17 @@ def script(
     nodes: Nodes = None,
     role: Annotated[
         str | None,
-        typer.Option(help="The application's role there; without it, the topology's."),
+        typer.Option(help="The application's role at the Subscriber. Default: the topology's."),
     ] = None,
     filters: Filters = None,
     scripts: Scripts = None,
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Print what a Subscriber must run to get its triggers by hand (sp_script_synctran_commands).
+    """Print the script that creates a Subscriber's triggers (sp_script_synctran_commands).
 
-    For a database that has the tables and the Publisher's rows already. The Publisher knows the
-    Subscriber from then on; `twopc unsubscribe` if the script is not run after all.
+    For a database that already has the tables and the Publisher's rows. The subscription is registered at the
+    Publisher; run `twopc unsubscribe` if the script is not used.
     """
     conditions, texts = pairs(filters, "--filter"), texts_by_table(scripts)
     made = with_topology(
@@ -282,13 +284,12 @@ def script(
 def clean(
     pg: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="And what tests have left on this server."),
+        typer.Option(metavar="URL", help="Also remove databases of tests on this server."),
     ] = None,
 ) -> None:
-    """Remove what embedded servers, and a tour, left behind when they were killed with everything around them.
+    """Remove servers and files of runs and tours that were killed.
 
-    On a server that runs already: the databases of tests whose process surely lives no more, those that were
-    kept for a look among them.
+    With --pg, also remove databases of tests whose process has ended, including those kept for inspection.
     """
     from twopc.server import ExternalServer, sweep
     from twopc.sim.up import tour_folder

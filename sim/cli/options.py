@@ -19,7 +19,7 @@ from twopc.sim.settings import RunSettings, load
 
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH", help="Scenario files, or folders of them; - reads one."),
+    typer.Argument(metavar="PATH", help="Scenario files or folders; - reads standard input."),
 ]
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="A scenario file; - reads standard input.")
@@ -28,7 +28,7 @@ OrderName = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Only the order of this name; or 'all' or 'sample:N' of those that are generated.",
+        help="Select this order, or 'all' or 'sample:N' of the generated orders.",
         autocompletion=order_names,
     ),
 ]
@@ -37,36 +37,36 @@ OrderNames = Annotated[
     typer.Option(
         "--order",
         metavar="NAME",
-        help="Only the order of this name, again for more; or 'all' or 'sample:N' of those that are generated.",
+        help="Run this order; repeatable. 'all' or 'sample:N' selects among generated orders.",
         autocompletion=order_names,
     ),
 ]
 Expression = Annotated[
     str,
     typer.Option(
-        "-k", metavar="EXPR", help="Only orders whose 'scenario::order' matches, as in pytest."
+        "-k", metavar="EXPR", help="Select orders whose 'scenario::order' matches, as in pytest."
     ),
 ]
 Tags = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only scenarios with this tag.")
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Select scenarios with this tag.")
 ]
-Twins = Annotated[
-    bool, typer.Option("--twins/--no-twins", help="Play twins too: orders that must fail.")
-]
+Twins = Annotated[bool, typer.Option("--twins/--no-twins", help="Also run twins, which must fail.")]
 Pg = Annotated[
     str | None,
     typer.Option(
         metavar="WHICH",
-        help="embedded, a directory of PostgreSQL's programs, or the URL of a server.",
+        help="Server: embedded, a directory with PostgreSQL's programs, or the URL of a running server.",
     ),
 ]
 Servers = Annotated[
     str | None,
-    typer.Option(metavar="one|each", help="One embedded server, or one for each node."),
+    typer.Option(
+        metavar="one|each", help="Number of embedded servers: one for all nodes, or one for each."
+    ),
 ]
 Progress = Annotated[
     Literal["auto", "plain", "json"],
-    typer.Option(help="A panel on a terminal; lines; or an event a line for tools."),
+    typer.Option(help="auto: a panel on a terminal; plain: lines; json: one event per line."),
 ]
 
 
@@ -79,7 +79,7 @@ class PlaceOptions:
         typer.Option(
             "--on",
             metavar="STAGE",
-            help="Where: postgres, model (in virtual time, no server), or both.",
+            help="Stage: postgres, model (in virtual time, without a server), or both.",
             autocompletion=stage_names,
         ),
     ] = None
@@ -87,7 +87,7 @@ class PlaceOptions:
     servers: Servers = None
     dsn: Annotated[
         list[str] | None,
-        typer.Option("--dsn", metavar="NODE=DSN", help="A node's database that is there already."),
+        typer.Option("--dsn", metavar="NODE=DSN", help="An existing database for a node."),
     ] = None
 
 
@@ -106,62 +106,74 @@ class RunOptions:
     tag: Tags = None
     twins: Twins = True
     place: PlaceOptions = PlaceOptions()
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Of all chance.")] = None
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", help="Seed of the random number generator.")
+    ] = None
     repeat: Annotated[
-        str | None, typer.Option(metavar="N", help="Play each order so often; all must go alike.")
+        str | None,
+        typer.Option(metavar="N", help="Run each order N times; all outcomes must be equal."),
     ] = None
     until_fail: Annotated[
-        bool, typer.Option("--until-fail", help="Repeat until one fails, 1000 times at most.")
+        bool, typer.Option("--until-fail", help="Repeat until a run fails, at most 1000 times.")
     ] = False
     jobs: Annotated[
-        str | None, typer.Option("-j", "--jobs", metavar="N", help="So many orders at once.")
+        str | None,
+        typer.Option("-j", "--jobs", metavar="N", help="Number of orders run in parallel."),
     ] = None
     timeout: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long a step may take, as 500ms or 30s."),
+        typer.Option(metavar="DURATION", help="Time limit of a step, as 500ms or 30s."),
     ] = None
     accept: Annotated[
-        bool, typer.Option("--accept", help="Let the file expect what has happened.")
+        bool, typer.Option("--accept", help="Write the outcomes into the file as expectations.")
     ] = False
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the databases for a look, until Ctrl-C.")
+        bool, typer.Option("--keep", help="Keep the databases for inspection until Ctrl-C.")
     ] = False
     out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where runs are written (.twopc/runs).")
+        str | None, typer.Option(metavar="DIR", help="Folder for runs. Default: .twopc/runs.")
     ] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML there.")] = (
-        None
-    )
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file.")
+    ] = None
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the page of one scenario there.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the HTML page of one scenario to this file."),
     ] = None
     progress: Progress = "auto"
     timeline: Annotated[
-        bool | None, typer.Option(help="Show what happened when; on for a single file.")
+        bool | None, typer.Option(help="Show the timeline. Default for a single file.")
     ] = None
     fault: Annotated[list[str] | None, typer.Option("--fault", hidden=True)] = None
     crash_matrix: Annotated[
         bool,
         typer.Option(
             "--crash-matrix",
-            help="Instead: faults at every point that each order comes by, judged.",
+            help="Instead, inject a fault at every point that each order reaches, and check the outcomes.",
         ),
     ] = False
     cell: Annotated[
         str,
         typer.Option(
-            "--cell", metavar="TEXT", help="Of the matrix, cells whose name contains this."
+            "--cell",
+            metavar="TEXT",
+            help="With --crash-matrix, select cells whose name contains this text.",
         ),
     ] = ""
     commit: Annotated[
         str,
         typer.Option(
-            "--commit", metavar="VARIANT|all", help="Of the matrix, in these variants of commit."
+            "--commit",
+            metavar="VARIANT|all",
+            help="With --crash-matrix, variants of the commit protocol.",
         ),
     ] = ""
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write the matrix' cells there.")
+        Path | None,
+        typer.Option(
+            "--csv", metavar="FILE", help="Write the cells of --crash-matrix to this file."
+        ),
     ] = None
 
     settings: RunSettings = dataclasses.field(init=False)

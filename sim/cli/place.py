@@ -19,8 +19,7 @@ NamedNodes = Annotated[
     typer.Option(
         "--node",
         "-n",
-        help="NAME=DSN of a node, the distribution database among them; an administrator's DSN. "
-        "Once for each.",
+        help="Name and administrator's DSN of a node, or of the distribution database. Repeatable.",
         metavar="NAME=DSN",
     ),
 ]
@@ -29,25 +28,28 @@ Nodes = Annotated[
     typer.Option(
         "--node",
         "-n",
-        help="NAME=DSN of a node, the distribution database among them; an administrator's DSN. "
-        "Once for each. None: the nodes of `twopc up`.",
+        help="Name and administrator's DSN of a node, or of the distribution database. Repeatable. Default: the nodes of `twopc up`.",
         metavar="NAME=DSN",
     ),
 ]
 
 Filters = Annotated[
     list[str] | None,
-    typer.Option("--filter", metavar="TABLE=CONDITION", help="Only rows that fulfil it."),
+    typer.Option(
+        "--filter", metavar="TABLE=CONDITION", help="Only rows that satisfy the condition."
+    ),
 ]
 Scripts = Annotated[
     list[str] | None,
     typer.Option(
-        "--script", metavar="TABLE=FILE", help="SQL that makes your own procedures there."
+        "--script",
+        metavar="TABLE=FILE",
+        help="SQL file that creates your own procedures at the Subscriber.",
     ),
 ]
 CoordinatorName = Annotated[
     str | None,
-    typer.Option("--coordinator", help="Whose decisions, if the log knows several coordinators."),
+    typer.Option("--coordinator", help="The coordinator, if the decision log holds several."),
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -56,10 +56,18 @@ def publish(
         ),
     ] = "serializable proc exec",
     reads: Annotated[
-        list[str] | None, typer.Option(metavar="TABLE", help="It reads these articles only.")
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE",
+            help="An article that the routine reads. Repeatable. Default: found by examination.",
+        ),
     ] = None,
     writes: Annotated[
-        list[str] | None, typer.Option(metavar="TABLE", help="It writes these articles only.")
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE",
+            help="An article that the routine writes. Repeatable. Default: found by examination.",
+        ),
     ] = None,
     xact_abort: Annotated[
         bool,
@@ -73,7 +81,7 @@ def publish(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Publish a routine (sp_addarticle with @type). Subscribers get it by `twopc refresh`."""
+    """Publish a routine (sp_addarticle with @type). Existing Subscribers receive it by `twopc refresh`."""
     from twopc.proc_execution import ProcType
 
     types = [str(each) for each in ProcType]
@@ -106,7 +114,7 @@ def unpublish(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Have a routine be an ordinary one again, everywhere (sp_droparticle)."""
+    """Stop publishing a routine (sp_droparticle)."""
     schema, name, signature = _name(routine)
 
     async def work(topology: Topology) -> None:
@@ -123,14 +131,14 @@ def alter(
         bool,
         typer.Option(
             "--replicate-ddl/--no-replicate-ddl",
-            help="New definitions travel, or stay at the Publisher.",
+            help="Replicate new definitions, or keep them at the Publisher.",
         ),
     ],
     nodes: Nodes = None,
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Say whether a routine's new definitions travel from now on (sp_changearticle, replicate_ddl)."""
+    """Set whether new definitions of a routine are replicated (sp_changearticle, replicate_ddl)."""
     schema, name, signature = _name(routine)
 
     async def work(topology: Topology) -> ProcArticle:
@@ -143,7 +151,7 @@ def alter(
 
 @procedure.command("show")
 def show(nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None) -> None:
-    """Say which routines are published, and how their calls travel (sp_helparticle)."""
+    """Show published routines and the types of their articles (sp_helparticle)."""
 
     async def work(topology: Topology) -> list[ProcArticle]:
         return list(await topology.procedures.published())

@@ -24,35 +24,35 @@ if TYPE_CHECKING:
     from twopc.sim.topology import Topology
 
 article = typer.Typer(
-    help="Show published tables, and how their changes travel; change that.",
+    help="Show published tables and the formats of their changes, or change the formats.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="TABLE or SCHEMA.TABLE.")]
 Ins = Annotated[
     str | None,
-    typer.Option(
-        "--ins", metavar="METHOD", help="How an INSERT travels: CALL [PROCEDURE], SQL, NONE."
-    ),
+    typer.Option("--ins", metavar="METHOD", help="Format of INSERT: CALL [PROCEDURE], SQL, NONE."),
 ]
 Upd = Annotated[
     str | None,
     typer.Option(
         "--upd",
         metavar="METHOD",
-        help="An UPDATE: CALL, SCALL, MCALL, XCALL [PROCEDURE], SQL, NONE.",
+        help="Format of UPDATE: CALL, SCALL, MCALL, XCALL [PROCEDURE], SQL, NONE.",
     ),
 ]
 Del = Annotated[
     str | None,
-    typer.Option("--del", metavar="METHOD", help="A DELETE: CALL, XCALL [PROCEDURE], SQL, NONE."),
+    typer.Option(
+        "--del", metavar="METHOD", help="Format of DELETE: CALL, XCALL [PROCEDURE], SQL, NONE."
+    ),
 ]
 Large = Annotated[
     str | None,
     typer.Option(
         "--large",
         metavar="A,B,…",
-        help="Columns whose old values XCALL leaves out; without it, those whose type has no bound.",
+        help="Columns whose old values XCALL omits. Default: those of unbounded types.",
     ),
 ]
 
@@ -76,10 +76,10 @@ def uninstall(
     nodes: NamedNodes,
     coordinator: CoordinatorName = None,
 ) -> None:
-    """Take everything of ours out of the nodes, with our roles (sp_replicationdboption, sp_dropdistributor).
+    """Remove all objects and roles of twopc from the nodes (sp_replicationdboption, sp_dropdistributor).
 
-    Nobody subscribes any more, and no table is published. Tables and rows stay. Name all nodes, those that have
-    left among them: what our roles may do there goes too.
+    Drops all subscriptions and articles. Tables and rows stay. Name all nodes, former Subscribers among them:
+    the privileges of the roles there are revoked too.
     """
     named = parse_nodes(nodes)
     with_topology(nodes, coordinator, lambda t: t.leaving.dissolve(), blank=True)
@@ -90,10 +90,11 @@ def publish(
     table: Table,
     nodes: Nodes = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Only these, the key among them.")
+        str | None, typer.Option(metavar="A,B,…", help="Columns to publish, including the key.")
     ] = None,
     row_filter: Annotated[
-        str | None, typer.Option("--filter", metavar="CONDITION", help="Only rows that fulfil it.")
+        str | None,
+        typer.Option("--filter", metavar="CONDITION", help="Only rows that satisfy the condition."),
     ] = None,
     ins: Ins = None,
     upd: Upd = None,
@@ -102,7 +103,7 @@ def publish(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Publish a table (sp_addarticle). Subscribers that are there get it by `twopc refresh`."""
+    """Publish a table (sp_addarticle). Existing Subscribers receive it by `twopc refresh`."""
     schema, name = table_of(table)
     chosen = None if columns is None else _listed(columns)
 
@@ -127,7 +128,7 @@ def unpublish(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Take an article back (sp_droparticle): the table is left as it was before, with its rows."""
+    """Drop an article (sp_droparticle). The table is restored to what it was before, with its rows."""
     schema, name = table_of(table)
     with_topology(
         nodes, coordinator, lambda t: t.unpublish(name, schema=schema), folder=folder, blank=True
@@ -137,12 +138,12 @@ def unpublish(
 
 @article.command("show")
 def show(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="None: all.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Default: all.")] = None,
     nodes: Nodes = None,
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Say what is published, to whom it goes and how its changes travel (sp_helparticle)."""
+    """Show articles, their Subscribers and the formats of their changes (sp_helparticle)."""
     only = None if table is None else table_of(table)
 
     async def work(topology: Topology) -> list[tuple[DistributedArticle, list[str]]]:
@@ -175,15 +176,17 @@ def change(
     scripts: Annotated[
         list[Path] | None,
         typer.Option(
-            "--script", metavar="FILE", help="SQL that makes your own procedures at Subscribers."
+            "--script",
+            metavar="FILE",
+            help="SQL file that creates your own procedures at Subscribers.",
         ),
     ] = None,
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Have an article's changes travel another way from now on (sp_changearticle).
+    """Change the formats of an article from now on (sp_changearticle).
 
-    What was changed before is delivered first; whoever writes the table meanwhile waits.
+    Earlier changes are delivered first; transactions that write the table wait.
     """
     wanted, (schema, name) = _said(ins, upd, delete, large), table_of(table)
     if not wanted:
@@ -212,7 +215,7 @@ def script(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Print the default procedure of a format, to write your own after it (sp_scriptinsproc and its like)."""
+    """Print the default procedure of a format, as a template for your own (sp_scriptinsproc and others)."""
     from twopc.subscriber.propagation import SCRIPTS
 
     if procedure not in SCRIPTS:

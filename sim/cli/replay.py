@@ -36,7 +36,7 @@ _ROOT = Path(".twopc/replays")
 
 @command
 def replay(options: ReplayOptions) -> None:
-    """Play an archive, or a run, again.
+    """Replay an archive or a run.
 
     As rows, commands are folded into what the published tables held at any point between the archive's first
     and last sequence number, and compared with live tables if nodes are named. On PostgreSQL, transactions are

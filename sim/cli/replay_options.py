@@ -37,23 +37,23 @@ class ReplayOptions:
     onto: Annotated[
         Onto | None,
         typer.Option(
-            help="rows: tables as they were at a point; postgres: transactions, done once more; model: a load, "
-            "simulated again. A log: postgres, unless model is said."
+            help="rows: tables as of a point; postgres: transactions, executed again; model: a load, simulated again. Runs: postgres or model. Default for runs: postgres."
         ),
     ] = None
     at: Annotated[
         str,
-        typer.Option(metavar="SEQNO|TIME|end", help="Rows: as of then; a time has its time zone."),
+        typer.Option(
+            metavar="SEQNO|TIME|end",
+            help="Rows: the point, as sequence number or time with time zone.",
+        ),
     ] = "end"
     articles: Annotated[
         list[str] | None,
-        typer.Option(
-            "--article", metavar="TABLE", help="Rows: this one; again for more. All of them."
-        ),
+        typer.Option("--article", metavar="TABLE", help="Rows: a table. Repeatable. Default: all."),
     ] = None
     against: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=DSN", help="Rows: a node to compare with."),
+        typer.Option(metavar="NAME=DSN", help="Rows: a node to compare with. Repeatable."),
     ] = None
     node: Annotated[
         list[str] | None,
@@ -64,7 +64,7 @@ class ReplayOptions:
         ),
     ] = None
     order: Annotated[
-        Sync, typer.Option("--sync", help="Postgres, a log: which transactions keep their order.")
+        Sync, typer.Option("--sync", help="Postgres and runs: which transactions keep their order.")
     ] = Sync.rows
     speed: Annotated[
         str | None,
@@ -74,75 +74,91 @@ class ReplayOptions:
         ),
     ] = None
     window: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Postgres: so many transactions at a time.")
+        int, typer.Option(metavar="N", min=1, help="Postgres: transactions in flight.")
     ] = 2000
     after: Annotated[
-        str | None, typer.Option(metavar="SEQNO", help="Postgres: behind this; behind the bases.")
+        str | None,
+        typer.Option(
+            metavar="SEQNO", help="Postgres: first position, exclusive. Default: that of the bases."
+        ),
     ] = None
     upto: Annotated[
-        str | None, typer.Option(metavar="SEQNO", help="Postgres: up to here; the archive's end.")
+        str | None,
+        typer.Option(metavar="SEQNO", help="Postgres: last position. Default: the archive's end."),
     ] = None
     names: Annotated[
         list[str] | None,
         typer.Option(
-            "--map", metavar="OLD=NAME", help="Postgres: a node in a recorded one's place."
+            "--map", metavar="OLD=NAME", help="Postgres: a node in place of a recorded one."
         ),
     ] = None
     resume: Annotated[
-        str, typer.Option(metavar="ID", help="Postgres: go on with a replay that was broken off.")
+        str, typer.Option(metavar="ID", help="Postgres: continue an interrupted replay.")
     ] = ""
-    force: Annotated[bool, typer.Option("--force", help="Postgres: onto the recorded one.")] = False
+    force: Annotated[
+        bool, typer.Option("--force", help="Postgres: allow the recorded topology as target.")
+    ] = False
     coordinator: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Postgres: the target's, if it knows several."),
+        typer.Option(metavar="NAME", help="Postgres: the target's coordinator, if it has several."),
     ] = None
-    run: Annotated[str, typer.Option(metavar="RUN", help="Model: whose load; the only one.")] = ""
+    run: Annotated[
+        str, typer.Option(metavar="RUN", help="Model: the run. Default: the only one.")
+    ] = ""
     scenario: Annotated[
         Path | None,
-        typer.Option("--scenario", metavar="FILE", help="Model, a log: if it is not where it was."),
+        typer.Option(
+            "--scenario", metavar="FILE", help="Model and runs: the scenario file, if it has moved."
+        ),
     ] = None
     case: Annotated[
         str,
         typer.Option(
             "--order",
             metavar="NAME",
-            help="Model: which load, if a run has several; a log: this one.",
+            help="Model: the load, if a run has several. Runs: the order.",
         ),
     ] = ""
     subscribers: Annotated[
-        int, typer.Option(metavar="N", min=0, max=99, help="Model: so many; 0: as recorded.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=99, help="Model: number of Subscribers; 0: as recorded."
+        ),
     ] = 0
     sync_every: Annotated[
-        str | None, typer.Option(metavar="1s", help="Model: how often agents deliver.")
+        str | None, typer.Option(metavar="1s", help="Model: interval of delivery.")
     ] = None
     timing: Annotated[
         list[str] | None,
-        typer.Option(
-            "--timing", metavar='LINK="constant 5ms"', help="Model: a delay; again for more."
-        ),
+        typer.Option("--timing", metavar='LINK="constant 5ms"', help="Model: a delay. Repeatable."),
     ] = None
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Model: as `sweep` has it; again for more."
+            "--set", metavar="KEY=VALUE", help="Model: a value, as for `sweep`. Repeatable."
         ),
     ] = None
     seeds: Annotated[
-        str, typer.Option(metavar="A..B", help="Model: a trial with each; as it was recorded.")
+        str,
+        typer.Option(metavar="A..B", help="Model: seeds, one trial each. Default: as recorded."),
     ] = ""
     tasks: Annotated[
-        bool, typer.Option("--spark", help="A log: by Spark's tasks, an order in each.")
+        bool, typer.Option("--spark", help="Runs: use Spark tasks, one order each.")
     ] = False
     pg: Pg = None
     servers: Servers = None
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Where divergences go, and rows if it is said (.twopc/replays/…)."
+            metavar="DIR",
+            help="Folder for differences, and for rows if given. Default: .twopc/replays/….",
         ),
     ] = None
     limit: Annotated[
-        int, typer.Option("--max-divergences", metavar="N", min=0, help="Show so many.")
+        int,
+        typer.Option(
+            "--max-divergences", metavar="N", min=0, help="Maximum number of differences shown."
+        ),
     ] = 100
     spark: SparkFlags
     as_json: Json = False

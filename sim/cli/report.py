@@ -20,34 +20,35 @@ def report(
     run: Annotated[
         str,
         typer.Argument(
-            help="A run's directory, its history.jsonl, or a scenario's name: then its latest run.",
+            help="Directory of a run, its history.jsonl, or the name of a scenario, which stands for its latest run.",
             autocompletion=run_names,
         ),
     ],
-    order: Annotated[str, typer.Option(help="Only the order of this name.")] = "",
+    order: Annotated[str, typer.Option(help="Show only this order.")] = "",
     html: Annotated[
-        bool, typer.Option("--html", help="One page; on a terminal written to report.html.")
+        bool, typer.Option("--html", help="One HTML page; on a terminal, written to report.html.")
     ] = False,
     mermaid: Annotated[
         bool, typer.Option("--mermaid", help="Markdown with Mermaid sequence diagrams.")
     ] = False,
     junit: Annotated[bool, typer.Option("--junit", help="JUnit XML.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The verdict.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The verdict as JSON.")] = False,
     diagram: Annotated[
         bool, typer.Option("--diagram", help="Sequence diagrams for the terminal.")
     ] = False,
     form_: Annotated[
         Literal["elle", "elle-edn"] | None,
-        typer.Option("--format", help="For another program: Elle's, as JSON lines or as EDN."),
+        typer.Option("--format", help="Format of Elle: JSON lines or EDN."),
     ] = None,
     model: Annotated[
-        Literal["list-append", "rw-register"], typer.Option(help="What rows are to Elle.")
+        Literal["list-append", "rw-register"], typer.Option(help="The model of Elle.")
     ] = "list-append",
     out: Annotated[
-        Path | None, typer.Option("-o", metavar="FILE", help="Write there instead of printing.")
+        Path | None,
+        typer.Option("-o", metavar="FILE", help="Write to this file instead of standard output."),
     ] = None,
 ) -> None:
-    """Show a run that is over: its timelines, or another form of them."""
+    """Show a finished run: its timelines, or another form of them."""
     from twopc.sim.report.history import read
 
     given = {"html": html, "mermaid": mermaid, "junit": junit, "json": as_json, "diagram": diagram}

@@ -15,7 +15,7 @@ _NO_FAULTS = "faults are performed by no stage so far; a file may describe them,
 
 @command
 def run(options: RunOptions) -> None:
-    """Play scenarios and check what they claim."""
+    """Run scenarios and check their expectations."""
     from twopc.sim.cli.accept import refuse_to_accept
     from twopc.sim.cli.files import load_all, scenario_files
     from twopc.sim.cli.playing import play

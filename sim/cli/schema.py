@@ -11,7 +11,8 @@ import typer
 
 def schema(
     out: Annotated[
-        Path | None, typer.Option("-o", metavar="FILE", help="Write there instead of printing.")
+        Path | None,
+        typer.Option("-o", metavar="FILE", help="Write to this file instead of standard output."),
     ] = None,
 ) -> None:
     """Print the JSON Schema of scenario files.

@@ -31,34 +31,37 @@ class SearchOptions:
 
     file: File
     every: Annotated[
-        bool, typer.Option("--all", help="Follow every order; of equivalent ones, one.")
+        bool,
+        typer.Option(
+            "--all", help="Search exhaustively: every order, one of each equivalence class."
+        ),
     ] = False
     runs: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Draw so many orders and faults instead.")
+        int, typer.Option(metavar="N", min=0, help="Draw N random orders and faults instead.")
     ] = 0
-    crashes: Annotated[
-        int, typer.Option(metavar="N", min=0, help="So many things go wrong in one run.")
-    ] = 0
+    crashes: Annotated[int, typer.Option(metavar="N", min=0, help="Number of faults in a run.")] = 0
     of: Annotated[
         list[str] | None,
-        typer.Option("--of", metavar="KIND", help="What goes wrong: coordinator, log, …"),
+        typer.Option("--of", metavar="KIND", help="Kinds of faults: coordinator, log, …"),
     ] = None
     only: Annotated[
-        list[str] | None, typer.Option(metavar="SESSION", help="With these sessions alone.")
+        list[str] | None, typer.Option(metavar="SESSION", help="Use only these sessions.")
     ] = None
-    seed: Annotated[int, typer.Option(metavar="S", help="Of the orders that are drawn.")] = 0
+    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the random number generator.")] = 0
     seconds: Annotated[
-        float, typer.Option(metavar="S", min=0, help="Give up after so long; 0: never.")
+        float, typer.Option(metavar="S", min=0, help="Time limit in seconds; 0: none.")
     ] = 0.0
     without: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Search with a protection off, or a bug planted."),
+        typer.Option(
+            metavar="NAME", help="Search with a protection switched off, or with a planted bug."
+        ),
     ] = None
     replay: Annotated[
-        str, typer.Option(metavar="CHOICES", help="Play one run again that was found before.")
+        str, typer.Option(metavar="CHOICES", help="Repeat a run that was found before.")
     ] = ""
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the scenario goes that shows what was found.")
+        Path, typer.Option(metavar="DIR", help="Folder for the scenario that shows what was found.")
     ] = Path()
 
     @property
@@ -73,10 +76,10 @@ class SearchOptions:
 
 @command
 def search(options: SearchOptions) -> None:
-    """Search a scenario's sessions for an order, or a moment to crash, that breaks an invariant.
+    """Search a scenario's sessions for an order, or a point of a crash, that breaks an invariant.
 
-    The search runs on the model and chooses orders of its own; those of the file are not played. It stops at
-    the first broken invariant, makes the run short, writes it as a scenario, and tells how to play it again.
+    The search runs on the model and generates its own orders; those of the file are not used. It stops at the
+    first broken invariant, shortens the run, writes it as a scenario, and prints how to repeat it.
     """
     from twopc.sim.model.explore.results import Budget
     from twopc.sim.model.explore.strikes import FAULTS

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twopc.sim.spark.session import SparkOptions
 
 ArchivePath = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A folder.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one document of JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,21 +29,21 @@ class SparkFlags:
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where Spark runs: local[4], spark://…, yarn, k8s://…, sc://…; local[*].",
+            help="Spark master: local[4], spark://…, yarn, k8s://…, sc://…. Default: local[*].",
         ),
     ] = None
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's.")
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting.")
     ] = None
     python: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Python of Spark's executors, if not this one."),
+        typer.Option(
+            metavar="PATH", help="Python interpreter of Spark's executors. Default: this one."
+        ),
     ] = None
     package: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The project as a zip for executors; made if it is not given."
-        ),
+        typer.Option(metavar="FILE", help="The project as a zip for executors. Default: created."),
     ] = None
 
     def options(self) -> SparkOptions:

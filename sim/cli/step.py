@@ -25,15 +25,15 @@ def step(
         str,
         typer.Option(
             metavar="NAME",
-            help="Which order, a generated one as 'every order #3'; else the first.",
+            help="The order; a generated one as 'every order #3'. Default: the first.",
             autocompletion=order_names,
         ),
     ] = "",
     place: PlaceOptions,
 ) -> None:
-    """Go through an order step by step: next, back, another way, and every node's state side by side.
+    """Step through an order by hand, forward, back or to another step, with the state of every node side by side.
 
-    Commands are read a line at a time, from a terminal or a pipe; ? lists them.
+    Commands are read line by line from a terminal or a pipe; ? lists them.
     """
     from twopc.sim.cli.files import scenario_files
     from twopc.sim.scenario.check import load

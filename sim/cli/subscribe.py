@@ -22,14 +22,19 @@ from twopc.sim.cli.place import (
 if TYPE_CHECKING:
     from twopc.sim.topology import Topology
 
-Subscriber = Annotated[str, typer.Argument(metavar="SUBSCRIBER", help="Its name among the nodes.")]
+Subscriber = Annotated[
+    str, typer.Argument(metavar="SUBSCRIBER", help="Name of the Subscriber among the nodes.")
+]
 
 
 def subscribe(
     subscriber: Subscriber,
     nodes: Nodes = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Agents alone change it, not its applications.")
+        bool,
+        typer.Option(
+            "--read-only", help="Only agents change the Subscriber's tables, not its applications."
+        ),
     ] = False,
     sync: Annotated[
         str,
@@ -48,10 +53,10 @@ def subscribe(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Give a Subscriber everything that is published (sp_addsubscription, sp_link_publication).
+    """Create a Subscriber's subscription to everything that is published (sp_addsubscription, sp_link_publication).
 
-    Tables, rows, link and triggers; others go on meanwhile. The options of its agent are kept with the
-    subscription.
+    Creates tables, rows, link and triggers while the other nodes continue. The options of its agent are
+    stored with the subscription.
     """
     from twopc.subscriber.distribution_agent import Profile
 
@@ -87,7 +92,7 @@ def unsubscribe(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Take a subscription away at both ends; the rows stay (sp_dropsubscription)."""
+    """Drop a subscription at both ends; the rows stay (sp_dropsubscription)."""
     with_topology(
         nodes,
         coordinator,
@@ -104,7 +109,7 @@ def reinitialise(
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Copy every row to a Subscriber anew, while others go on (sp_reinitsubscription)."""
+    """Copy all rows to a Subscriber again, while the other nodes continue (sp_reinitsubscription)."""
     with_topology(
         nodes, coordinator, lambda t: t.reinitialise(subscriber), folder=folder, blank=True
     )
@@ -114,12 +119,12 @@ def reinitialise(
 def refresh(
     nodes: Nodes = None,
     subscribers: Annotated[
-        list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: all.")
+        list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
     ] = None,
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
-    """Give Subscribers what was published after they subscribed (sp_refreshsubscriptions)."""
+    """Add articles that were published later to subscriptions (sp_refreshsubscriptions)."""
     names = tuple(subscribers or ())
 
     async def work(topology: Topology) -> tuple[dict[str, list[str]], list[str]]:

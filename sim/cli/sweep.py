@@ -39,24 +39,22 @@ class SweepOptions:
         typer.Option(
             "--set",
             metavar="KEY=V1,V2",
-            help="Values for a key, as a matrix has it; again for more.",
+            help="Values of a key, as in a matrix. Repeatable.",
         ),
     ] = None
-    seeds: Annotated[str, typer.Option(metavar="A..B", help="Each point with each of them.")] = (
-        "1..20"
-    )
+    seeds: Annotated[str, typer.Option(metavar="A..B", help="Seeds for each point.")] = "1..20"
     order: OrderName = ""
     batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="A task plays so many trials at most.")
+        int, typer.Option(metavar="N", min=1, help="Maximum number of trials of a task.")
     ] = 8
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where results go (.twopc/sweeps/NAME-GRID)."),
+        typer.Option(metavar="DIR", help="Folder for results. Default: .twopc/sweeps/NAME-GRID."),
     ] = None
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on: what is there is not played again.")
+        bool, typer.Option("--resume", help="Continue; trials with results are not run again.")
     ] = False
-    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw pictures.")] = True
+    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw plots.")] = True
     as_json: Json = False
     progress: Progress = "auto"
     spark: SparkFlags
@@ -77,7 +75,7 @@ class SweepOptions:
 def sweep(options: SweepOptions) -> None:
     """Simulate a scenario over a grid of values and seeds.
 
-    Each trial is a run on the model, in virtual time. The report merges what all seeds of a point have measured.
+    Each trial is a run on the model, in virtual time. The report merges the measurements of all seeds of a point.
     """
     from twopc.sim.spark.sweep import grid
     from twopc.sim.spark.sweep.results import Results, asked, folder

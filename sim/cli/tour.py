@@ -11,9 +11,9 @@ from twopc.sim.cli.up import Folder, uri
 
 
 def tour(folder: Folder = None) -> None:
-    """Meet a first conflict in two psql windows: what to type is said, and it is seen that you did.
+    """Produce a first conflict in two psql windows, guided step by step.
 
-    Takes ten minutes, and a topology of its own, which is removed at the end.
+    Takes ten minutes and runs on a topology of its own, which is removed at the end.
     """
     from twopc.server.binaries import client_program
     from twopc.sim.up import tour_folder

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 Folder = Annotated[
     Path | None,
     typer.Option(
-        "--state", help="The topology's folder; a place in your cache, if none.", metavar="DIR"
+        "--state",
+        help="The topology's folder. Default: a folder in the user's cache.",
+        metavar="DIR",
     ),
 ]
 
@@ -27,49 +29,59 @@ def folder_of(folder: Path | None) -> Path:
     return folder or default_folder()
 
 
+_Metrics = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="Serve Prometheus metrics on this port of 127.0.0.1 from now on; 0: stop.",
+    ),
+]
+_ArchiveHours = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="Hours that clean-up waits for an archive that is not appended to, from now on. Default: 72.",
+    ),
+]
+
+
 def up(
     scenario: Annotated[
         Path | None,
         typer.Argument(
-            help="Whose nodes, tables and rows; none: those that are there, or two accounts."
+            help="Scenario file that gives nodes, tables and rows. Default: the existing topology, or else two accounts."
         ),
     ] = None,
     subscribers: Annotated[
         int | None,
-        typer.Option("--subscribers", "-s", min=1, max=9, help="Two accounts at so many of them."),
+        typer.Option(
+            "--subscribers",
+            "-s",
+            min=1,
+            max=9,
+            help="Number of Subscribers, with a table of two accounts.",
+        ),
     ] = None,
     each: Annotated[
-        bool, typer.Option("--each", help="A server for each node, instead of one for all.")
+        bool, typer.Option("--each", help="Start one server for each node instead of one for all.")
     ] = False,
     nodes: Annotated[
         bool,
         typer.Option(
             "--nodes",
-            help="Print --node options of other commands, and nothing else; the password stays in a file that "
-            "they name.",
+            help="Print only the --node options for other commands; they refer to a password file.",
         ),
     ] = False,
-    metrics: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            metavar="PORT",
-            help="Serve Prometheus metrics at this port of 127.0.0.1 from now on; 0: no more.",
-        ),
-    ] = None,
-    archive_hours: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Clean-up waits so many hours for an archive that nobody appends to (72), from now on.",
-        ),
-    ] = None,
+    metrics: _Metrics = None,
+    archive_hours: _ArchiveHours = None,
     folder: Folder = None,
 ) -> None:
-    """Leave a topology running: servers, agents and a resolver; any client may write at every Subscriber.
+    """Start a topology that stays: servers, agents and a resolver. Any client may write at every Subscriber.
 
-    Said again, it starts what does not live of it: after `twopc down`, a crash, or a restart of the machine.
+    If the topology exists, whatever of it does not run is started: after `twopc down`, a crash, or a restart
+    of the machine.
     """
     from twopc.sim.up import load
     from twopc.sim.up import up as bring_up
@@ -145,10 +157,12 @@ def down(
     folder: Folder = None,
     gone: Annotated[
         bool,
-        typer.Option("--remove", help="Remove it too; else the next `twopc up` goes on with it."),
+        typer.Option(
+            "--remove", help="Delete it as well; otherwise the next `twopc up` continues with it."
+        ),
     ] = False,
 ) -> None:
-    """End what `twopc up` has left running."""
+    """Stop the topology that `twopc up` started."""
     from twopc.sim.up import down as take_down
     from twopc.sim.up import remove
 

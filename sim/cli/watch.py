@@ -23,17 +23,15 @@ _ROWS_MAX = 6
 
 def watch(
     folder: Folder = None,
-    every_s: Annotated[
-        float, typer.Option("--every", min=0.1, help="Seconds from one look to the next.")
-    ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print how it is now, and end.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.1, help="Interval in seconds.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the present state and exit.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="As --once, as one JSON document.")
+        bool, typer.Option("--json", help="As --once, but print one JSON document.")
     ] = False,
 ) -> None:
-    """Show transactions, conflicts, blocked sessions, what is in doubt, and how far agents are; until Ctrl-C.
+    """Monitor transactions, conflicts, blocked sessions, branches in doubt and agents until Ctrl-C.
 
-    Exit code 6 with --once or --json: something does not run, or could not be reached.
+    Exit code 6 with --once or --json: a process does not run, or cannot be reached.
     """
     from twopc.sim.up import load
 
