@@ -12,7 +12,6 @@ from twopc.names import BranchId
 from twopc.sim.report.changes import changed_text
 from twopc.sim.report.dependencies import across_nodes
 from twopc.sim.report.fold import Fold, StaleChange
-from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import rows_text, shorten
 from twopc.sim.report.sentences import counted, listed
 
@@ -25,11 +24,7 @@ _MESSAGE_MAX = 240
 
 def behind(fold: Fold, name: str = "") -> str:
     """The first row of which a Subscriber has another version than the Publisher at the end."""
-    final = [
-        record
-        for record in fold.records
-        if record.kind == "state" and (record.data or {}).get("moment") == "final"
-    ]
+    final = fold.looks("final")
     for row in fold.changes.rows():
         now = row[-1]
         if name not in ("", now.table):
@@ -66,15 +61,11 @@ def lost_text(fold: Fold, stale: StaleChange) -> Reasons:
 
 def converged(fold: Fold) -> Reasons:
     """What stopped an agent, or which row a Subscriber has otherwise."""
-    stopped = [
-        record
-        for record in fold.records
-        if not record.session and record.step and record.kind in ("error", "timed_out", "stuck")
-    ]
+    stopped = fold.stopped
     late = behind(fold)
-    if stopped:
-        node = str((stopped[-1].data or {}).get("at") or stopped[-1].node)
-        message = stopped[-1].message.removeprefix(f"{node}: ")
+    if stopped is not None:
+        node = str((stopped.data or {}).get("at") or stopped.node)
+        message = stopped.message.removeprefix(f"{node}: ")
         told = shorten(message, _MESSAGE_MAX)
         return f"the agent of {node or 'a Subscriber'} stopped: {told}", _own(fold, node) or late
     for author in fold.changes.authors:
@@ -83,8 +74,7 @@ def converged(fold: Fold) -> Reasons:
     if not late:
         return _NOTHING
     node = late.partition(" ")[0]
-    brought = [each for each in fold.records if each.kind == "deliver" and each.node == node]
-    return late, f"the agents have delivered {counted(len(brought), 'transaction')} to {node}"
+    return late, f"the agents have delivered {counted(fold.brought(node), 'transaction')} to {node}"
 
 
 def _own(fold: Fold, node: str) -> str:
@@ -135,43 +125,39 @@ def atomic(fold: Fold) -> Reasons:
 
 def prepared(fold: Fold) -> Reasons:
     """Whose branch is left, and what its session was told."""
-    for record in fold.records:
-        for gid in (record.data or {}).get("gids", ()) if record.kind == "prepared" else ():
-            branch = BranchId.parse(str(gid))
-            whose = str(branch.global_id) if branch is not None else ""
-            session = next((each.session for each in fold.records if each.gid == whose), "")
-            outcome = fold.outcomes.get(session, "")
-            however = f"{session} was told that it is {outcome}" if outcome else ""
-            owner = f", of {session}'s transaction," if session else ""
-            return f"the branch at {record.node}{owner} is still prepared", however
+    for node, gid in fold.left_prepared:
+        branch = BranchId.parse(gid)
+        whose = str(branch.global_id) if branch is not None else ""
+        session = next((each.session for each in fold.records if each.gid == whose), "")
+        outcome = fold.outcomes.get(session, "")
+        however = f"{session} was told that it is {outcome}" if outcome else ""
+        owner = f", of {session}'s transaction," if session else ""
+        return f"the branch at {node}{owner} is still prepared", however
     return _NOTHING
 
 
 def echoed(fold: Fold) -> Reasons:
     """A transaction that was brought to where it began."""
     at = {each.gid: each for each in fold.changes.authors if each.gid}
-    for record in fold.records:
-        author = at.get(record.gid) if record.kind == "deliver" else None
-        if author is not None and author.node == record.node:
-            commands = "; ".join((record.data or {}).get("commands", ())) or "it"
+    for done in fold.deliveries.values():
+        author = at.get(done.record.gid) if done.record.kind == "deliver" else None
+        if author is not None and author.node == done.node:
             return (
                 f"{author.session}'s transaction began at {author.node} and was committed there",
-                f"the agent brought {commands} back to {record.node}",
+                f"the agent brought {done.commands} back to {done.node}",
             )
     return _NOTHING
 
 
 def once(fold: Fold) -> Reasons:
     """A transaction that was brought to one Subscriber twice."""
-    seen: dict[tuple[str, str], HistoryRecord] = {}
-    for record in fold.records:
-        key = (record.node, str((record.data or {}).get("seqno", "")))
-        if record.kind != "deliver" or not key[1]:
+    seen: set[tuple[str, str]] = set()
+    for done in fold.deliveries.values():
+        if done.record.kind != "deliver" or not done.seqno:
             continue
-        if key in seen:
-            commands = "; ".join((record.data or {}).get("commands", ()))
-            return f"the agent brought {commands} to {record.node} twice", ""
-        seen[key] = record
+        if (done.node, done.seqno) in seen:
+            return f"the agent brought {done.commands} to {done.node} twice", ""
+        seen.add((done.node, done.seqno))
     return _NOTHING
 
 

@@ -88,13 +88,15 @@ def _step(fold: Fold, name: str) -> Reasons:
 
 def _synced(fold: Fold, ended: HistoryRecord) -> Reasons:
     """What the agents delivered in one sync, and what they passed over."""
-    begun = [each.seq for each in fold.records if each.kind == "invoke" and each.step == ended.step]
-    during = [each for each in fold.records if min(begun, default=0) < each.seq < ended.seq]
-    brought = [each for each in during if each.kind == "deliver"]
+    begun = [each.invoked.seq for each in fold.steps if each.invoked.step == ended.step]
+    during = [
+        done for seq, done in fold.deliveries.items() if min(begun, default=0) < seq < ended.seq
+    ]
+    brought = [each for each in during if each.record.kind == "deliver"]
     nodes = listed(list(dict.fromkeys(each.node for each in brought)) or ["any Subscriber"])
     because = f"the agents delivered {counted(len(brought), 'transaction')} to {nodes}"
     own = dict.fromkeys(
-        transaction_of(each.gid, str((each.data or {}).get("origin")), fold.changes.authors)
+        transaction_of(each.record.gid, each.origin, fold.changes.authors)
         + f" came from {each.node} itself"
         for each in during
         if each.kind == "suppress"
@@ -115,12 +117,7 @@ def _not_synced(fold: Fold, refused: HistoryRecord) -> str:
     kinds = ("version_mismatch", "delete_stale", "row_missing", "insert_exists")
     if (refused.conflict or {}).get("kind") not in kinds:
         return ""
-    brought = [
-        each
-        for each in fold.records
-        if each.kind == "deliver" and each.node == refused.node and each.seq < refused.seq
-    ]
-    if brought:
+    if fold.brought(refused.node, before=refused.seq):
         return f"what the agents delivered to {refused.node} before was older than that"
     return f"nothing had been brought to {refused.node} by then: its copy was as at first"
 

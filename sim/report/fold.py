@@ -18,7 +18,7 @@ from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.transactions import Author, by_gid, transactions
 
 #: What an agent did with a transaction.
-DELIVERIES = frozenset({"deliver", "suppress", "skip"})
+_DELIVERIES = frozenset({"deliver", "suppress", "skip"})
 _END_A_WAIT = ENDS | {"blocked", "unblocked", "info"}
 
 
@@ -57,6 +57,25 @@ class Settlement:
     outcome: str
     reason: str
     nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDelivery:
+    """What an agent did with one transaction at a Subscriber."""
+
+    record: HistoryRecord
+    origin: str
+    """The node where it began."""
+    seqno: str
+    commands: str
+    """In words, one after the other."""
+    kind: str
+    """``deliver``, ``suppress``, ``skip``; ``echo``: it was brought to the node where it was made."""
+
+    @property
+    def node(self) -> str:
+        """The Subscriber."""
+        return self.record.node
 
 
 class Fold:
@@ -160,14 +179,6 @@ class Fold:
             if record.kind in ("rejected", "error") and session in ("", record.session)
         ]
 
-    @cached_property
-    def causal(self) -> list[HistoryRecord]:
-        """The records with each step's end behind the commit or rollback that let it end.
-
-        Both become known within a millisecond, in whatever order; told is the cause first.
-        """
-        return causal(self.records)
-
     # -- transactions and changes --------------------------------------------------------------------
 
     @cached_property
@@ -227,26 +238,64 @@ class Fold:
     # -- agents and recovery -------------------------------------------------------------------------
 
     @cached_property
-    def echoes(self) -> frozenset[int]:
-        """The deliveries, by `seq`, of a transaction to the node where it was made.
+    def deliveries(self) -> Mapping[int, AgentDelivery]:
+        """What agents did with transactions, by the record that tells of it.
 
-        By who made it, and not by what the agent says of its origin: that is what gets lost.
+        An echo is one by who made the transaction, and not by what the agent says of its origin: that gets lost.
         """
         made_at = {
             one.gid: {node for node in one.nodes if node}
             for one in self.transactions
             if one.gid and (one.outcome == "committed" or one.gid in self.effects)
         }
-        return frozenset(
-            record.seq
-            for record in self.records
-            if record.kind == "deliver" and record.gid
+        found = {}
+        for record in self.records:
+            if record.kind not in _DELIVERIES:
+                continue
+            data = record.data or {}
+            origin, made = str(data.get("origin", "")), made_at.get(record.gid)
             # of one at several Subscribers each is brought what the others have changed
-            and (
-                made_at.get(record.gid) == {record.node}
-                or (record.gid in made_at and (record.data or {}).get("origin") == record.node)
+            is_back = made is not None and (made == {record.node} or origin == record.node)
+            found[record.seq] = AgentDelivery(
+                record=record,
+                origin=origin,
+                seqno=str(data.get("seqno", "")),
+                commands="; ".join(data.get("commands", ())) or "nothing for it",
+                kind="echo" if is_back and record.kind == "deliver" else record.kind,
             )
-        )  # fmt: skip
+        return found
+
+    def brought(self, node: str, *, before: int | None = None) -> int:
+        """How many transactions agents brought to a node, up to a record."""
+        return sum(
+            each.record.kind == "deliver" and each.node == node and (before is None or seq < before)
+            for seq, each in self.deliveries.items()
+        )
+
+    @cached_property
+    def stopped(self) -> HistoryRecord | None:
+        """The agent that stopped last, and why."""
+        kinds = ("error", "timed_out", "stuck")
+        of_agents = (each for each in reversed(self.records) if not each.session and each.step)
+        return next((each for each in of_agents if each.kind in kinds), None)
+
+    @cached_property
+    def left_prepared(self) -> Sequence[tuple[str, str]]:
+        """The branches that were still prepared at the end: node and gid."""
+        return [
+            (record.node, str(gid))
+            for record in self.records
+            if record.kind == "prepared"
+            for gid in (record.data or {}).get("gids", ())
+        ]
+
+    def looks(self, moment: str) -> list[HistoryRecord]:
+        """Every table at every node, before the first step (``initial``) or at the end (``final``)."""
+        return [
+            record
+            for record in self.records
+            if record.kind == "state" and (record.data or {}).get("moment") == moment
+        ]
 
     @cached_property
     def settlements(self) -> Mapping[int, Settlement]:
@@ -305,7 +354,10 @@ def _step(invoked: HistoryRecord, following: Iterable[HistoryRecord]) -> PlayedS
 
 
 def causal(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
-    """See `Fold.causal`."""
+    """The records with each step's end behind the commit or rollback that let it end.
+
+    Both become known within a millisecond, in whatever order; told is the cause first.
+    """
     waited: dict[str, str] = {}
     ending: dict[str, str] = {}
     behind: dict[str, list[HistoryRecord]] = {}

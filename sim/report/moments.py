@@ -184,19 +184,10 @@ class _StateFold:
         publisher = self._order.publisher
         if record.node == publisher or self._order.header.get("shipping", "eager") != "eager":
             return
-        theirs = self._tables.get(publisher, {}).get(table)
-        known = {
-            tuple(str(row.get(name)) for name in data.get("key", ())): row
-            for row in (theirs.rows if theirs is not None else None) or ()
-        }
+        theirs, key = self._tables.get(publisher, {}).get(table), data.get("key", ())
+        known = {_key(row, key): row for row in (theirs.rows if theirs else None) or ()}
         there = [
-            dataclasses.replace(
-                one,
-                row={
-                    **known.get(tuple(str(one.row.get(name)) for name in data.get("key", ())), {}),
-                    **one.row,
-                },
-            )
+            dataclasses.replace(one, row={**known.get(_key(one.row, key), {}), **one.row})
             for one in here
         ]
         self._uncommitted.setdefault((publisher, table), {})[session] = tuple(there)
@@ -292,6 +283,10 @@ class _StateFold:
         if (node, name) in self._partial:
             return self._parts.get((node, name))
         return theirs.rows or ()
+
+
+def _key(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(row.get(name)) for name in columns)
 
 
 def _ends_changes(record: HistoryRecord) -> bool:

@@ -163,6 +163,31 @@ def settled_text(done: Settlement) -> str:
     return f"✓ commits {whose}" if done.outcome == "committed" else f"rolls back {whose}"
 
 
+def remarks(record: HistoryRecord) -> list[tuple[str, str]]:
+    """What happened to a session besides its steps' beginnings and ends: lines, and how each is to be read."""
+    if record.kind == "blocked":
+        return [(f"⧗ waits for {holder(record.wait or {})}", "wait")]
+    if record.kind == "queued":
+        return [(f"({record.step} queued: {record.message})", "faint")]
+    if record.kind == "deadlock":
+        edges = (record.data or {}).get("cycle", ())
+        return [("✗ deadlock across nodes; cancelled", "bad"), *((edge, "faint") for edge in edges)]
+    if record.kind == "stuck":
+        return [(f"✗ stuck: {record.message}", "bad")]
+    if record.kind == "infeasible":
+        return [(f"– not playable: {record.message}", "faint")]
+    if record.kind == "notice":
+        return [(f"» {notices(record)}", "note")]
+    if record.kind == "info":
+        return [(f"{record.step} {record.message}".strip(), "faint")]
+    return []
+
+
+def why(record: HistoryRecord) -> str:
+    """What stands below a step that failed; empty if there is nothing to add."""
+    return because(record) if record.kind in ("rejected", "error") else record.message
+
+
 def notices(record: HistoryRecord) -> str:
     """``2 notices``, or what they said."""
     count = int((record.data or {}).get("count") or 1)

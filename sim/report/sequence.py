@@ -12,22 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twopc.sim.report.fold import DELIVERIES, PlayedStep
+from twopc.sim.report.fold import PlayedStep
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.phrases import (
     HAPPENINGS,
     WORDS,
-    because,
     call_text,
     done_text,
     happening,
     happening_style,
-    holder,
-    notices,
     refusal,
+    remarks,
     settled_text,
     shorten,
     style_of,
+    why,
 )
 from twopc.sim.report.played import PlayedOrder
 from twopc.sim.report.timeline import RECOVERY
@@ -119,7 +118,8 @@ def _participants(order: PlayedOrder) -> Iterator[tuple[str, str]]:
 
 def _agent_lanes(order: PlayedOrder) -> dict[str, str]:
     """Where deliveries to each Subscriber arrive: beside its first session, or in a lane of its own."""
-    reached = [record.node for record in order.records if record.kind in DELIVERIES | {"paused"}]
+    reached = [done.node for done in order.fold.deliveries.values()]
+    reached += [record.node for record in order.records if record.kind == "paused"]
     for done in order.fold.settlements.values():
         reached += [node for node in done.nodes if node != order.publisher]
     first = {node: name for name, node in reversed(order.sessions.items())}
@@ -149,7 +149,6 @@ class _SequenceText:
         self._publisher = _lane(order.publisher)
         self._agent_lanes = _agent_lanes(order)
         self._nodes_of = order.fold.effects
-        self._echoes = order.fold.echoes
         self._steps = {step.invoked.seq: step for step in order.fold.steps}
         self._running: dict[str, PlayedStep] = {}
         self._held: set[str] = set()
@@ -177,24 +176,23 @@ class _SequenceText:
             over = self._lane_of(record.node)
             text, style = happening(record), happening_style(record)
             yield Note(t_us=self._at(record), over=over, text=text, style=style)
-        if record.kind not in DELIVERIES:
+        done = self._order.fold.deliveries.get(record.seq)
+        if done is None:
             return
-        lane = self._agent_lanes[record.node]
-        commands = "; ".join((record.data or {}).get("commands", ())) or "nothing for it"
-        if record.kind == "suppress":
+        lane = self._agent_lanes[done.node]
+        if done.kind == "suppress":
             text = "agent: its own is not sent back"
             yield Note(t_us=self._at(record), over=lane, text=text, style="faint")
-        else:
-            echo = record.seq in self._echoes
-            brings = "leaves out" if record.kind == "skip" else "brings back" if echo else "brings"
-            yield SequenceMessage(
-                t_us=self._at(record),
-                source=self._publisher,
-                target=lane,
-                text=f"agent {brings}: {commands}",
-                style="bad" if record.kind == "skip" or echo else "",
-                lost=record.kind == "skip",
-            )
+            return
+        brings = {"skip": "leaves out", "echo": "brings back", "deliver": "brings"}[done.kind]
+        yield SequenceMessage(
+            t_us=self._at(record),
+            source=self._publisher,
+            target=lane,
+            text=f"agent {brings}: {done.commands}",
+            style="" if done.kind == "deliver" else "bad",
+            lost=done.kind == "skip",
+        )
 
     def _settled(self, record: HistoryRecord) -> Iterator[Item]:
         """What recovery has done with a transaction, at each of its nodes."""
@@ -261,9 +259,8 @@ class _SequenceText:
             local = step is not None and _at_once(step) and not self._reaches(step)
             call = call_text(step.invoked) if step is not None and local else name
             yield self._note(ended, f"{call} {said}".strip(), style)
-        why = because(ended) if ended.kind in ("rejected", "error") else ended.message
-        if ended.kind != "ok" and why:
-            yield self._note(ended, shorten(why, _WHY_MAX), "faint")
+        if ended.kind != "ok" and why(ended):
+            yield self._note(ended, shorten(why(ended), _WHY_MAX), "faint")
 
     def _other(self, record: HistoryRecord) -> Iterator[Item]:
         if record.kind == "blocked":
@@ -271,19 +268,8 @@ class _SequenceText:
             if step and record.session in self._held and self._at_publisher(wait):
                 self._held.discard(record.session)
                 yield self._call(step, record, _name(step, record))
-            yield self._note(record, f"⧗ waits for {holder(wait)}", "wait")
-        elif record.kind == "queued":
-            yield self._note(record, f"({record.step} queued: {record.message})", "faint")
-        elif record.kind == "deadlock":
-            yield self._note(record, "✗ deadlock across nodes; cancelled", "bad")
-            for edge in (record.data or {}).get("cycle", ()):
-                yield self._note(record, edge, "faint")
-        elif record.kind == "stuck":
-            yield self._note(record, f"✗ stuck: {record.message}", "bad")
-        elif record.kind == "notice":
-            yield self._note(record, f"» {notices(record)}", "note")
-        elif record.kind == "info":
-            yield self._note(record, f"{record.step} {record.message}".strip(), "faint")
+        for text, style in remarks(record):
+            yield self._note(record, text, style)
 
     def _reaches(self, step: PlayedStep) -> bool:
         """Whether the Publisher has had to do with it."""

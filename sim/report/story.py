@@ -6,13 +6,14 @@ A pure function of the order's records.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from twopc.sim.report.breaches import lost_text
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.changes import VersionChange
 from twopc.sim.report.dependencies import across_nodes, is_locking_read
-from twopc.sim.report.fold import DELIVERIES, Fold, Settlement
+from twopc.sim.report.fold import AgentDelivery, Fold, Settlement, causal
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.phrases import happening, notices, rows_text, settled_text, shorten
 from twopc.sim.report.sentences import (
@@ -71,7 +72,7 @@ def _sentence(text: str) -> str:
 class _StoryText:
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._records = fold.causal
+        self._records = causal(fold.records)
         self._changes = fold.changes
         self._sql = {
             (record.session, record.step): record.sql
@@ -84,18 +85,15 @@ class _StoryText:
 
     def all(self) -> Iterator[str]:
         yield from self._opening()
-        at = 0
-        while at < len(self._records):
-            record = self._records[at]
-            if record.kind in DELIVERIES:
-                several = [record]
-                while at + 1 < len(self._records) and self._records[at + 1].kind in DELIVERIES:
-                    at += 1
-                    several.append(self._records[at])
-                yield from self._delivered(several)
-            else:
-                yield from self._one(record, at)
-            at += 1
+        of_agents = self._fold.deliveries
+        before: HistoryRecord | None = None
+        for is_delivery, records in groupby(self._records, lambda each: each.seq in of_agents):
+            if is_delivery:
+                yield from self._delivered([of_agents[each.seq] for each in records])
+                continue
+            for record in records:
+                yield from self._one(record, before)
+                before = record
         yield from self._ending()
 
     # -- before and after --------------------------------------------------------------------------
@@ -122,20 +120,18 @@ class _StoryText:
             yield f"So {listed(ends)}"
         for text in self._tables("final"):
             yield f"At the end {text}"
-        for record in self._records:
-            for gid in (record.data or {}).get("gids", ()) if record.kind == "prepared" else ():
-                yield f"Branch {gid} is still prepared at {record.node}"
+        for node, gid in self._fold.left_prepared:
+            yield f"Branch {gid} is still prepared at {node}"
 
     def _tables(self, moment: str) -> Iterator[str]:
         """What each table holds; nodes that hold the same together."""
         found: dict[str, dict[str, list[str]]] = {}
         nodes: dict[str, None] = {}
-        for record in self._records:
-            data = record.data or {}
-            if record.kind == "state" and data.get("moment") == moment:
-                nodes[record.node] = None
-                text = _short(rows_text(record.rows or ()))
-                found.setdefault(str(data["table"]), {}).setdefault(text, []).append(record.node)
+        for record in self._fold.looks(moment):
+            nodes[record.node] = None
+            text = _short(rows_text(record.rows or ()))
+            table = str((record.data or {})["table"])
+            found.setdefault(table, {}).setdefault(text, []).append(record.node)
         for table, contents in found.items():
             parts = [
                 text if len(at) == len(nodes) else f"{text} at {listed(at)}"
@@ -149,13 +145,13 @@ class _StoryText:
 
     # -- what happens ------------------------------------------------------------------------------
 
-    def _one(self, record: HistoryRecord, at: int) -> Iterator[str]:
+    def _one(self, record: HistoryRecord, before: HistoryRecord | None) -> Iterator[str]:
         if record.kind == "state":
             yield from self._seen(record)
         elif not record.session or record.kind == "outcome":
             yield from self._of_the_run(record)
         elif record.kind == "blocked":
-            yield from self._blocked(record, self._records[at - 1])
+            yield from self._blocked(record, before)
         elif record.kind in ENDS:
             yield from self._ended(record)
         elif record.kind == "queued":
@@ -233,14 +229,14 @@ class _StoryText:
         name = sql if sql in ("commit", "rollback", "begin") else record.step
         return f"{record.session}'s {name}" if name else record.session
 
-    def _blocked(self, record: HistoryRecord, before: HistoryRecord) -> Iterator[str]:
+    def _blocked(self, record: HistoryRecord, before: HistoryRecord | None) -> Iterator[str]:
         """That it waits; that the one it waits for is prepared by now depends on when one looks."""
         wait = record.wait or {}
         told = (record.step, str(wait.get("session")))
         if told in self._waits_told:
             return
         self._waits_told.add(told)
-        if before.kind != "invoke" or before.step != record.step:
+        if before is None or before.kind != "invoke" or before.step != record.step:
             yield f"{self._step(record)} {waits_for(wait)}"
             return
         sql = self._sql.get((record.session, record.step), "")
@@ -270,10 +266,8 @@ class _StoryText:
             yield f"{self._step(record)} is cancelled: {record.message}"
 
     def _has_waited(self, record: HistoryRecord) -> bool:
-        return any(
-            each.kind == "blocked" and each.step == record.step and each.seq < record.seq
-            for each in self._records
-        )
+        wait = self._fold.waits.get(record.step)
+        return wait is not None and wait.seq < record.seq
 
     def _sent(self, record: HistoryRecord, sql: str) -> str:
         """The step with its SQL, unless that has been told when it began to wait."""
@@ -330,19 +324,15 @@ class _StoryText:
 
     # -- agents ------------------------------------------------------------------------------------
 
-    def _delivered(self, several: Sequence[HistoryRecord]) -> Iterator[str]:
+    def _delivered(self, several: Sequence[AgentDelivery]) -> Iterator[str]:
         """Deliveries of one sync: a transaction that goes to several Subscribers in one sentence."""
         places: dict[tuple[str, str, str], list[str]] = {}
-        for record in several:
-            data = record.data or {}
-            whose = transaction_of(record.gid, str(data.get("origin", "")), self._changes.authors)
-            commands = "; ".join(data.get("commands", ())) or "nothing for it"
-            what = f"{whose} ({_short(commands)})"
-            if record.kind == "skip":
-                what += f", with what failed left out: {record.message}"
-            kind = "echo" if record.seq in self._fold.echoes else record.kind
-            at = places.setdefault((kind, what, str(data.get("seqno", ""))), [])
-            at.append(record.node)
+        for done in several:
+            whose = transaction_of(done.record.gid, done.origin, self._changes.authors)
+            what = f"{whose} ({_short(done.commands)})"
+            if done.kind == "skip":
+                what += f", with what failed left out: {done.record.message}"
+            places.setdefault((done.kind, what, done.seqno), []).append(done.node)
         for (kind, what, _), nodes in places.items():
             if kind == "suppress":
                 yield f"To {listed(nodes)} {what} is not sent back: it came from there"

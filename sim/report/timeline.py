@@ -5,27 +5,26 @@ A pure function of the order's records; `draw` puts it on a rich console.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twopc.sim.report.fold import DELIVERIES, Fold
+from twopc.sim.report.fold import AgentDelivery, Fold
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.phrases import (
     HAPPENINGS,
     WORDS,
-    because,
     call_text,
     done_text,
     happening,
     happening_style,
-    holder,
     moment_text,
-    notices,
     refusal,
+    remarks,
     row_text,
     settled_text,
     style_of,
+    why,
 )
 
 if TYPE_CHECKING:
@@ -68,19 +67,19 @@ class Timeline:
 def timeline(fold: Fold) -> Timeline:
     """The timeline of one order."""
     lanes = tuple(fold.sessions.items())
-    if any(_is_of_agents(record) for record in fold.records):
+    if any(_is_of_agents(fold, record) for record in fold.records):
         lanes = (*lanes, (AGENTS, ""))
     if fold.settlements:
         lanes = (*lanes, (RECOVERY, ""))
     return Timeline(
-        lanes=lanes, entries=tuple(_TimelineText(fold).entries()), after=tuple(_after(fold.records))
+        lanes=lanes, entries=tuple(_TimelineText(fold).entries()), after=tuple(_after(fold))
     )
 
 
-def _is_of_agents(record: HistoryRecord) -> bool:
+def _is_of_agents(fold: Fold, record: HistoryRecord) -> bool:
     """Something that agents did; that they found nothing to do is not worth a line."""
     failed = record.kind in ENDS - {"ok"} or record.kind == "blocked"
-    told = record.kind in DELIVERIES | HAPPENINGS
+    told = record.seq in fold.deliveries or record.kind in HAPPENINGS
     return not record.session and (told or (bool(record.step) and failed))
 
 
@@ -91,7 +90,7 @@ class _TimelineText:
             record
             for record in fold.records
             if (record.session and record.kind != "outcome")
-            or _is_of_agents(record)
+            or _is_of_agents(fold, record)
             or record.seq in fold.settlements
         ]
         self._start_us = self._records[0].t_us if self._records else 0
@@ -131,26 +130,27 @@ class _TimelineText:
 
     def _of_agents(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         """What an agent brought, passed over, left out, or stopped at."""
-        data = record.data or {}
-        commands = "; ".join(data.get("commands", ())) or "nothing for it"
-        if record.seq in self._fold.echoes:
-            yield self._entry(record, f"✗ → {record.node}: {commands}", "bad")
-            yield self._more(record, "its own, sent back: an echo", "faint")
-        elif record.kind == "deliver":
-            yield self._entry(record, f"→ {record.node}: {commands}")
-            yield self._more(record, f"from {data.get('origin')}", "faint")
-        elif record.kind == "suppress":
-            yield self._entry(record, f"{record.node}: its own is not sent back", "faint")
-        elif record.kind == "skip":
-            yield self._entry(record, f"✗ {record.node}: left out: {commands}", "bad")
-            yield self._more(record, record.message, "faint")
+        done = self._fold.deliveries.get(record.seq)
+        if done is not None:
+            yield from self._delivered(done)
         elif record.kind in HAPPENINGS:
             yield self._entry(record, happening(record), happening_style(record))
         elif record.kind == "blocked":
-            yield self._entry(record, f"⧗ waits for {holder(record.wait or {})}", "wait")
+            yield from self._other(record)
         else:
             yield self._entry(record, f"✗ {record.node}: stopped", "bad")
             yield self._more(record, record.message, "faint")
+
+    def _delivered(self, done: AgentDelivery) -> Iterator[LaneEntry]:
+        text, style, below = {
+            "echo": (f"✗ → {done.node}: {done.commands}", "bad", "its own, sent back: an echo"),
+            "deliver": (f"→ {done.node}: {done.commands}", "", f"from {done.origin}"),
+            "suppress": (f"{done.node}: its own is not sent back", "faint", ""),
+            "skip": (f"✗ {done.node}: left out: {done.commands}", "bad", done.record.message),
+        }[done.kind]
+        yield self._entry(done.record, text, style)
+        if below:
+            yield self._more(done.record, below, "faint")
 
     def _whole(self, invoked: HistoryRecord, ended: HistoryRecord) -> Iterator[LaneEntry]:
         """A step that ended before anything else happened."""
@@ -176,27 +176,14 @@ class _TimelineText:
             yield from self._why(record)
 
     def _why(self, record: HistoryRecord) -> Iterator[LaneEntry]:
-        why = because(record) if record.kind in ("rejected", "error") else record.message
-        if why:
-            yield self._more(record, why, "faint")
+        if why(record):
+            yield self._more(record, why(record), "faint")
 
     def _other(self, record: HistoryRecord) -> Iterator[LaneEntry]:
-        if record.kind == "blocked":
-            yield self._entry(record, f"⧗ waits for {holder(record.wait or {})}", "wait")
-        elif record.kind == "queued":
-            yield self._entry(record, f"({record.step} queued: {record.message})", "faint")
-        elif record.kind == "deadlock":
-            yield self._entry(record, "✗ deadlock across nodes; cancelled", "bad")
-            for edge in (record.data or {}).get("cycle", ()):
-                yield self._more(record, edge, "faint")
-        elif record.kind == "stuck":
-            yield self._entry(record, f"✗ stuck: {record.message}", "bad")
-        elif record.kind == "infeasible":
-            yield self._entry(record, f"– not playable: {record.message}", "faint")
-        elif record.kind == "notice":
-            yield self._entry(record, f"» {notices(record)}", "note")
-        elif record.kind == "info":
-            yield self._entry(record, f"{record.step} {record.message}".strip(), "faint")
+        for text, style in remarks(record)[:1]:
+            yield self._entry(record, text, style)
+        for text, style in remarks(record)[1:]:
+            yield self._more(record, text, style)
 
     def _entry(self, record: HistoryRecord, text: str, style: str = "") -> LaneEntry:
         return LaneEntry(
@@ -220,17 +207,15 @@ def _ends(record: HistoryRecord, invoked: HistoryRecord) -> bool:
     return same and record.kind in ENDS
 
 
-def _after(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, str]]:
+def _after(fold: Fold) -> Iterator[tuple[str, str]]:
     """The tables at the end, nodes with the same rows together."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for record in records:
-        data = record.data or {}
-        if record.kind == "state" and data.get("moment") == "final":
-            rows = record.rows or ()
-            shown = ", ".join(row_text(row) for row in rows[:_ROWS_SHOWN]) or "no rows"
-            left = (record.rowcount or 0) - min(len(rows), _ROWS_SHOWN)
-            text = shown + (f" and {left} more" if left > 0 else "")
-            groups.setdefault((data["table"], text), []).append(record.node)
+    for record in fold.looks("final"):
+        rows = record.rows or ()
+        shown = ", ".join(row_text(row) for row in rows[:_ROWS_SHOWN]) or "no rows"
+        left = (record.rowcount or 0) - min(len(rows), _ROWS_SHOWN)
+        text = shown + (f" and {left} more" if left > 0 else "")
+        groups.setdefault(((record.data or {})["table"], text), []).append(record.node)
     for (table, text), nodes in groups.items():
         yield f"{table} at {', '.join(nodes)}", text
 
