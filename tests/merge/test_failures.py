@@ -8,6 +8,7 @@ from tests.fix_merge import customer
 from twopc.drivers.points import MERGE_POINTS
 from twopc.errors import MergeError
 from twopc.merge.decision import ConflictType
+from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
 COUNTED = (
@@ -82,6 +83,28 @@ async def test_changes_that_cannot_be_applied(merge_shop: MergeTopology) -> None
     await merge_shop.settle()
     await merge_shop.assert_converged()
     assert await merge_shop.execute("pub", "select count(*) from purchase") == [(4,)]
+
+
+async def test_deferrable_keys_hold(server: EmbeddedServer) -> None:
+    """PostgreSQL does not check them in the replica role by itself; values may change places in one statement."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute(
+            "pub",
+            "create table seat (id int primary key, place int unique deferrable initially deferred);"
+            " insert into seat values (1, 1), (2, 2)",
+        )
+        await topology.publish("seat")
+        await topology.subscribe("anna")
+        await topology.execute("anna", "update seat set place = 3 - place")
+        assert (await topology.sync("anna")).uploaded == 2
+        assert await topology.execute("pub", "select place from seat order by id") == [(2,), (1,)]
+        await topology.execute("anna", "insert into seat values (3, 3)")
+        await topology.execute("pub", "insert into seat values (4, 3)")
+        assert (await topology.sync("anna")).retried == 2
+        for node in ("pub", "anna"):
+            assert await topology.execute(node, "select count(*) from seat where place = 3") == [
+                (1,)
+            ]
 
 
 async def test_foreign_keys_hold(merge_shop: MergeTopology) -> None:

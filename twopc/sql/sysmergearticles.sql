@@ -4,8 +4,9 @@
 -- holes:     owner
 --
 -- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
--- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys of which
--- the triggers on this table are enabled ALWAYS, so that they are checked for agents too.
+-- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys and
+-- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
+-- agents too.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,

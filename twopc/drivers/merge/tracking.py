@@ -40,7 +40,7 @@ _KEYS = """
 select t.tgname::text, k.conname::text
 from msrepl.sysmergearticles as a
 join pg_trigger as t on t.tgrelid = a.objid and t.tgisinternal
-join pg_constraint as k on k.oid = t.tgconstraint and k.contype = 'f'
+join pg_constraint as k on k.oid = t.tgconstraint and k.contype in ('f', 'p', 'u', 'x')
 where a.artid = %(artid)s
 """
 _FREE_KEYS = f"{_KEYS} and t.tgenabled = 'O'"
@@ -248,9 +248,9 @@ async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
 async def _check_keys(
     connection: Connection, artid: UUID, table: sql.Identifier, *, always: bool
 ) -> None:
-    """Have the foreign keys of a table checked for agents too, or as they were before.
+    """Have foreign keys and deferrable unique keys of a table checked for agents too, or as they were before.
 
-    A key's triggers fire in the replica role only if they are enabled ALWAYS.
+    Their triggers fire in the replica role only if they are enabled ALWAYS.
     """
     query = _FREE_KEYS if always else _CHECKED_KEYS
     cursor = await connection.execute(query.encode(), {"artid": artid})

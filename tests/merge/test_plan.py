@@ -1,0 +1,81 @@
+"""The plan of a session: order, slices, where it begins, and what is tried again."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from twopc.errors import MergeError
+from twopc.merge.marks import Generation, Marks, check_acquaintance, start
+from twopc.merge.plan import MergeRow, is_repeated, ordered, slices
+
+GRANDPARENT, PARENT, CHILD = UUID(int=3), UUID(int=2), UUID(int=1)
+ORDER = (GRANDPARENT, PARENT, CHILD)
+
+
+def row(number: int, *, gone: bool = False, length: int = 1) -> MergeRow:
+    """A row on its way."""
+    return MergeRow(
+        rowguid=UUID(int=number), gone=gone, lineage="", columns=None, writer=1,
+        row=None if gone else "x" * length,
+    )  # fmt: skip
+
+
+def test_parents_come_first() -> None:
+    """Whatever the nicknames; a circle is left as it is given."""
+    assert ordered({CHILD: [PARENT], PARENT: [GRANDPARENT], GRANDPARENT: []}) == ORDER
+    assert ordered({CHILD: [PARENT], PARENT: [CHILD]}) == (CHILD, PARENT)
+
+
+def test_deletions_come_before_all_else() -> None:
+    """Of children first; then rows, of parents first."""
+    changed = {artid: [row(1), row(2, gone=True)] for artid in ORDER}
+    found = [(part.artid, part.rows[0].gone) for part in slices(ORDER, changed)]
+    assert found == [
+        (CHILD, True), (PARENT, True), (GRANDPARENT, True),
+        (GRANDPARENT, False), (PARENT, False), (CHILD, False),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [([1] * 7, [3, 3, 1]), ([5, 6, 1], [1, 2]), ([50, 1, 50], [1, 1, 1]), ([], [])],
+)
+def test_slices_are_cut_by_rows_and_by_bytes(lengths: list[int], expected: list[int]) -> None:
+    """Three rows or ten bytes here; a row that is larger is a slice of its own, and none is left out."""
+    rows = [row(number, length=length) for number, length in enumerate(lengths)]
+    found = list(slices(ORDER, {CHILD: rows}, rows_max=3, bytes_max=10))
+    assert [len(part.rows) for part in found] == expected
+    assert [each for part in found for each in part.rows] == rows
+
+
+def marks(replica: int, neighbour: int, sent: int, received: int) -> Marks:
+    """Marks of one node."""
+    return Marks(
+        replica=replica,
+        neighbour=neighbour,
+        sent=sent,
+        received=Generation(number=received, guid=UUID(int=received)),
+    )
+
+
+def test_a_session_begins_at_the_lower_mark() -> None:
+    """An acknowledgement that was lost, or a receiver that was restored: nothing is left out."""
+    assert start(marks(1, 2, 3, 0), marks(2, 1, 0, 5)) == 3
+    assert start(marks(1, 2, 5, 0), marks(2, 1, 0, 3)) == 3
+    assert start(Marks(replica=1, neighbour=2), Marks(replica=2, neighbour=1)) == 0
+
+
+def test_strangers_do_not_merge() -> None:
+    """Each must be the one that the other has been in touch with."""
+    check_acquaintance("pub", marks(1, 2, 0, 0), "anna", marks(2, 1, 0, 0))
+    with pytest.raises(MergeError, match="anna is not the database that pub has merged with"):
+        check_acquaintance("pub", marks(1, 2, 0, 0), "anna", marks(3, 1, 0, 0))
+
+
+def test_what_is_tried_again() -> None:
+    """Five times, where only time was against it."""
+    assert [is_repeated("40P01", attempts) for attempts in (1, 5, 6)] == [True, True, False]
+    assert not is_repeated("23505", 1)
+    assert not is_repeated(None, 1)
