@@ -163,6 +163,10 @@ def _outcome(record: HistoryRecord, one: _OpenTransaction, sql: str) -> str:
         return "rolled back" if is_over else ""
     one.gid = record.gid or one.gid
     if record.kind == "in_doubt":
+        if (
+            sql != "commit"
+        ):  # the statement has ended the transaction, and nobody knows what it has written
+            one.steps.append(record.step)
         return "in doubt"
     if record.kind == "rolled_back":
         one.has_asked = False
