@@ -13,8 +13,9 @@ begin
         return null;
     end if;
     insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top)
-    select distinct {tablenick}, n.{rowguid}, pg_current_xact_id(), false, 1, 1
+    select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, 1, 1
     from inserted as n
+    group by n.{rowguid}
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
     return null;

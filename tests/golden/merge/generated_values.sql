@@ -52,8 +52,9 @@ begin
         return null;
     end if;
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-    select distinct 7, n."rowguid", pg_current_xact_id(), false, 1, 1
+    select 7, n."rowguid", pg_current_xact_id(), false, 1, 1
     from inserted as n
+    group by n."rowguid"
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
     return null;

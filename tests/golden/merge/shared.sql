@@ -111,12 +111,12 @@ comment on function msrepl.merge_lineage(int8[], int8, integer) is 'The versions
 -- tables:    none
 -- holes:     owner
 create or replace function msrepl.merge_colv(colv int8[], replica int8) returns int8[]
-language sql immutable
+language sql immutable strict
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-    select case when colv is not null then array(
+    select array(
         select case when c.v between 1 and 2147483647 then replica << 31 | c.v else c.v end
-        from unnest(colv) with ordinality as c(v, place) order by c.place) end
+        from unnest(colv) with ordinality as c(v, place) order by c.place)
 $msrepl$;
 alter function msrepl.merge_colv(int8[], int8) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_colv(int8[], int8) from public;
