@@ -75,13 +75,13 @@ async def stored_articles(
 
 async def find_article(connection: Connection, schema: str, table: str) -> StoredArticle | None:
     """The article of that table: by its name now, or by the one under which it was published."""
-    found = await stored_articles(
+    result = await stored_articles(
         connection,
         "where (n.nspname, c.relname) = (%s, %s) or (a.source_schema, a.source_object) = (%s, %s) "
         "order by (n.nspname, c.relname) = (%s, %s) desc nulls last",
         *(schema, table) * 3,
     )
-    return found[0] if found else None
+    return result[0] if result else None
 
 
 async def get_article(connection: Connection, schema: str, table: str) -> StoredArticle:
@@ -102,15 +102,15 @@ async def fresh_articles(connection: Connection) -> list[StoredArticle]:
     Raises:
         ArticleError: the procedures of one no longer fit its table.
     """
-    found = await stored_articles(connection, "order by a.article_id")
-    for stored in found:
+    result = await stored_articles(connection, "order by a.article_id")
+    for stored in result:
         if stored.stale is not None:
             where = names.article_name(stored.source_schema, stored.source_object)
             raise ArticleError(
                 f"table {where} cannot be subscribed to: {stored.stale}; "
                 "`twopc regenerate` or `twopc unpublish` it first"
             )
-    return found
+    return result
 
 
 async def register(

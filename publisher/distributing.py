@@ -76,10 +76,10 @@ async def fit(
         (json.dumps(await _procedures(connection, article)), stored.article_id),
     )
     await guard(connection, stored.article_id)
-    wanted = {number: condition_of(article.row_filter, text) for number, text in filters.items()}
+    requested = {number: condition_of(article.row_filter, text) for number, text in filters.items()}
     if article.row_filter is not None:
-        wanted[stored.article_id] = article.row_filter
-    for number, condition in wanted.items():
+        requested[stored.article_id] = article.row_filter
+    for number, condition in requested.items():
         # what is there fits, and the log reader may be calling it
         if not await _has_filter(connection, number):
             await _create_filter(connection, table, number, condition, owner)
@@ -104,16 +104,16 @@ def _wanted(
 
 async def _procedures(connection: Connection, article: Article) -> dict[str, str]:
     """Names that no other article's procedures have: they are shown without their schema."""
-    wanted = default_procedures(article.schema, article.table)
+    requested = default_procedures(article.schema, article.table)
     cursor = await connection.execute(
         """
         select from msrepl.sysarticles a cross join jsonb_each_text(a.destination_procedures) as p
         where (a.source_schema, a.source_object) <> (%s, %s) and p.value = any (%s)
         """,
-        (article.schema, article.table, list(wanted.values())),
+        (article.schema, article.table, list(requested.values())),
     )
     if not cursor.rowcount:
-        return wanted
+        return requested
     return default_procedures(article.schema, article.table, apart=True)
 
 
@@ -148,9 +148,9 @@ async def filter_needs(connection: Connection, article_id: int, table: Table) ->
     needs: list[RequiredObject] = []
     for text in (await _filters(connection, article_id)).values():
         async with full_names(connection):
-            found = await read_filter(connection, table, text)
-        columns |= dict.fromkeys(found.columns)
-        needs += found.needs
+            result = await read_filter(connection, table, text)
+        columns |= dict.fromkeys(result.columns)
+        needs += result.needs
     return FilterRequirements(columns=tuple(columns), needs=tuple(needs))
 
 
@@ -232,11 +232,11 @@ def _image_type(article_id: int) -> sql.Identifier:
 
 
 async def _has_filter(connection: Connection, article_id: int) -> bool:
-    found = await connection.execute(
+    rows = await connection.execute(
         "select from pg_proc where pronamespace = 'msrepl'::regnamespace and proname = %s",
         (f"row_filter_{article_id}",),
     )
-    return found.rowcount > 0
+    return rows.rowcount > 0
 
 
 async def _create_filter(
@@ -281,12 +281,12 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
 def _free_names(table: Table) -> list[str]:
     """Names that neither the table nor a column of it has."""
     taken = {table.name, *(column.name for column in table.columns)}
-    found = []
+    results = []
     for name in ("sent", "image", "place"):
         while name in taken:
             name += "_"
-        found.append(name)
-    return found
+        results.append(name)
+    return results
 
 
 def _rows(table: Table, image: sql.Composable, condition: str) -> sql.Composed:

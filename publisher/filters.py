@@ -41,7 +41,7 @@ class RowFilters:
         Raises:
             ArticleError: a filter cannot be evaluated, or the log lacks an old row.
         """
-        found: list[list[tuple[bool, bool]]] = [[] for _ in changes]
+        results: list[list[tuple[bool, bool]]] = [[] for _ in changes]
         by_relation: dict[int, list[int]] = {}
         relations: dict[int, RelationMessage] = {}
         for place, change in enumerate(changes):
@@ -56,8 +56,8 @@ class RowFilters:
                 for place in places:
                     change = changes[place]
                     old = change.old is not None and next(belong)
-                    found[place].append((old, change.new is not None and next(belong)))
-        return list(found)
+                    results[place].append((old, change.new is not None and next(belong)))
+        return list(results)
 
     async def _ask(self, article: DistributedArticle, images: list[str]) -> list[bool]:
         belong: list[bool] = []

@@ -61,8 +61,8 @@ order by 1
 
 async def create(connection: Connection) -> None:
     """Create the publication. It must be there before a slot is. Idempotent."""
-    found = await connection.execute("select from pg_publication where pubname = %s", (NAME,))
-    if found.rowcount:
+    result = await connection.execute("select from pg_publication where pubname = %s", (NAME,))
+    if result.rowcount:
         for table in _OWN:  # one of an earlier version has fewer
             await add(connection, names.SCHEMA, table)
         return
@@ -100,7 +100,7 @@ async def remove(connection: Connection, schema: str, table: str) -> None:
 
 
 async def _holds(connection: Connection, schema: str, table: str) -> bool:
-    found = await connection.execute(
+    rows = await connection.execute(
         """
         select from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
         join pg_class c on c.oid = r.prrelid join pg_namespace n on n.oid = c.relnamespace
@@ -108,7 +108,7 @@ async def _holds(connection: Connection, schema: str, table: str) -> bool:
         """,
         (NAME, schema, table),
     )
-    return found.rowcount > 0
+    return rows.rowcount > 0
 
 
 # -- old rows -------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class LogRequirements:
 
 
 async def identify_rows(
-    connection: Connection, article_id: int, relid: int, wanted: LogRequirements
+    connection: Connection, article_id: int, relid: int, requested: LogRequirements
 ) -> None:
     """Have the log hold old rows, or keys at least, of a table and its partitions.
 
@@ -140,21 +140,21 @@ async def identify_rows(
     Raises:
         ArticleError: PostgreSQL cannot log what is needed of this table.
     """
-    cursor = await connection.execute(_NEEDS, {"table": relid, "columns": list(wanted.columns)})
+    cursor = await connection.execute(_NEEDS, {"table": relid, "columns": list(requested.columns)})
     row = await cursor.fetchone()
     assert row is not None
     deferrable_key, large, virtual = row
-    needed_by = wanted.needed_by
+    needed_by = requested.needed_by
     if large:
-        needed_by = needed_by or f"{wanted.columns_for}, by unchanged large values,"
+        needed_by = needed_by or f"{requested.columns_for}, by unchanged large values,"
     if deferrable_key:
         needed_by = needed_by or "its deferrable primary key"
     if virtual and needed_by:
         raise ArticleError(
-            f"table {wanted.name}: old rows are needed by {needed_by} and PostgreSQL logs none of a table "
+            f"table {requested.name}: old rows are needed by {needed_by} and PostgreSQL logs none of a table "
             f"with virtual generated columns: make column {virtual!r} STORED, or do without"
         )
-    full = (wanted.old_rows or bool(needed_by)) and not virtual
+    full = (requested.old_rows or bool(needed_by)) and not virtual
     async with full_names(connection):
         relations = await (await connection.execute(_RELATIONS, {"table": relid})).fetchall()
     saved = {}

@@ -37,9 +37,9 @@ async def condition(connection: AsyncConnection[Any], article: Article) -> sql.C
     if article.row_filter is None:
         return sql.SQL("true")
     table = f.table_of(article).as_string(None)
-    found = await (await connection.execute(_FILTERS, (table,))).fetchall()
-    numbers = {base: number for number, base, _, _ in found} | {
-        condition_of(base, own): number for _, base, number, own in found if number is not None
+    results = await (await connection.execute(_FILTERS, (table,))).fetchall()
+    numbers = {base: number for number, base, _, _ in results} | {
+        condition_of(base, own): number for _, base, number, own in results if number is not None
     }
     number = numbers.get(article.row_filter)
     if number is None:

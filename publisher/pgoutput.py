@@ -262,19 +262,19 @@ class Decoder:
             at += 8
             columns.append(RelationColumn(column, type_oid, typmod, bool(flags & 1)))
         # PostgreSQL leaves its own schema's name out
-        found = RelationMessage(oid, schema or "pg_catalog", name, identity, tuple(columns))
+        result = RelationMessage(oid, schema or "pg_catalog", name, identity, tuple(columns))
         known = self._relations.get(oid)
-        if found == known:
-            found = known
-        self._relations[oid] = _whole(found, data, at)
-        return found
+        if result == known:
+            result = known
+        self._relations[oid] = _whole(result, data, at)
+        return result
 
     def _truncate(self, data: bytes) -> TruncateMessage:
         count, options = _truncate(data)
         oids = [_length(data, 6 + 4 * place)[0] for place in range(count)]
         relations = tuple([self._relations[oid] for oid in oids])
-        found = TruncateMessage(relations, bool(options & 1), bool(options & 2))
-        return _whole(found, data, 6 + 4 * count)
+        result = TruncateMessage(relations, bool(options & 1), bool(options & 2))
+        return _whole(result, data, 6 + 4 * count)
 
 
 def _row(data: bytes, at: int, count: int) -> tuple[Values, int, bool]:
@@ -315,7 +315,7 @@ def _read_message(data: bytes) -> LogicalMessage:
     return _whole(LogicalMessage(bool(flags & 1), lsn, prefix, content), data, at + 4 + length)
 
 
-def _whole(found: _T, data: bytes, end: int) -> _T:
+def _whole(result: _T, data: bytes, end: int) -> _T:
     if end != len(data):
         raise ValueError(f"{len(data)} bytes instead of {end}")
-    return found
+    return result

@@ -111,8 +111,8 @@ async def _create_owner(connection: Connection) -> sql.Identifier:
     """Schema ``msrepl`` and the role that owns what is in it."""
     role = owner_role(connection.info.dbname)
     name = sql.Identifier(role)
-    found = await connection.execute("select from pg_roles where rolname = %s", (role,))
-    if found.rowcount == 0:
+    rows = await connection.execute("select from pg_roles where rolname = %s", (role,))
+    if rows.rowcount == 0:
         await connection.execute(sql.SQL("create role {} nologin").format(name))
     schema = sql.Identifier(names.SCHEMA)
     await connection.execute(sql.SQL("create schema if not exists {}").format(schema))

@@ -126,10 +126,10 @@ async def needs(
 async def needs_of_table(connection: Connection, relid: int) -> tuple[RequiredObject, ...]:
     """What the defaults, generated columns and CHECK constraints of a table use."""
     cursor = await connection.execute(_EXPRESSIONS, {"relid": relid})
-    found: list[RequiredObject] = []
+    results: list[RequiredObject] = []
     for catalog, objects in await cursor.fetchall():
-        found += await needs(connection, catalog, objects)
-    return tuple(dict.fromkeys(found))
+        results += await needs(connection, catalog, objects)
+    return tuple(dict.fromkeys(results))
 
 
 async def grant_table_role(

@@ -158,27 +158,27 @@ def _check_version(table: Table) -> None:
 
 def _check_triggers(table: Table) -> None:
     """No trigger may change a row after it got its version."""
-    ours = names.version_trigger(table.schema, table.name)
+    own = names.version_trigger(table.schema, table.name)
     for trigger in (*table.triggers, *table.partition_triggers):
-        late = trigger.name.encode() > ours.encode()  # as the server orders them
+        late = trigger.name.encode() > own.encode()  # as the server orders them
         if late and trigger.before and trigger.row and (trigger.insert or trigger.update):
             raise ArticleError(
                 f"{_where(table)}: trigger {trigger.name!r} fires after ours that gives a row its version: "
-                f"rename it so that it sorts before {ours!r}, or drop it"
+                f"rename it so that it sorts before {own!r}, or drop it"
             )
 
 
-def _chosen_columns(table: Table, wanted: tuple[str, ...] | None) -> tuple[Column, ...]:
-    if wanted is None:
+def _chosen_columns(table: Table, requested: tuple[str, ...] | None) -> tuple[Column, ...]:
+    if requested is None:
         return table.columns
     where = _where(table)
     known = {column.name for column in table.columns}
-    missing = [name for name in wanted if name not in known]
+    missing = [name for name in requested if name not in known]
     if missing:
         raise ArticleError(
             f"{where} has no column {missing[0]!r}; it has {', '.join(sorted(known))}"
         )
-    kept = set(wanted) | {names.VERSION_COLUMN}
+    kept = set(requested) | {names.VERSION_COLUMN}
     for name in table.key:
         if name not in kept:
             raise ArticleError(f"{where}: key column {name!r} must be published (21250)")

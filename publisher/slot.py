@@ -141,9 +141,9 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
         ServerError: something prepared or open is in the way all that time (named), the slot of that name
             is unusable or another database's, or there is no room for one more.
     """
-    found = await look(connection, name)
-    if found is not None:
-        return _usable(found, connection.info.dbname)
+    result = await look(connection, name)
+    if result is not None:
+        return _usable(result, connection.info.dbname)
     command = sql.SQL("select lsn::text from pg_create_logical_replication_slot({}, {})").format(
         name, PLUGIN
     )
@@ -166,10 +166,10 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
             "(`twopc recover`, COMMIT PREPARED or ROLLBACK PREPARED) and try again"
         ) from None
     except errors.DuplicateObject:  # somebody was quicker
-        found = await look(connection, name)
-        if found is None:
+        result = await look(connection, name)
+        if result is None:
             raise
-        return _usable(found, connection.info.dbname)
+        return _usable(result, connection.info.dbname)
     except (errors.ConfigurationLimitExceeded, errors.ObjectNotInPrerequisiteState) as error:
         raise ServerError(
             f"replication slot {name!r} cannot be created: {error.diag.message_primary}"
@@ -179,16 +179,16 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
         await connection.execute(_SET_TIMEOUTS, before)
 
 
-def _usable(found: SlotState, database: str) -> str:
-    if found.problem is not None:
-        raise ServerError(found.problem)
-    if found.database != database:
+def _usable(result: SlotState, database: str) -> str:
+    if result.problem is not None:
+        raise ServerError(result.problem)
+    if result.database != database:
         raise ServerError(
-            f"replication slot {found.name!r} is taken: it reads database {found.database!r}, not "
+            f"replication slot {result.name!r} is taken: it reads database {result.database!r}, not "
             f"{database!r}; choose another name for the topology"
         )
-    assert found.confirmed_flush is not None  # a logical slot has one
-    return found.confirmed_flush
+    assert result.confirmed_flush is not None  # a logical slot has one
+    return result.confirmed_flush
 
 
 async def drop(

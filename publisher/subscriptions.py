@@ -58,8 +58,8 @@ async def add_subscription(connection: Connection, subscriber: str) -> tuple[Sub
 
 async def _create_link_role(connection: Connection, role: str, password: str) -> None:
     name = sql.Identifier(role)
-    found = await connection.execute("select from pg_roles where rolname = %s", (role,))
-    verb = "alter" if found.rowcount else "create"
+    rows = await connection.execute("select from pg_roles where rolname = %s", (role,))
+    verb = "alter" if rows.rowcount else "create"
     await connection.execute(
         sql.SQL(verb + " role {} login noinherit password {}").format(
             name, verifier(connection, role, password)

@@ -108,7 +108,7 @@ async def touched(
     Args:
         xids: further transactions whose keys are wanted.
     """
-    found: dict[int, set[Key]] = {article.article_id: set() for article in articles}
+    results: dict[int, set[Key]] = {article.article_id: set() for article in articles}
     by_id = {article.article_id: article for article in articles}
     cursor = await distribution.execute(
         """
@@ -130,8 +130,8 @@ async def touched(
     )
     async for article_id, command_type, command in cursor:
         article = by_id[base_of(article_id)]
-        found[article.article_id] |= touched_keys(article, command_type, command)
-    called: dict[int, set[Key] | None] = {**found}
+        results[article.article_id] |= touched_keys(article, command_type, command)
+    called: dict[int, set[Key] | None] = {**results}
     for writes in await _written_by_calls(distribution, publisher, snapshot):
         for article in articles:
             if writes is None or article.article.name in writes:

@@ -53,8 +53,8 @@ async def fit(connection: Connection) -> None:
 async def _fit(connection: Connection) -> None:
     for (command,) in await (await connection.execute(_WITNESSES)).fetchall():
         await connection.execute(command)
-    found = await (await connection.execute(_MAY_CHANGE)).fetchone()
-    if found is None or not found[0]:
+    row = await (await connection.execute(_MAY_CHANGE)).fetchone()
+    if row is None or not row[0]:
         return
     for stored in await stored_articles(connection, "where a.stale is null"):
         if stored.schema is None or stored.table is None:

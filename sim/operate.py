@@ -47,25 +47,25 @@ async def attach(
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node store_a=DSN ...")
-    found = await survey(nodes, newcomers, partly=partly)
-    publishers, logs = found.of("publisher"), found.of("distribution")
+    result = await survey(nodes, newcomers, partly=partly)
+    publishers, logs = result.of("publisher"), result.of("distribution")
     if len(publishers) != 1:
         raise ConfigurationError(
             f"{len(publishers)} of the nodes given are Publishers; it must be one: `twopc install` makes one"
         )
-    dsns = dict(found.dsns)
+    dsns = dict(result.dsns)
     if logs == publishers:  # both in one database
         dsns["distribution"] = nodes[publishers[0]]
         logs = ["distribution"]
     topology = Topology(
         publisher=publishers[0],
-        subscribers=found.of("subscriber"),
+        subscribers=result.of("subscriber"),
         dsns=dsns,
         distribution=logs[0] if logs else None,
-        name=coordinator or _only(found.coordinators),
+        name=coordinator or _only(result.coordinators),
         attach=True,
     )
-    topology.wiring.unreachable = found.unreachable
+    topology.wiring.unreachable = result.unreachable
     return topology
 
 

@@ -62,10 +62,10 @@ class SettingValue:
 
 def duration_ms(text: str) -> int:
     """Milliseconds of ``500ms``, ``5s`` or ``2m``; ValueError for anything else."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
+    if match is None:
         raise ValueError(f"a duration is written as 500ms, 5s or 2m, not '{text}'")
-    return int(float(found[1]) * _UNITS_MS[found[2]])
+    return int(float(match[1]) * _UNITS_MS[match[2]])
 
 
 def _count(text: str, *, least: int) -> int:
@@ -130,12 +130,12 @@ def load(flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Pat
     """
     table, file = _table(start)
     _refuse_unknown(table, file)
-    found = {}
+    results = {}
     for name in _FIELDS:
         given = _given(name, flags, environment, table, file)
         if given is not None:
-            found[name] = _read(name, given)
-    return RunSettings(**found)
+            results[name] = _read(name, given)
+    return RunSettings(**results)
 
 
 def source_of(
@@ -174,9 +174,9 @@ def _read(name: str, given: SettingValue) -> Any:
     try:
         return _READERS[name](str(value))
     except ValueError as error:
-        said = str(error)
+        message = str(error)
         raise SettingError(
-            f"{given.source}: {said if said.startswith('a duration') else f'it is {said}'}"
+            f"{given.source}: {message if message.startswith('a duration') else f'it is {message}'}"
         ) from None
 
 

@@ -105,10 +105,10 @@ async def read_log(
         ConfigurationError: none of the nodes is a Publisher that the distribution database knows; the
             slot is gone, or read by somebody else.
     """
-    found = await _look(nodes)
-    publishers = [name for name in nodes if name in found.slots]
+    result = await _look(nodes)
+    publishers = [name for name in nodes if name in result.slots]
     if len(publishers) != 1:
-        known = ", ".join(found.slots) or "none: `twopc subscribe` first"
+        known = ", ".join(result.slots) or "none: `twopc subscribe` first"
         raise ConfigurationError(
             f"{len(publishers)} of {', '.join(nodes)} are Publishers of this distribution database; it "
             f"must be one; it knows {known}"
@@ -116,8 +116,8 @@ async def read_log(
     reader = LogReader(
         publisher=publishers[0],
         publisher_dsn=nodes[publishers[0]],
-        distribution_dsn=found.distribution,
-        slot=found.slots[publishers[0]],
+        distribution_dsn=result.distribution,
+        slot=result.slots[publishers[0]],
     )
     try:
         if once:
@@ -150,13 +150,13 @@ async def remove_delivered(
     Raises:
         ConfigurationError: none of the nodes is a distribution database.
     """
-    found = await _look(nodes)
+    result = await _look(nodes)
     if not once:
         stop = _stopped_by_signals(running)
-        await keep_clean(found.distribution, stop, every_s=every_s, **retention)
+        await keep_clean(result.distribution, stop, every_s=every_s, **retention)
         return None
     async with await AsyncConnection.connect(
-        found.distribution, autocommit=True, options=path.options(found.distribution)
+        result.distribution, autocommit=True, options=path.options(result.distribution)
     ) as connection:
         return await clean_up(connection, **retention)
 
@@ -221,27 +221,27 @@ async def agent_config(
         ConfigurationError: the Subscriber is not among the nodes, or is none; or it is not clear whose
             changes it is to get.
     """
-    found = await _look(nodes)
+    result = await _look(nodes)
     if subscriber not in nodes:
         raise ConfigurationError(f"say where {subscriber!r} is: --node {subscriber}=DSN")
-    if subscriber not in found.subscribers:
+    if subscriber not in result.subscribers:
         raise ConfigurationError(
             f"node {subscriber!r}: nothing is distributed to this database: `twopc subscribe {subscriber}` first"
         )
-    if publisher is None and len(found.slots) != 1:
+    if publisher is None and len(result.slots) != 1:
         raise ConfigurationError(
             "the distribution database knows several Publishers: say --publisher "
-            f"{' or '.join(found.slots)}"
-            if found.slots
+            f"{' or '.join(result.slots)}"
+            if result.slots
             else "the distribution database knows no Publisher: `twopc subscribe` first"
         )
-    name = publisher or next(iter(found.slots))
+    name = publisher or next(iter(result.slots))
     return Config(
         subscriber=subscriber,
         publisher=name,
-        distribution_dsn=found.distribution,
+        distribution_dsn=result.distribution,
         subscriber_dsn=nodes[subscriber],
-        profile=await _profile(found.distribution, name, subscriber, settings)
+        profile=await _profile(result.distribution, name, subscriber, settings)
         if settings
         else None,
         once=once,

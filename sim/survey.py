@@ -123,15 +123,15 @@ def presumed(
     publishers = {name for each in answers for name in each.publishers}
     subscribers = {name for each in answers for name in each.subscribers} | {*newcomers}
     known = {kind for each in answers for kind in each.kinds}
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     unknown: list[str] = []
     for name in unreachable:
         if name in publishers:
-            found[name] = ["publisher"]
+            results[name] = ["publisher"]
         elif name in subscribers:
-            found[name] = ["subscriber"]
+            results[name] = ["subscriber"]
         elif name == "distribution" and "distribution" not in known:
-            found[name] = ["distribution"]
+            results[name] = ["distribution"]
         else:
             unknown.append(name)
     if unknown and not publishers and "publisher" not in known:
@@ -141,8 +141,8 @@ def presumed(
                 f"none of the nodes that can be reached tells which of {', '.join(unknown)} is the Publisher: "
                 "start one of them"
             )
-        return {**found, unknown[0]: ["publisher"]}
-    return {**found, **{name: ["subscriber"] for name in unknown}}
+        return {**results, unknown[0]: ["publisher"]}
+    return {**results, **{name: ["subscriber"] for name in unknown}}
 
 
 async def connect(dsn: str) -> AsyncConnection[Any]:
@@ -164,15 +164,15 @@ async def _ask(name: str, dsn: str, nodes: Iterable[str], *, is_new: bool) -> An
         psycopg.OperationalError: it cannot be reached.
     """
     async with await connect(dsn) as connection:
-        found = await kinds_at(connection)
-        await _check(connection, name, found, is_new=is_new)
+        result = await kinds_at(connection)
+        await _check(connection, name, result, is_new=is_new)
         publishers: list[str] = []
         subscribers: list[str] = []
         coordinators: list[str] = []
-        if "subscriber" in found:
+        if "subscriber" in result:
             cursor = await connection.execute(_SUBSCRIBER)
             publishers += [publisher for publisher, _ in await cursor.fetchall()]
-        if "distribution" in found:
+        if "distribution" in result:
             coordinators = await _names(connection, nodes)
             cursor = await connection.execute(
                 "select to_regclass('msrepl.mspublisher_databases') is not null"
@@ -183,7 +183,7 @@ async def _ask(name: str, dsn: str, nodes: Iterable[str], *, is_new: bool) -> An
                         each for (each,) in await (await connection.execute(query)).fetchall()
                     ]
         return Answer(
-            kinds=found or ["subscriber"],
+            kinds=result or ["subscriber"],
             coordinators=coordinators,
             publishers=publishers,
             subscribers=subscribers,
@@ -207,14 +207,14 @@ async def kinds_at(connection: AsyncConnection[Any]) -> list[str]:
 
 
 async def _check(
-    connection: AsyncConnection[Any], name: str, found: Sequence[str], *, is_new: bool
+    connection: AsyncConnection[Any], name: str, result: Sequence[str], *, is_new: bool
 ) -> None:
-    if not found and not is_new:
+    if not result and not is_new:
         raise ConfigurationError(
             f"node {name!r}: database {connection.info.dbname!r} holds nothing of ours: neither a "
             "publication, nor a subscription, nor a decision log: leave it out, or `twopc subscribe` it"
         )
-    if "subscriber" in found:
+    if "subscriber" in result:
         known = await (await connection.execute(_SUBSCRIBER)).fetchone()
         if known is not None and known[1] != name:
             raise ConfigurationError(

@@ -63,15 +63,15 @@ def obstacles(
     Args:
         trigger_name: our trigger's name for an operation, and for ``new`` and ``ver`` (the row version).
     """
-    found: list[Obstacle] = []
+    results: list[Obstacle] = []
     for each in (table, *partitions):
         for operation in OPERATIONS:
-            found += _late_capture(each, operation, trigger_name(operation))
-        found += _late_stamp(each, trigger_name)
-    return tuple(dict.fromkeys(found))
+            results += _late_capture(each, operation, trigger_name(operation))
+        results += _late_stamp(each, trigger_name)
+    return tuple(dict.fromkeys(results))
 
 
-def _late_capture(table: Table, operation: str, ours: str) -> Iterable[Obstacle]:
+def _late_capture(table: Table, operation: str, own: str) -> Iterable[Obstacle]:
     verb, number = OPERATIONS[operation]
     name = f"{table.schema}.{table.name}"
     rows = by_row(table, operation)
@@ -87,29 +87,29 @@ def _late_capture(table: Table, operation: str, ours: str) -> Iterable[Obstacle]
                 "cannot fire before it",
                 remedy="drop it or make it AFTER STATEMENT",
             )
-        elif trigger.row == rows and _sorts_before(trigger.name, ours):
+        elif trigger.row == rows and _sorts_before(trigger.name, own):
             yield Obstacle(
                 number=number,
                 table=name,
                 trigger=trigger.name,
                 reason=f"fires before our trigger of {verb}, which must be the first",
-                remedy=f"rename it so that it sorts after {ours!r}, or drop it",
+                remedy=f"rename it so that it sorts after {own!r}, or drop it",
             )
 
 
 def _late_stamp(table: Table, trigger_name: Callable[[str], str]) -> Iterable[Obstacle]:
-    for operation, ours in (("ins", trigger_name("new")), ("upd", trigger_name("ver"))):
+    for operation, own in (("ins", trigger_name("new")), ("upd", trigger_name("ver"))):
         verb, number = OPERATIONS[operation]
         for trigger in table.triggers:
             if not (trigger.before and trigger.row and concerns(trigger, operation)):
                 continue
-            if _sorts_before(ours, trigger.name):
+            if _sorts_before(own, trigger.name):
                 yield Obstacle(
                     number=number,
                     table=f"{table.schema}.{table.name}",
                     trigger=trigger.name,
                     reason=f"fires after our trigger of {verb} that gives a row its version",
-                    remedy=f"rename it so that it sorts before {ours!r}, or drop it",
+                    remedy=f"rename it so that it sorts before {own!r}, or drop it",
                 )
 
 

@@ -141,29 +141,29 @@ async def set_not_for_replication(
     async with connection.transaction():
         relid = await _subscribed(connection, schema, table)
         where = article_name(schema, table)
-        found = [each for each in await _objects(connection, relid) if each.name == object_name]
-        if len(found) > 1:
-            kinds = " and ".join(each.kind for each in found)
+        results = [each for each in await _objects(connection, relid) if each.name == object_name]
+        if len(results) > 1:
+            kinds = " and ".join(each.kind for each in results)
             raise SubscriptionError(
                 f"table {where} has a {kinds} called {object_name!r}: rename one of them"
             )
-        if not found:
+        if not results:
             known = ", ".join(repr(each.name) for each in await _objects(connection, relid))
             raise SubscriptionError(
                 f"table {where} has no trigger, constraint or identity column {object_name!r}; it has "
                 f"{known or 'none'}"
             )
-        await _set(connection, relid, where, found[0], value)
+        await _set(connection, relid, where, results[0], value)
 
 
 async def _set(
-    connection: Connection, relid: int, where: str, found: ReplicationObject, value: bool
+    connection: Connection, relid: int, where: str, result: ReplicationObject, value: bool
 ) -> None:
-    if found.fixed is not None:
-        if found.not_for_replication != value:
+    if result.fixed is not None:
+        if result.not_for_replication != value:
             word = "cannot be" if value else "is always"
             raise SubscriptionError(
-                f"{found.kind} {found.name!r} of table {where} {word} NOT FOR REPLICATION: {found.fixed}"
+                f"{result.kind} {result.name!r} of table {where} {word} NOT FOR REPLICATION: {result.fixed}"
             )
         return
     owner = sql.Identifier(owner_role(connection.info.dbname))
@@ -172,9 +172,9 @@ async def _set(
         "insert into msrepl.trigger_mode (trigger, objid, before) "
         "select t.oid, %s, t.tgenabled from pg_trigger t where t.oid = any (%s::bigint[]::oid[]) "
         "on conflict do nothing",
-        (relid, list(found.triggers)),
+        (relid, list(result.triggers)),
     )
-    await _fire(connection, relid, found.triggers, "O" if value else "A")
+    await _fire(connection, relid, result.triggers, "O" if value else "A")
 
 
 async def restore(connection: Connection, schema: str, table: str) -> None:

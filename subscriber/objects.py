@@ -349,16 +349,16 @@ def _text_array(values: Sequence[str]) -> sql.Composed:
 
 def _grants(texts: TriggerTexts) -> list[str]:
     """What the owner of our functions needs: to name the table, and a role that writes rows back."""
-    found: list[sql.Composable] = []
+    results: list[sql.Composable] = []
     if texts.may_hold or texts.takes_back:
-        found.append(
+        results.append(
             sql.SQL("grant usage on schema {} to {}").format(
                 sql.Identifier(texts.article.schema), texts.owner
             )
         )
     if texts.takes_back:
-        found.append(compose("twopc", "grant_replica", role=texts.owner))
-    granted = [text.as_string(None) for text in found]
+        results.append(compose("twopc", "grant_replica", role=texts.owner))
+    granted = [text.as_string(None) for text in results]
     if texts.takes_back:
         article = texts.article
         granted.append(

@@ -141,7 +141,7 @@ async def subscribe(
     Returns:
         What keeps our triggers from firing first; then the subscription is inactive until `activate`.
     """
-    commands, found = await article_commands(
+    commands, result = await article_commands(
         connection,
         article,
         sites,
@@ -151,7 +151,7 @@ async def subscribe(
     )
     async with connection.transaction():
         await _execute(connection, commands)
-    return found
+    return result
 
 
 async def article_commands(
@@ -162,13 +162,13 @@ async def article_commands(
     check_ways_in(local)
     partitions = await _partitions(connection, article)
     texts = TriggerTexts(article, sites, owner_role(connection.info.dbname), local)
-    found = obstacles(
+    result = obstacles(
         local,
         [await describe(connection, *partition) for partition in partitions],
         texts.trigger_name,
     )
     commands = article_texts(texts, partitions, **facts)
-    return [*commands, *(deactivate_text(str(obstacle)) for obstacle in found)], found
+    return [*commands, *(deactivate_text(str(obstacle)) for obstacle in result)], result
 
 
 async def regenerate(
@@ -185,12 +185,12 @@ async def regenerate(
     async with connection.transaction():
         await create_types(connection, article)
         before = await _registered(connection, article)
-        found = await subscribe(connection, article, sites)
+        result = await subscribe(connection, article, sites)
         if before not in (None, (article.schema, article.table)):
             await _execute(
                 connection, drop_article_texts(owner_role(connection.info.dbname), *before)
             )
-    return found
+    return result
 
 
 async def stale_mark(connection: Connection, article: Article, *, lock: bool = False) -> str | None:
@@ -283,9 +283,9 @@ async def activate(
         return [o for article in articles for o in await subscribe(connection, article, sites)]
 
 
-def inactive_message(found: Sequence[Obstacle]) -> str:
+def inactive_message(result: Sequence[Obstacle]) -> str:
     """Why a subscription is inactive, and what to do."""
-    return f"the subscription is inactive: {'; '.join(map(str, found))}"
+    return f"the subscription is inactive: {'; '.join(map(str, result))}"
 
 
 async def unsubscribe(connection: Connection, schema: str, table: str) -> bool:

@@ -121,12 +121,12 @@ async def create_types(connection: Connection, article: Article) -> None:
     """
     held = await types_by_name(connection, [t.name for t in article.types])
     for needed in article.types:
-        found = held.get(needed.name)
+        result = held.get(needed.name)
         where = f"type {needed.name}, needed by column {needed.columns[0]!r} of {article.name},"
-        if found is not None:
-            if found.definition != needed.definition:
+        if result is not None:
+            if result.definition != needed.definition:
                 raise SubscriptionError(
-                    f"{where} differs at {connection.info.dbname!r}: it is {found.definition!r}, the "
+                    f"{where} differs at {connection.info.dbname!r}: it is {result.definition!r}, the "
                     f"Publisher's is {needed.definition!r}; ALTER or drop it there"
                 )
         elif needed.definition is not None:
@@ -274,8 +274,8 @@ async def fill(
         SubscriptionError: the copy is not empty.
     """
     table = f.table_of(article)
-    found = await connection.execute(sql.SQL("select from {} limit 1").format(table))
-    if found.rowcount:
+    result = await connection.execute(sql.SQL("select from {} limit 1").format(table))
+    if result.rowcount:
         raise SubscriptionError(
             f"table {article.name} at {connection.info.dbname!r} is not empty: the initial copy "
             "would mix with its rows; empty it first"

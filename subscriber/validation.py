@@ -149,8 +149,8 @@ class _Repair:
         await self._change(by_kind["changed"], there)
         await self._insert([there[key][1] for key in by_kind["missing"]])
         # what was missing here could not be locked: what became of it there meanwhile was not delivered
-        again = await fetch(by_kind["missing"]) if by_kind["missing"] else {}
-        gone = [k for k in by_kind["missing"] if again.get(k, (None,))[0] != there[k][0]]
+        repeated = await fetch(by_kind["missing"]) if by_kind["missing"] else {}
+        gone = [k for k in by_kind["missing"] if repeated.get(k, (None,))[0] != there[k][0]]
         await self._delete(gone)
         return [each.key for each in same if each.key not in gone]
 
@@ -217,11 +217,11 @@ class _Repair:
             )
 
     def _values(self, row: Values, columns: Sequence[Any]) -> list[str | None]:
-        wanted = {column.name for column in columns}
+        expected = {column.name for column in columns}
         return [
             value
             for column, value in zip(self._article.value_columns, row, strict=True)
-            if column.name in wanted
+            if column.name in expected
         ]
 
 

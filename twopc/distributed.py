@@ -134,20 +134,20 @@ def read_command(
     form = distributed.propagation.method(operation).format
     values = record_values(command.encode())
     try:
-        wanted = parameters(distributed.article, operation, form)
+        requested = parameters(distributed.article, operation, form)
     except ValueError:
-        wanted = ()
-    if len(wanted) != len(values):  # the article has changed since
+        requested = ()
+    if len(requested) != len(values):  # the article has changed since
         return CommandText(text=command)
     changed: tuple[int, ...] | None = None
-    if wanted[-1].image == "bitmap" and values[-1] is not None:
+    if requested[-1].image == "bitmap" and values[-1] is not None:
         changed = tuple(changed_columns(bytes.fromhex(values[-1][2:].decode())))
     sparse = form is Format.SCALL and changed is not None
     shown = [
         ""
         if sparse and parameter.image == "new" and place not in (changed or ())
         else _shown(parameter, value)
-        for place, (parameter, value) in enumerate(zip(wanted, values, strict=True))
+        for place, (parameter, value) in enumerate(zip(requested, values, strict=True))
     ]
     columns = distributed.article.value_columns
     return CommandText(
@@ -175,8 +175,10 @@ def command_words(article: DistributedArticle | None, kind: int, command: str) -
     form = article.propagation.method(operation).format
     if form in (Format.SQL, Format.NONE):
         return command
-    wanted = parameters(article.article, operation, form)
-    values = dict(zip((each.name for each in wanted), record_values(command.encode()), strict=True))
+    requested = parameters(article.article, operation, form)
+    values = dict(
+        zip((each.name for each in requested), record_values(command.encode()), strict=True)
+    )
     shown = []
     for place, name in enumerate(article.article.key, 1):
         at = [column.name for column in article.article.value_columns].index(name) + 1

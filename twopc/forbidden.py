@@ -53,4 +53,4 @@ def remedy(sqlstate: str, message: str) -> str:
     """What to do about a server's refusal to prepare; empty for any other error."""
     if sqlstate != SQLSTATE or not message.startswith("cannot PREPARE"):
         return ""
-    return next((said for words, said in _SAID if words in message), "")
+    return next((text for words, text in _SAID if words in message), "")

@@ -75,17 +75,17 @@ def tokens(text: str, *, standard_conforming_strings: bool = True) -> Iterator[S
     """
     match = (_STANDARD if standard_conforming_strings else _BACKSLASHES).match
     at = brackets = 0
-    while found := match(text, at):
-        kind, end = found.lastgroup, found.end()
+    while result := match(text, at):
+        kind, end = result.lastgroup, result.end()
         if kind == "mark":
-            brackets = max(0, brackets + (found[0] == "[") - (found[0] == "]"))
+            brackets = max(0, brackets + (result[0] == "[") - (result[0] == "]"))
         elif kind == "escape":
             kind = "string"
         elif kind == "comment":
             kind, end = "space", _comment_end(text, at)
         elif kind == "dollar":
-            closing = text.find(found[0], end)
-            kind, end = "string", len(text) if closing < 0 else closing + len(found[0])
+            closing = text.find(result[0], end)
+            kind, end = "string", len(text) if closing < 0 else closing + len(result[0])
         elif kind == "parameter" and brackets:
             kind, end = "mark", at + 1
         yield SqlToken(str(kind), text[at:end], at)
@@ -95,10 +95,10 @@ def tokens(text: str, *, standard_conforming_strings: bool = True) -> Iterator[S
 def _comment_end(text: str, at: int) -> int:
     """The end of the comment that begins at `at`; comments nest."""
     depth = 0
-    for found in _COMMENT.finditer(text, at):
-        depth += 1 if found[0] == "/*" else -1
+    for result in _COMMENT.finditer(text, at):
+        depth += 1 if result[0] == "/*" else -1
         if depth == 0:
-            return found.end()
+            return result.end()
     return len(text)
 
 

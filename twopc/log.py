@@ -61,6 +61,6 @@ def configure(*, level: str, layout: Literal["text", "json"], stream: TextIO | N
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    ours = logging.getLogger("twopc")
-    ours.setLevel(level.upper())
-    root.setLevel(max(logging.WARNING, ours.level))
+    own = logging.getLogger("twopc")
+    own.setLevel(level.upper())
+    root.setLevel(max(logging.WARNING, own.level))

@@ -85,10 +85,10 @@ class GlobalId:
     @classmethod
     def parse(cls, text: str) -> GlobalId | None:
         """The global transaction that `text` names, or None if it is not one of ours."""
-        found = _GID.match(text)
-        if found is None or found["branch"] is not None:
+        match = _GID.match(text)
+        if match is None or match["branch"] is not None:
             return None
-        return _global_id(found)
+        return _global_id(match)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,22 +118,22 @@ class BranchId:
     @classmethod
     def parse(cls, gid: str) -> BranchId | None:
         """The branch that a gid names, or None if the gid is foreign or not parsable."""
-        found = _GID.match(gid)
-        if found is None or found["branch"] is None or len(gid) > GID_BYTES_MAX:
+        match = _GID.match(gid)
+        if match is None or match["branch"] is None or len(gid) > GID_BYTES_MAX:
             return None
-        global_id = _global_id(found)
-        if global_id is None or not all(map(_fits, found["branch"].split("/"))):
+        global_id = _global_id(match)
+        if global_id is None or not all(map(_fits, match["branch"].split("/"))):
             return None
-        return cls(global_id=global_id, branch=found["branch"])
+        return cls(global_id=global_id, branch=match["branch"])
 
 
-def _global_id(found: re.Match[str]) -> GlobalId | None:
+def _global_id(result: re.Match[str]) -> GlobalId | None:
     """What a gid's text names; None if no coordinator has made it. Anybody may prepare under any gid."""
-    epoch, sequence = int(found["epoch"]), int(found["sequence"])
-    is_ours = len(found["coordinator"]) <= _COORDINATOR_BYTES_MAX
+    epoch, sequence = int(result["epoch"]), int(result["sequence"])
+    is_ours = len(result["coordinator"]) <= _COORDINATOR_BYTES_MAX
     if not is_ours or epoch > EPOCH_MAX or sequence > SEQUENCE_MAX:
         return None
-    return GlobalId(coordinator=found["coordinator"], epoch=epoch, sequence=sequence)
+    return GlobalId(coordinator=result["coordinator"], epoch=epoch, sequence=sequence)
 
 
 def _fits(branch: str) -> bool:
@@ -167,14 +167,14 @@ class StreamId:
     @classmethod
     def parse(cls, gid: str) -> StreamId | None:
         """What a gid names, or None if no agent has made it."""
-        found = _STREAM_GID.match(gid)
-        if found is None:
+        match = _STREAM_GID.match(gid)
+        if match is None:
             return None
         return cls(
-            publisher=found["publisher"],
-            database=int(found["database"]),
-            upto=int(found["upto"]),
-            stream=int(found["stream"]),
+            publisher=match["publisher"],
+            database=int(match["database"]),
+            upto=int(match["upto"]),
+            stream=int(match["stream"]),
         )
 
 

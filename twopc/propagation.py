@@ -78,8 +78,8 @@ class Propagation:
     @property
     def needs_old_rows(self) -> bool:
         """Some call needs more of the old row than its key: REPLICA IDENTITY FULL."""
-        wanted = (Format.SCALL, Format.MCALL, Format.XCALL)
-        return self.upd.format in wanted or self.dele.format is Format.XCALL
+        requested = (Format.SCALL, Format.MCALL, Format.XCALL)
+        return self.upd.format in requested or self.dele.format is Format.XCALL
 
     def as_json(self) -> dict[str, object]:
         """What is stored of it; `from_json` reads it."""
@@ -117,15 +117,15 @@ def parse_method(operation: str, text: str) -> Method:
     Raises:
         ArticleError: there is no such format, or not for this operation.
     """
-    found = re.match(r"\s*(\w+)(?:\s+(\S.*?))?\s*\Z", text)
-    word = found[1].upper() if found else ""
+    match = re.match(r"\s*(\w+)(?:\s+(\S.*?))?\s*\Z", text)
+    word = match[1].upper() if match else ""
     allowed = FORMATS[operation]
     if word not in allowed:
         raise ArticleError(
             f"propagation of {operation}: {text!r} is none of {', '.join(allowed)}"
             + (f"; {word} is not for {operation}" if word in Format.__members__ else "")
         )
-    method = Method(format=Format(word), procedure=found[2] if found else None)
+    method = Method(format=Format(word), procedure=match[2] if match else None)
     if method.procedure and method.format in (Format.SQL, Format.NONE):
         raise ArticleError(
             f"propagation of {operation}: {word} calls no procedure: leave out {method.procedure!r}"
@@ -232,13 +232,13 @@ def record_values(text: bytes) -> list[bytes | None]:
     values: list[bytes | None] = []
     at = 1
     while True:
-        found = _ATTRIBUTE.match(text, at)
-        assert found is not None  # the pattern matches an empty text
-        if found[1] is not None:
-            values.append(re.sub(rb'""|\\(.)', lambda m: m[1] or b'"', found[1], flags=re.DOTALL))
+        match = _ATTRIBUTE.match(text, at)
+        assert match is not None  # the pattern matches an empty text
+        if match[1] is not None:
+            values.append(re.sub(rb'""|\\(.)', lambda m: m[1] or b'"', match[1], flags=re.DOTALL))
         else:
-            values.append(found[2] or None)
-        at = found.end()
+            values.append(match[2] or None)
+        at = match.end()
         if text[at : at + 1] != b",":
             return values
         at += 1

@@ -18,9 +18,9 @@ async def together(*work: Awaitable[T]) -> list[T]:
     Raises:
         BaseException: the first failure, in the order of `work`.
     """
-    found = await asyncio.gather(*work, return_exceptions=True)
+    result = await asyncio.gather(*work, return_exceptions=True)
     done: list[T] = []
-    for each in found:
+    for each in result:
         if isinstance(each, BaseException):
             raise each
         done.append(each)

@@ -147,13 +147,13 @@ def touched_keys(article: DistributedArticle, command_type: int, command: str) -
         return _keys_of_statement(article, command_type, command)
     form = article.propagation.method(operation).format
     values = record_values(command.encode())
-    wanted = parameters(article.article, operation, form)
-    if len(wanted) != len(
+    expected = parameters(article.article, operation, form)
+    if len(expected) != len(
         values
     ):  # made before the article was regenerated: nothing is known of it
         return set()
     images: dict[str, dict[str, bytes | None]] = {}
-    for parameter, value in zip(wanted, values, strict=True):
+    for parameter, value in zip(expected, values, strict=True):
         if parameter.column is not None:
             images.setdefault(parameter.image, {})[parameter.column.name] = value
     names = article.article.key
@@ -171,15 +171,15 @@ def touched_keys(article: DistributedArticle, command_type: int, command: str) -
 def _keys_of_statement(article: DistributedArticle, command_type: int, statement: str) -> set[Key]:
     """The same for a statement as `twopc.publisher.commands` writes it."""
     names, columns = article.article.key, article.article.value_columns
-    found = list(_literals(statement))
+    results = list(_literals(statement))
     if command_type == CommandType.SQL_INSERT:
-        values = {c.name: v for c, (_, v) in zip(columns, found, strict=True)}
+        values = {c.name: v for c, (_, v) in zip(columns, results, strict=True)}
         keys = [[values[name] for name in names]]
     else:
         # the condition is the end of the statement: one value per column of the key
-        cut = len(found) - len(names)
-        before = dict(zip(names, (value for _, value in found[cut:]), strict=True))
-        given = dict(found[:cut])
+        cut = len(results) - len(names)
+        before = dict(zip(names, (value for _, value in results[cut:]), strict=True))
+        given = dict(results[:cut])
         keys = [[before[name] for name in names], [given.get(n, before[n]) for n in names]]
     return {tuple(value for value in key if value is not None) for key in keys if None not in key}
 

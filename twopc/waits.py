@@ -173,13 +173,13 @@ class Graph:
     def cycles(self) -> tuple[Cycle, ...]:
         """Disjoint cycles, at least one if there is any. A cycle that one server sees whole is left
         out: that server breaks it by itself."""
-        found: list[Cycle] = []
+        results: list[Cycle] = []
         done: set[Party] = set()
         for start in sorted(self.edges):
             cycle = self._cycle_from(start, done)
             if cycle is not None and not _seen_by_one_server(cycle):
-                found.append(cycle)
-        return tuple(found)
+                results.append(cycle)
+        return tuple(results)
 
     def _cycle_from(self, start: Party, done: set[Party]) -> Cycle | None:
         """Depth first, without recursion: a queue on one row can be hundreds of sessions long."""

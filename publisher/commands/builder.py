@@ -73,8 +73,8 @@ class CommandBuilder:
 
     def filtered(self, relation: RelationMessage) -> tuple[DistributedArticle, ...]:
         """The articles on this relation that have a row filter, in the order of a `Belonging`."""
-        found = self._articles.get((relation.schema, relation.name), ())
-        return tuple(each for each in found if each.article.row_filter is not None)
+        result = self._articles.get((relation.schema, relation.name), ())
+        return tuple(each for each in result if each.article.row_filter is not None)
 
     def fits(self, relation: RelationMessage) -> bool:
         """The articles on this relation were made for what the log holds of it: see `check_fit`."""
@@ -89,13 +89,13 @@ class CommandBuilder:
 
         That of an update is SCALL, that of others CALL.
         """
-        found = self._articles.get((relation.schema, relation.name), ())
-        if len(found) != 1 or found[0].article.row_filter is not None or not self.fits(relation):
+        result = self._articles.get((relation.schema, relation.name), ())
+        if len(result) != 1 or result[0].article.row_filter is not None or not self.fits(relation):
             return None
-        wanted = Format.SCALL if operation == "upd" else Format.CALL
-        if found[0].propagation.method(operation).format is not wanted:
+        requested = Format.SCALL if operation == "upd" else Format.CALL
+        if result[0].propagation.method(operation).format is not requested:
             return None
-        return LoggedRows(relation, found[0])
+        return LoggedRows(relation, result[0])
 
     def commands(self, change: RowMessage, belonging: Belonging = ()) -> Sequence[Command]:
         """The commands of one change; none if its table is not published.
@@ -123,9 +123,9 @@ class CommandBuilder:
         return commands
 
     def _plan(self, relation: RelationMessage) -> _Plan:
-        found = self._plans.get(id(relation))
-        if found is not None and found.relation is relation:
-            return found
+        result = self._plans.get(id(relation))
+        if result is not None and result.relation is relation:
+            return result
         plan = _Plan(relation, self._articles.get((relation.schema, relation.name), ()))
         # the plan holds its relation, so that its id is not given to another; the one that was announced
         # before is hardly met again

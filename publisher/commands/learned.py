@@ -176,10 +176,10 @@ def _read(
     quotes, slashes = text.count(b'"'), text.count(b"\\")
 
     def single(data: bytes) -> Command | None:
-        found = match(data)
-        if found is None or (checks and not _fit(found, checks)):
+        result = match(data)
+        if result is None or (checks and not _fit(result, checks)):
             return None
-        values = found.group(*taken)
+        values = result.group(*taken)
         made = text % values
         # 34 and 92 are a quote and a backslash; found in the message, they may yet be in other values or lengths
         if (34 in data or 92 in data) and (made.count(34) != quotes or made.count(92) != slashes):
@@ -191,10 +191,10 @@ def _read(
         return single
 
     def composed(data: bytes) -> Command | None:
-        found = match(data)
-        if found is None or (checks and not _fit(found, checks)):
+        results = match(data)
+        if results is None or (checks and not _fit(results, checks)):
             return None
-        values = found.group(*taken)
+        values = results.group(*taken)
         made = text % values
         if (34 in data or 92 in data) and (made.count(34) != quotes or made.count(92) != slashes):
             return None
@@ -205,10 +205,12 @@ def _read(
     return composed
 
 
-def _fit(found: re.Match[bytes], checks: Sequence[tuple[int, int]]) -> bool:
+def _fit(result: re.Match[bytes], checks: Sequence[tuple[int, int]]) -> bool:
     """Values are as long as they should be; those that are NULL have no groups."""
     for length, value in checks:
-        if found[value] is not None and int.from_bytes(found[length], "big") != len(found[value]):
+        if result[value] is not None and int.from_bytes(result[length], "big") != len(
+            result[value]
+        ):
             return False
     return True
 
@@ -327,14 +329,14 @@ class _PatternBuilder:
             self.checks.append((self._groups - 1, self._groups))
             return self._groups
         # which length it was is kept in an empty group, so that the value alone is in a group of its own
-        *told, last = seen.by_frequency()
+        *text, last = seen.by_frequency()
         first = self._groups + 1
         value = _bytes(last)
-        for place, length in reversed(list(enumerate(told, first))):
+        for place, length in reversed(list(enumerate(text, first))):
             value = b"(?(%d)%b|%b)" % (place, _bytes(length), value)
-        heads = [_literal(_head(length)) + b"()" for length in told] + [_literal(_head(last))]
+        heads = [_literal(_head(length)) + b"()" for length in text] + [_literal(_head(last))]
         self._parts.append(b"(?:%b)(%b)" % (b"|".join(heads), value))
-        self._groups = first + len(told)
+        self._groups = first + len(text)
         return self._groups
 
 

@@ -137,17 +137,17 @@ def _numbers(
         **{n: (each.article.schema, each.article.table) for n, each in known.items()},
         **{n: (each.schema, each.name) for n, each in routines.items()},
     }
-    found = [
+    results = [
         number
         for number, (schema, name) in there.items()
         if article in (article_name(schema, name), f"{schema}.{name}")
     ]
-    if not found:
+    if not results:
         names = sorted({article_name(*each) for each in there.values()})
         raise ConfigurationError(
             f"no article {article!r}; articles are {', '.join(names) or 'none'}"
         )
-    return [*found, *map(beside, found)]
+    return [*results, *map(beside, results)]
 
 
 def _browsed(

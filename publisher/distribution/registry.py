@@ -71,12 +71,14 @@ async def register_publisher(
 async def forget_publisher(connection: Connection, publisher: str) -> None:
     """Remove a Publisher's database with everything that was stored of it; harmless if it is not known."""
     async with connection.transaction():
-        found = await publisher_id(connection, publisher)
-        if found is None:
+        result = await publisher_id(connection, publisher)
+        if result is None:
             return
         for table in ("mssubscriptions", "msrepl_blocks"):
-            await _delete_all(connection, table, found)
-        await connection.execute("delete from msrepl.mspublisher_databases where id = %s", (found,))
+            await _delete_all(connection, table, result)
+        await connection.execute(
+            "delete from msrepl.mspublisher_databases where id = %s", (result,)
+        )
 
 
 async def _delete_all(connection: Connection, table: str, publisher: int) -> None:

@@ -112,13 +112,13 @@ async def wanted_calls(connection: Connection, publisher_database_id: int) -> fr
 async def set_calls(connection: Connection, publisher_database_id: int) -> frozenset[int]:
     """Store calls of the routines that `wanted_calls` says, and of no others; returns which."""
     async with connection.transaction():
-        wanted = await wanted_calls(connection, publisher_database_id)
+        requested = await wanted_calls(connection, publisher_database_id)
         await connection.execute(
             """
             update msrepl.msarticles set calls = article_id = any (%(wanted)s)
             where publisher_database_id = %(publisher)s and kind = 'proc'
               and calls is distinct from (article_id = any (%(wanted)s))
             """,
-            {"publisher": publisher_database_id, "wanted": list(wanted)},
+            {"publisher": publisher_database_id, "wanted": list(requested)},
         )
-    return wanted
+    return requested

@@ -100,11 +100,11 @@ class LiveSource:
                 if length == -1:
                     raise EndOfCopy
                 if not length:
-                    found = copied()
-                    if found is None:
+                    result = copied()
+                    if result is None:
                         self.drained = True
                         break
-                    data = found
+                    data = result
                 if data[0] == _MESSAGE:
                     message = bytes(data[_MESSAGE_AT:])
                     append(message)

@@ -176,7 +176,7 @@ class LogPlanner:
     def filtered(self, messages: Iterable[Decoded | Command]) -> list[RowMessage]:
         """The changes among these whose images are to be compared with row filters."""
         tables: dict[int, bool] = {}
-        found: list[RowMessage] = []
+        results: list[RowMessage] = []
         for message in messages:
             if type(message) is RowMessage:
                 relation = message.relation
@@ -184,8 +184,8 @@ class LogPlanner:
                 if known is None:
                     known = tables[id(relation)] = bool(self._builder.filtered(relation))
                 if known:
-                    found.append(message)
-        return found
+                    results.append(message)
+        return results
 
     def feed(
         self,

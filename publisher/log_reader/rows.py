@@ -182,13 +182,13 @@ def _block(
     ):  # a command each, so they have their arrays in common
         ids, origins, command_seqnos = [1] * count, list(originators), seqnos_of_all
     else:
-        found: list[bytes] = []
+        results: list[bytes] = []
         for each in transactions:
             fresh = each.commands - each.stored
             ids += range(each.stored + 1, each.commands + 1)
             origins += repeat(each.originator, fresh)
-            found.append(_lsn(8, each.seqno) * fresh)
-        command_seqnos = _array_of(_LSN, b"".join(found), count)
+            results.append(_lsn(8, each.seqno) * fresh)
+        command_seqnos = _array_of(_LSN, b"".join(results), count)
     return b"".join(
         (
             _head(publisher, seqnos[0], last.seqno, last.part, len(transactions), count, last.commands),

@@ -117,15 +117,15 @@ class ServerWal:
                 f"Publisher {publisher!r} (18752): stop it first"
             )
         await execute("select set_config('lock_timeout', '0', false)")
-        found = await slots.look(self.connection, self._slot)
-        if found is None:
+        result = await slots.look(self.connection, self._slot)
+        if result is None:
             raise ServerError(
                 f"replication slot {self._slot!r} does not exist at Publisher {publisher!r}: changes since "
                 "it was dropped are lost to the Subscribers. Create it again and `twopc reinitialise` every "
                 "subscription"
             )
-        if found.problem is not None:
-            raise ServerError(found.problem)
+        if result.problem is not None:
+            raise ServerError(result.problem)
 
     async def _check_publication(self, publisher: str) -> None:
         cursor = await self.connection.execute(_UNSEEN, (NAME,))

@@ -198,13 +198,13 @@ async def examine_again(
     Returns:
         Those of which there is something to tell that was not known, and that.
     """
-    found = []
+    results = []
     for before in await proc_articles(connection):
         now = await _examined(connection, before)
         new = tuple(each for each in now.warnings if each not in before.warnings)
         if new:
-            found.append((now, new))
-    return found
+            results.append((now, new))
+    return results
 
 
 async def _wrap(connection: Connection, article: ProcArticle, routine: CatalogRoutine) -> None:
@@ -275,13 +275,13 @@ async def find(
         ArticleError: there is no such routine, it is not published, or the name is several routines'.
     """
     routine = await find_routine(connection, schema, name, signature)
-    found = await stored(connection, "where objid = %s", routine.objid)
-    if not found:
+    result = await stored(connection, "where objid = %s", routine.objid)
+    if not result:
         everything = ", ".join(each.identity for each in await proc_articles(connection))
         raise ArticleError(
             f"{_where(routine)} is not published; published routines are {everything or 'none'}"
         )
-    return found[0]
+    return result[0]
 
 
 async def set_called(connection: Connection, article_ids: Collection[int]) -> None:
@@ -308,7 +308,7 @@ async def alter_procedure(
             "update msrepl.sysprocarticles set replicate_ddl = %s where article_id = %s",
             (replicate_ddl, article_id),
         )
-        found = await stored(connection, "where article_id = %s", article_id)
-        if not found:
+        result = await stored(connection, "where article_id = %s", article_id)
+        if not result:
             raise ArticleError(f"no routine is published as article {article_id}")
-        return found[0]
+        return result[0]

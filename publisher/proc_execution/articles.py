@@ -110,9 +110,9 @@ async def find_routine(
     meant = None if signature is None else await _meant(connection, schema, name, signature)
     async with (
         full_names(connection),
-        connection.cursor(row_factory=class_row(CatalogRoutine)) as found,
+        connection.cursor(row_factory=class_row(CatalogRoutine)) as result,
     ):
-        await found.execute(
+        await result.execute(
             _ROUTINES,
             {
                 "schema": schema,
@@ -121,7 +121,7 @@ async def find_routine(
                 "meant": meant,
             },
         )
-        routines = await found.fetchall()
+        routines = await result.fetchall()
     if not routines:
         of = "" if signature is None else f" with the arguments ({signature})"
         raise ArticleError(

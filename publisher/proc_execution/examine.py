@@ -83,15 +83,15 @@ async def examine(
             declared=article.tables,
         ),
     )
-    found = [*warnings]
+    results = [*warnings]
     for each in article.given:
         if strange_type(each.type):
             shown = each.name or f"${article.arguments.index(each) + 1}"
             text = (
                 f"argument {shown} is a {each.type}, which means another thing in another database"
             )
-            found.append(ProcWarning(kind="types", object=shown, text=text))
+            results.append(ProcWarning(kind="types", object=shown, text=text))
     if obstacle is not None:
         text = f"every call travels as rows: {obstacle}"
-        found.append(ProcWarning(kind="obstacle", object=obstacle.split(",")[0], text=text))
-    return obstacle, tuple(found)
+        results.append(ProcWarning(kind="obstacle", object=obstacle.split(",")[0], text=text))
+    return obstacle, tuple(results)

@@ -60,8 +60,8 @@ class DatabaseRoutines:
 
 def source_of(definition: str) -> str:
     """The text between a definition's quotes; all of it where there are none."""
-    found = _BODY.search(definition)
-    return found[2] if found else definition
+    match = _BODY.search(definition)
+    return match[2] if match else definition
 
 
 def words_of(source: str) -> tuple[str, ...]:
@@ -79,36 +79,36 @@ def warnings_of(
         known: what else is in the database.
     """
     tokens = list(_tokens(source))
-    found = [*_of_functions(tokens), *_of_order(tokens), *of_writes(tokens, known.narrow, _name)]
+    results = [*_of_functions(tokens), *_of_order(tokens), *of_writes(tokens, known.narrow, _name)]
     named = _named(tokens, tables)
     for name in sorted(named | (known.declared or frozenset())):
         if tables.get(name):
             text = f"table {name} has a row filter: a Subscriber may hold only part of its rows"
-            found.append(ProcWarning(kind="row_filter", object=name, text=text))
+            results.append(ProcWarning(kind="row_filter", object=name, text=text))
         if known.declared is not None and name not in known.declared:
             text = f"table {name} is named in the text and declared neither as read nor as written"
-            found.append(ProcWarning(kind="not_declared", object=name, text=text))
+            results.append(ProcWarning(kind="not_declared", object=name, text=text))
     strange = dict.fromkeys(_named(tokens, known.unpublished), "")
     for function, text in known.functions.items():
         if _name(function) in tokens:
             inner = list(_tokens(text))
-            found += _of_functions(inner, f", called by {function}")
+            results += _of_functions(inner, f", called by {function}")
             for name in _named(inner, known.unpublished):
                 strange.setdefault(name, f" by function {function}")
     for name, by in sorted(strange.items()):
         text = f"table {name} is used{by} and is not published: a Subscriber may lack it or hold other rows"
-        found.append(ProcWarning(kind="unpublished", object=name, text=text))
+        results.append(ProcWarning(kind="unpublished", object=name, text=text))
     for name, column in sorted(known.made.items()):
         if name in _inserted(tokens, named):
             text = (
                 f"column {column} of table {name} gets its values from the Publisher, and INSERT leaves them to "
                 "it: at a Subscriber the column has no default"
             )
-            found.append(ProcWarning(kind="identity", object=name, text=text))
+            results.append(ProcWarning(kind="identity", object=name, text=text))
     if "execute" in tokens:
         text = "EXECUTE runs a text that cannot be looked into"
-        found.append(ProcWarning(kind="dynamic", object="execute", text=text))
-    return tuple(dict.fromkeys(found))
+        results.append(ProcWarning(kind="dynamic", object="execute", text=text))
+    return tuple(dict.fromkeys(results))
 
 
 def decides(condition: str, columns: Iterable[str]) -> frozenset[str]:
@@ -145,18 +145,18 @@ def _named(tokens: list[str], tables: Mapping[str, bool] | frozenset[str]) -> fr
 
 
 def _of_functions(tokens: list[str], by: str = "") -> list[ProcWarning]:
-    found = []
+    results = []
     for place, token in enumerate(tokens):
         called = tokens[place + 1 : place + 2] == ["("]
         for kind, functions, words, what in _FUNCTIONS:
             if (called and token in functions) or token in words:
                 shown = f"{token}()" if called else token
-                found.append(ProcWarning(kind=kind, object=token, text=f"{shown}{by} {what}"))
-    return found
+                results.append(ProcWarning(kind=kind, object=token, text=f"{shown}{by} {what}"))
+    return results
 
 
 def _of_order(tokens: list[str]) -> list[ProcWarning]:
-    found = []
+    results = []
     statement: list[str] = []
     for token in [*tokens, ";"]:
         if token != ";":
@@ -168,15 +168,15 @@ def _of_order(tokens: list[str]) -> list[ProcWarning]:
             follows = statement[statement.index(word) + 1 :]
             if word == "limit" or follows[:1] in (["first"], ["next"]):
                 text = f"{word.upper()} without ORDER BY may take other rows at a Subscriber"
-                found.append(ProcWarning(kind="order", object=word, text=text))
+                results.append(ProcWarning(kind="order", object=word, text=text))
         statement = []
-    return found
+    return results
 
 
 def _inserted(tokens: list[str], named: frozenset[str]) -> frozenset[str]:
     """Those tables that a statement inserts into."""
-    found: set[str] = set()
+    results: set[str] = set()
     for place, token in enumerate(tokens):
         if token == "into" and tokens[max(place - 1, 0)] == "insert":
-            found |= _named(tokens[place + 1 : place + 4], named)
-    return frozenset(found)
+            results |= _named(tokens[place + 1 : place + 4], named)
+    return frozenset(results)

@@ -47,7 +47,7 @@ def of_writes(
             if written_as(column) in tokens:
                 text = f"column {column} of table {name} is not published: a Subscriber lacks it"
                 yield ProcWarning(kind="column", object=f"{name}.{column}", text=text)
-        columns = {each for _, table, found in done if table == name for each in found}
+        columns = {each for _, table, result in done if table == name for each in result}
         for column in sorted(article.decides):
             if written_as(column) in columns:
                 text = (
@@ -95,7 +95,7 @@ def _table(tokens: Sequence[str]) -> str:
 
 def _set(tokens: Sequence[str]) -> frozenset[str]:
     """The columns that are set."""
-    found: set[str] = set()
+    results: set[str] = set()
     if "set" not in tokens:
         return frozenset()
     depth = 0
@@ -107,5 +107,5 @@ def _set(tokens: Sequence[str]) -> frozenset[str]:
         assigned = tokens[place + 1 : place + 2] == ["="]
         listed = depth == 1 and tokens[start] == "("
         if (assigned and not depth) or listed:
-            found.add(token)
-    return frozenset(found)
+            results.add(token)
+    return frozenset(results)

@@ -37,8 +37,8 @@ def atomic(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[
         }
         if missing:
             broken.append(f"{gid} took effect at {_words(sites)} and not at {_words(missing)}")
-    told = {record.gid for record in records if (record.data or {}).get("committed")}
-    refused_for_nothing = committed.keys() - told
+    report = {record.gid for record in records if (record.data or {}).get("committed")}
+    refused_for_nothing = committed.keys() - report
     nowhere = {gid for gid in wrote.keys() - committed.keys() if not wrote[gid] & left}
     for record in records:
         who = f"{record.session} ({record.step})"
@@ -56,15 +56,15 @@ def _missing(sites: Mapping[str, Mapping[str, Any]], wrote: set[str]) -> set[str
     A marker names all branches, those that had nothing to do too; the first is the Publisher's branch of
     the Subscriber that the marker belongs to.
     """
-    wanted: set[str] = set()
+    expected: set[str] = set()
     for branch, marker in sites.items():
         names: Sequence[str] = marker.get("participants") or (branch,)
-        wanted |= wrote & set(names)
+        expected |= wrote & set(names)
         if branch == names[0]:
-            wanted.add(_sender(branch, names))
+            expected.add(_sender(branch, names))
         elif marker.get("sent", True):
-            wanted.add(names[0])
-    return wanted - set(sites)
+            expected.add(names[0])
+    return expected - set(sites)
 
 
 def _sender(branch: str, names: Sequence[str]) -> str:

@@ -64,13 +64,13 @@ def _missed(records: Sequence[HistoryRecord]) -> Iterator[str]:
         for node in subscribers:
             if node in left:
                 continue  # it did not get what came afterwards, nor perhaps the last before
-            mine = {
+            own = {
                 (table, key)
                 for table, key in changed
                 if (node, table) not in filtered or (node, table, key) in parts
             }
             copy = copied.get(node, -1)
-            if mine and node not in got.get(commit.gid, ()) and copy < commit.seq:
+            if own and node not in got.get(commit.gid, ()) and copy < commit.seq:
                 yield f"{node} did not get {commit.gid}, which {commit.session} ({commit.step}) committed"
 
 

@@ -66,14 +66,14 @@ def _lost(
     after = {node: dict(rows) for node, rows in held.items()}
     for look in looks:
         _note(after, look)
-    mine, theirs = held.get(node, {}), held.get(publisher, {})
+    own, other = held.get(node, {}), held.get(publisher, {})
     now_mine, now_theirs = after.get(node, {}), after.get(publisher, {})
-    for place in dict.fromkeys((*theirs, *now_theirs)):
-        both = mine.get(place) != now_mine.get(place) and theirs.get(place) != now_theirs.get(place)
-        if both and mine.get(place) != theirs.get(place):
+    for place in dict.fromkeys((*other, *now_theirs)):
+        both = own.get(place) != now_mine.get(place) and other.get(place) != now_theirs.get(place)
+        if both and own.get(place) != other.get(place):
             table, key = place
             mine_was, theirs_was = (
-                numbers.label(table, key, rows.get(place)) for rows in (mine, theirs)
+                numbers.label(table, key, rows.get(place)) for rows in (own, other)
             )
             yield (
                 f"{commit.session} ({commit.step}) changed {table} {key} from {mine_was} at "

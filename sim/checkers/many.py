@@ -12,14 +12,14 @@ Rows = Sequence[Mapping[str, Any]]
 
 def sums_of(rows: Rows) -> dict[str, str]:
     """What each column of numbers adds up to; a row without a value adds nothing."""
-    found = {}
+    results = {}
     for column in rows[0] if rows else ():
         try:
             values = (Decimal(str(row[column])) for row in rows if row[column] is not None)
-            found[column] = f"{sum(values, start=Decimal(0)):f}"
+            results[column] = f"{sum(values, start=Decimal(0)):f}"
         except InvalidOperation:
             continue  # it holds what is no number
-    return found
+    return results
 
 
 def digests_of(rows: Rows, key: Sequence[str]) -> dict[str, str]:

@@ -35,10 +35,10 @@ def states(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, str, str, Hi
 
 def left_by(records: Sequence[HistoryRecord]) -> set[str]:
     """The Subscribers that have left in the course of an order; with them went the markers of their branches."""
-    said = {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}
+    lines = {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}
     # whoever asked for it may have given up waiting, and a look tells that it happened all the same
     last = {record.node: record.data or {} for record in of_kind(records, "state")}
-    return said | {node for node, data in last.items() if data.get("subscribed") is False}
+    return lines | {node for node, data in last.items() if data.get("subscribed") is False}
 
 
 def by_key(record: HistoryRecord) -> dict[str, Mapping[str, Any]]:

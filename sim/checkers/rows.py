@@ -82,31 +82,33 @@ def converged(records: Sequence[HistoryRecord], settings: Settings = NONE) -> li
     publisher = next((node for _, node in final), "")
     for (table, node), record in final.items():
         if node != publisher:
-            wanted = parts.get((table, node)) or final[table, publisher]
-            broken += _differences(table, wanted, record)
+            expected = parts.get((table, node)) or final[table, publisher]
+            broken += _differences(table, expected, record)
     return broken
 
 
-def _differences(table: str, wanted: HistoryRecord, got: HistoryRecord) -> Iterator[str]:
+def _differences(table: str, expected: HistoryRecord, got: HistoryRecord) -> Iterator[str]:
     """What a table at a Subscriber lacks, has too much or has otherwise, by key."""
-    there, here = by_key(wanted), by_key(got)
-    known, digests = ((each.data or {}).get("digests", {}) for each in (wanted, got))
+    there, here = by_key(expected), by_key(got)
+    known, digests = ((each.data or {}).get("digests", {}) for each in (expected, got))
     uncompared = set() if has_versions(got) else {VERSION_COLUMN}
     for column in (
         each for each in digests if each not in uncompared
     ):  # only the first rows were kept
         if column in known and known[column] != digests[column]:
             shown = column.replace(VERSION_COLUMN, "row version")
-            yield f"{table} at {got.node} differs from {wanted.node} in {shown}, in all its rows taken together"
-    if wanted.rowcount != got.rowcount and len(there) == len(here):  # only the first rows were kept
-        yield f"{table} at {got.node} has {got.rowcount} rows, not {wanted.rowcount}"
+            yield f"{table} at {got.node} differs from {expected.node} in {shown}, in all its rows taken together"
+    if expected.rowcount != got.rowcount and len(there) == len(
+        here
+    ):  # only the first rows were kept
+        yield f"{table} at {got.node} has {got.rowcount} rows, not {expected.rowcount}"
     for name in dict.fromkeys((*there, *here)):
         row, held = there.get(name), here.get(name)
         where = f"{table} {name} at {got.node}"
         if held is None:
             yield f"{where} is missing"
         elif row is None:
-            yield f"{where} is not at {wanted.node}"
+            yield f"{where} is not at {expected.node}"
         else:
             differ = [
                 column
@@ -115,7 +117,7 @@ def _differences(table: str, wanted: HistoryRecord, got: HistoryRecord) -> Itera
             ]
             if differ:
                 shown = ", ".join(differ).replace(VERSION_COLUMN, "row version")
-                yield f"{where} differs from {wanted.node} in {shown}"
+                yield f"{where} differs from {expected.node} in {shown}"
 
 
 def sums(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
@@ -124,7 +126,7 @@ def sums(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[st
     Settings: `table`, `column`, `equals`; `node`: where; `everywhere`: each node by itself; None: the
     Publisher, which is looked at first.
     """
-    table, column, wanted = settings["table"], settings["column"], settings["equals"]
+    table, column, expected = settings["table"], settings["column"], settings["equals"]
     final = {
         node: record
         for moment, name, node, record in states(records)
@@ -137,11 +139,13 @@ def sums(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[st
             kept = (record.data or {}).get("sums")
             if kept is None or column not in kept:
                 broken.append(f"{table} at {node} has {record.rowcount} rows, too many to add up")
-            elif Decimal(kept[column]) != Decimal(str(wanted)):
-                broken.append(f"{table}.{column} at {node} adds up to {kept[column]}, not {wanted}")
+            elif Decimal(kept[column]) != Decimal(str(expected)):
+                broken.append(
+                    f"{table}.{column} at {node} adds up to {kept[column]}, not {expected}"
+                )
             continue
         try:
-            found = sum(
+            result = sum(
                 (
                     Decimal(str(row[column]))
                     for row in record.rows or ()
@@ -152,8 +156,8 @@ def sums(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[st
         except InvalidOperation:
             broken.append(f"{table}.{column} at {node} holds what is no number")
             continue
-        if found != Decimal(str(wanted)):
-            broken.append(f"{table}.{column} at {node} adds up to {found:f}, not {wanted}")
+        if result != Decimal(str(expected)):
+            broken.append(f"{table}.{column} at {node} adds up to {result:f}, not {expected}")
     return broken
 
 

@@ -91,7 +91,7 @@ def accumulate(options: AccumulateOptions) -> None:
     for_s = None if options.for_ is None else _seconds(options.for_, "--for")
     if options.follow:
         _refuse_connect(spark.where)
-    wanted = load.LoadRequest(
+    requested = load.LoadRequest(
         dsn=options.dsn,
         publisher=options.publisher,
         publisher_dsn=options.publisher_dsn,
@@ -101,7 +101,7 @@ def accumulate(options: AccumulateOptions) -> None:
         start=options.start,
         partitions=load.cores() if is_local(spark.where) else 1 << 16,
     )
-    _append(options, wanted, spark, every_s=every_s, for_s=for_s)
+    _append(options, requested, spark, every_s=every_s, for_s=for_s)
 
 
 def _refuse_connect(master: str) -> None:
@@ -115,7 +115,7 @@ def _refuse_connect(master: str) -> None:
 
 def _append(
     options: AccumulateOptions,
-    wanted: LoadRequest,
+    requested: LoadRequest,
     spark: SparkOptions,
     *,
     every_s: float,
@@ -127,14 +127,14 @@ def _append(
 
     note = _Notes(options.as_json)
     with (
-        writer(load.opened(options.archive, wanted)) as held,
+        writer(load.opened(options.archive, requested)) as held,
         begun(spark, quiet=options.as_json) as session,
     ):
         began = held
         if options.follow:
-            held = load.follow(held, session, wanted, note, every_s=every_s, for_s=for_s)
+            held = load.follow(held, session, requested, note, every_s=every_s, for_s=for_s)
         else:
-            held = load.accumulate(held, session, wanted, note)
+            held = load.accumulate(held, session, requested, note)
         for path in options.history or ():
             for run in add_history(held, session, path):
                 held = run.archive

@@ -55,7 +55,7 @@ def profile_of(
     polling_ms: int | None,
 ) -> dict[str, Any]:
     """The fields of an agent's profile that were said."""
-    said = {
+    lines = {
         "commit_batch_size": batch,
         "commit_batch_threshold": threshold,
         "subscription_streams": streams,
@@ -64,7 +64,7 @@ def profile_of(
         else tuple(error for error in skip_errors.split(":") if error),
         "polling_interval_ms": polling_ms,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in lines.items() if value is not None}
 
 
 def _say(who: str) -> None:

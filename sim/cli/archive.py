@@ -36,14 +36,14 @@ def show(
     from twopc.sim.spark.archive import Archive
     from twopc.sim.spark.archive.show import document, lines
 
-    found = Archive.open(path, verify=verify)
+    result = Archive.open(path, verify=verify)
     if as_json:
-        print(json.dumps(document(found), ensure_ascii=False))
+        print(json.dumps(document(result), ensure_ascii=False))
         return
-    for line in lines(found, segments=segments):
+    for line in lines(result, segments=segments):
         print(line)
     if verify:
-        print(f"  every file is what was written ({len(found.manifest.files())} read)")
+        print(f"  every file is what was written ({len(result.manifest.files())} read)")
 
 
 @archive.command("release")

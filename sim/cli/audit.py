@@ -100,11 +100,11 @@ def audit(options: AuditOptions) -> None:
         raise typer.BadParameter(f"{folder} is there already", param_hint="--out")
     places = [word for node in nodes for word in ("--node", f"{node}=…")]
     repro = shlex.join(["twopc", "audit", str(options.archive), *places])
-    wanted = AuditRequest(
+    requested = AuditRequest(
         only=chosen, limit=options.limit, drive=options.drive, repro=repro, out=folder
     )
     with begun(spark, quiet=options.as_json) as session:
-        report = look(session, archive, nodes, wanted)
+        report = look(session, archive, nodes, requested)
     if options.as_json:
         document = _json(report, archive, repro, folder)
         print(json.dumps(document, ensure_ascii=False, default=str))
@@ -142,16 +142,16 @@ def _install_witness(archive: Archive, given: Mapping[str, str]) -> None:
     from twopc.sim.spark.audit import witness
     from twopc.sim.spark.audit.gather import sites
 
-    found, known = sites(given, archive)
-    subscribers = {name: given[name] for name in found.subscribers}
+    result, known = sites(given, archive)
+    subscribers = {name: given[name] for name in result.subscribers}
     done = witness.install(subscribers, known)
     print(
         f"witnessed at {', '.join(done) or 'no Subscriber'}: agents call their procedures row by row there, until "
         "twopc audit --witness remove"
     )
-    for each in found.unexamined:
+    for each in result.unexamined:
         print(each, file=sys.stderr)
-    if found.unexamined:
+    if result.unexamined:
         raise typer.Exit(UNKNOWN)
 
 
@@ -176,12 +176,12 @@ def _tell(report: AuditReport, chosen: Sequence[str], folder: Path, archive: Arc
 
 def _keys(archive: Archive) -> dict[str, list[str]]:
     """The key columns of each article, by its name."""
-    found = {}
+    results = {}
     for row in archive.manifest.articles:  # the newest shape is the last
         schema, table = row["source_schema"], row["source_object"]
         name = table if schema == "public" else f"{schema}.{table}"
-        found[name] = [row["columns"][at] for at in row["key"]]
-    return found
+        results[name] = [row["columns"][at] for at in row["key"]]
+    return results
 
 
 def _where(finding: Mapping[str, Any], keys: Mapping[str, Sequence[str]]) -> str:
@@ -190,15 +190,15 @@ def _where(finding: Mapping[str, Any], keys: Mapping[str, Sequence[str]]) -> str
     if key is None:
         return f"{article} at {finding['node']}"
     columns = keys.get(article) or [""] * len(key)
-    said = ", ".join(f"{column}={value}" for column, value in zip(columns, key, strict=False))
-    return f"{article} {said} at {finding['node']}"
+    text = ", ".join(f"{column}={value}" for column, value in zip(columns, key, strict=False))
+    return f"{article} {text} at {finding['node']}"
 
 
 def _gid(finding: Mapping[str, Any]) -> str:
     return f" [{finding['gid']}]" if finding["gid"] else ""
 
 
-def _json(report: AuditReport, archive: Archive, again: str, folder: Path) -> dict[str, Any]:
+def _json(report: AuditReport, archive: Archive, repeated: str, folder: Path) -> dict[str, Any]:
     return {
         "command": "audit",
         "archive": archive.name,
@@ -209,5 +209,5 @@ def _json(report: AuditReport, archive: Archive, again: str, folder: Path) -> di
         "unexamined": report.unexamined,
         "seconds": round(report.seconds, 3),
         "directory": str(folder),
-        "repro": again,
+        "repro": repeated,
     }

@@ -35,7 +35,7 @@ def play_both(loaded: Sequence[LoadedScenario], options: RunOptions) -> int:
             raise typer.BadParameter("it is said of one stage, not of both", param_hint=name)
     out = terminal.console(sys.stderr if options.as_json or options.progress == "json" else None)
     codes: list[int] = []
-    found: list[dict[str, Sequence[HistoryRecord]]] = []
+    results: list[dict[str, Sequence[HistoryRecord]]] = []
     for on, name in STAGES.items():
         out.print(f"on {name}", style="bold")
         first = on == next(iter(STAGES))
@@ -43,15 +43,15 @@ def play_both(loaded: Sequence[LoadedScenario], options: RunOptions) -> int:
             options, place=dataclasses.replace(options.place, on=on), timeline=False,
             junit=options.junit if first else None, html=options.html if first else None,
         )  # fmt: skip
-        found.append({})
-        codes.append(played(on, play(loaded, one, records=found[-1])))
+        results.append({})
+        codes.append(played(on, play(loaded, one, records=results[-1])))
     differences = 0
     for each in loaded:
         path = each.document.path
         if each.scenario.workload is not None:
             out.print(f"{path}: no two loads go the same way, and these are not compared")
-        elif all(path in records for records in found):
-            differences += _compare(path, found[0][path], found[1][path], out)
+        elif all(path in records for records in results):
+            differences += _compare(path, results[0][path], results[1][path], out)
     return worst([*codes, SAFETY] if differences else codes)
 
 
@@ -66,8 +66,8 @@ def _compare(
     orders = len({*dict(by_order(one)), *dict(by_order(other))})
     agreed = f"{path}: the model agrees in {orders - len(of_order)} of {orders} orders"
     out.print(agreed, style="" if of_order else "green", highlight=False, soft_wrap=True)
-    for name, said in free(one, other).items():
-        terminal.remark(out, f"– {name}: PostgreSQL may choose either, and chose otherwise: {said}")
+    for name, text in free(one, other).items():
+        terminal.remark(out, f"– {name}: PostgreSQL may choose either, and chose otherwise: {text}")
     for name, differences in of_order.items():
         first = differences[0]
         words = first.text(*STAGES.values())

@@ -92,9 +92,9 @@ def _play(loaded: LoadedScenario, options: RunOptions, commits: tuple[str, ...])
     print(f"{path}: {figures(squares, seconds)}, {workers} at once")
     _say_left_out(loaded, setup)
     if unsettled:
-        told = "time" if unsettled == 1 else "times"
+        text = "time" if unsettled == 1 else "times"
         print(
-            f"{unsettled} {told} a branch could not be settled at once, which its recovery did later",
+            f"{unsettled} {text} a branch could not be settled at once, which its recovery did later",
             file=sys.stderr,
         )
     if options.csv is not None:
@@ -135,10 +135,10 @@ def _told(path: str, result: MatrixResult, on: str) -> Square:
     if result.broken:
         print("\n".join([f"✗ {cell}", *(f"    {what}" for what in result.broken)]))
         print(f"    again: {command}")
-    again = f" #{cell.nth}" if cell.nth > 1 else ""
+    repeated = f" #{cell.nth}" if cell.nth > 1 else ""
     return Square(
         row=f"{cell.order}: {cell.do}",
-        column=cell.point + again,
+        column=cell.point + repeated,
         name=str(cell),
         state=state,
         outcome=result.outcomes,

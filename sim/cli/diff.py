@@ -35,19 +35,19 @@ def diff(
     from twopc.sim.report.history import by_order, read
 
     left, right = (chosen(read(find(run)), order) for run in (one, other))
-    found = differences(left, right)
+    result = differences(left, right)
     out = terminal.console()
-    mine, theirs = dict(by_order(left)), dict(by_order(right))
-    for difference in found:
+    own, others = dict(by_order(left)), dict(by_order(right))
+    for difference in result:
         name = difference.order
-        if name not in mine or name not in theirs:
-            out.print(f"{name}\n  only in {one if name in mine else other}", markup=False)
+        if name not in own or name not in others:
+            out.print(f"{name}\n  only in {one if name in own else other}", markup=False)
         elif side:
-            text = side_by_side(mine[name], theirs[name], width=out.width)
+            text = side_by_side(own[name], others[name], width=out.width)
             out.print(f"{name}\n{text}", markup=False, end="", soft_wrap=True)
         else:
             out.print(difference.text(), markup=False, soft_wrap=True)
-    orders = len({**mine, **theirs})
-    same = orders - len(found)
-    out.print(f"{same} of {orders} orders went the same way", style="green" if not found else "")
-    raise typer.Exit(SAFETY if found else PASS)
+    orders = len({**own, **others})
+    same = orders - len(result)
+    out.print(f"{same} of {orders} orders went the same way", style="green" if not result else "")
+    raise typer.Exit(SAFETY if result else PASS)

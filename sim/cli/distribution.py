@@ -47,44 +47,44 @@ def status(
 
     Nodes that cannot be reached are reported. Exit code 6: an agent has stopped, or a node cannot be reached.
     """
-    found: DistributionStatus = with_topology(
+    result: DistributionStatus = with_topology(
         nodes, coordinator, lambda t: t.inspect.status(), folder=folder, partly=True
     )
     down = processes_down(folder) if not nodes else ()
     if as_json:
-        print(json.dumps({**_plain(found), "not_running": down}, default=str))
+        print(json.dumps({**_plain(result), "not_running": down}, default=str))
     else:
-        tell_unreachable(found.unreachable)
+        tell_unreachable(result.unreachable)
         if down:
             print(f"not running: {', '.join(down)}; `twopc up` starts them")
-        _show_reader(found)
-        for stray in found.strays:
+        _show_reader(result)
+        for stray in result.strays:
             _show_stray(stray)
-        for agent in found.agents:
-            _show_agent(agent, found.update_modes.get(agent.subscriber, ""))
-    raise typer.Exit(LIVENESS if down or _bad(found) else PASS)
+        for agent in result.agents:
+            _show_agent(agent, result.update_modes.get(agent.subscriber, ""))
+    raise typer.Exit(LIVENESS if down or _bad(result) else PASS)
 
 
-def _bad(found: DistributionStatus) -> bool:
-    slot = found.slot
-    lost = found.reader is not None and (slot is None or slot.problem is not None)
+def _bad(result: DistributionStatus) -> bool:
+    slot = result.slot
+    lost = result.reader is not None and (slot is None or slot.problem is not None)
     stopped = any(
-        a.runstatus in ("failed", "dead") or a.subscription == "inactive" for a in found.agents
+        a.runstatus in ("failed", "dead") or a.subscription == "inactive" for a in result.agents
     )
-    failed = found.reader is not None and bool(found.reader.last_error)
-    return lost or stopped or failed or bool(found.strays) or bool(found.unreachable)
+    failed = result.reader is not None and bool(result.reader.last_error)
+    return lost or stopped or failed or bool(result.strays) or bool(result.unreachable)
 
 
-def _show_reader(found: DistributionStatus) -> None:
-    reader, slot = found.reader, found.slot
+def _show_reader(result: DistributionStatus) -> None:
+    reader, slot = result.reader, result.slot
     if reader is None:
-        if not found.unreachable:
+        if not result.unreachable:
             print("nobody subscribes: there is nothing to distribute")
         return
     print(f"log reader of {reader.publisher}: read to {reader.read_to}", end="")
     print(f", last commit {reader.last_commit:%Y-%m-%d %H:%M:%S}" if reader.last_commit else "")
     print(f"  stored: {reader.transactions} transactions, {reader.commands} commands")
-    if slot is None and reader.publisher in found.unreachable:
+    if slot is None and reader.publisher in result.unreachable:
         print(f"  slot {reader.slot}: not known, since {reader.publisher} is not reached")
     elif slot is None:
         print(f"  slot {reader.slot}: it is gone; every subscription must be initialised anew")
@@ -143,14 +143,14 @@ def browse(
     """Print the commands in the distribution database, with decoded bitmasks (sp_browsereplcmds)."""
 
     async def look(topology: Any) -> list[BrowsedCommand]:
-        found: list[BrowsedCommand] = await topology.inspect.browse(
+        result: list[BrowsedCommand] = await topology.inspect.browse(
             seqno_start=start,
             seqno_end=end,
             article=int(article) if article and article.isdecimal() else article,
             command_id=command,
             limit=limit,
         )
-        return found
+        return result
 
     last = ""
     for each in with_topology(nodes, coordinator, look, folder=folder):
@@ -200,10 +200,10 @@ def validate(
     """Compare Subscribers' rows with the Publisher's while both are in use, and list the keys that differ."""
 
     async def work(topology: Topology) -> Any:
-        found = await topology.validate(
+        result = await topology.validate(
             *(subscribers or ()), tables=table or (), repair=repair, drive=drive
         )
-        return found, [] if subscribers else await topology.registration.left_out()
+        return result, [] if subscribers else await topology.registration.left_out()
 
     verdicts, left_out = with_topology(nodes, coordinator, work, folder=folder)
     tell_left_out(left_out)

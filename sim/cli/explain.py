@@ -80,8 +80,8 @@ def _lines(records: Sequence[HistoryRecord]) -> list[str]:
     lines: list[str] = []
     for group in groups(records):
         for order in group.drawn:
-            told = [f"  {sentence}" for sentence in story(order.fold)]
-            lines += [*([""] if lines else []), order.name, *told]
+            texts = [f"  {sentence}" for sentence in story(order.fold)]
+            lines += [*([""] if lines else []), order.name, *texts]
     return lines
 
 

@@ -25,7 +25,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
     Raises:
         ScenarioError: nothing is there.
     """
-    found: list[Path] = []
+    results: list[Path] = []
     for given in paths:
         path = given
         if not path.exists() and path.parts[:1] == (SHIPPED.name,):
@@ -34,12 +34,12 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
             inside = sorted(path.rglob(f"*{SUFFIX}"))
             if not inside:
                 raise ScenarioError(f"{path}: no scenario files (*{SUFFIX}) in this folder")
-            found += inside
+            results += inside
         elif path.exists() or path == Path("-"):
-            found.append(path)
+            results.append(path)
         else:
             raise ScenarioError(f"{given}: no such file or folder")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(results))
 
 
 def load_all(paths: Iterable[Path]) -> list[LoadedScenario]:

@@ -97,13 +97,13 @@ def _compare(path: Path, expected: Path, pg: str) -> int:
     agreement(expected, [])  # before anything is started: that it can be read
     server = choose(pg, settings=None if kind_of(pg) == "url" else SETTINGS)
     try:
-        found = agreement(expected, asyncio.run(play(text, str(path), server)))
+        result = agreement(expected, asyncio.run(play(text, str(path), server)))
     finally:
         server.stop()
-    print(f"{path}: {found.agreeing} of {found.count} permutations as in {found.path}")
-    for each in found.differences:
+    print(f"{path}: {result.agreeing} of {result.count} permutations as in {result.path}")
+    for each in result.differences:
         print(each)
-    return SAFETY if found.differences else PASS
+    return SAFETY if result.differences else PASS
 
 
 def _read(path: Path) -> str:

@@ -39,12 +39,12 @@ def list_(
     from twopc.sim.scenario.values import Selection
 
     selection = Selection(expression=k, tags=tuple(tag or ()), twins=twins)
-    found = [(each, of) for each in load_all(paths) if (of := groups(each, selection))]
+    results = [(each, of) for each in load_all(paths) if (of := groups(each, selection))]
     if as_json:
-        print(json.dumps([_told(each, of) for each, of in found], indent=2, ensure_ascii=False))
+        print(json.dumps([_told(each, of) for each, of in results], indent=2, ensure_ascii=False))
     else:
-        _table(found, terminal.console(), orders=orders)
-    if not found:
+        _table(results, terminal.console(), orders=orders)
+    if not results:
         raise typer.Exit(NOTHING)
 
 
@@ -62,7 +62,7 @@ def _told(loaded: LoadedScenario, groups: Sequence[CaseGroup]) -> dict[str, Any]
 
 
 def _table(
-    found: Sequence[tuple[LoadedScenario, Sequence[CaseGroup]]], out: Console, *, orders: bool
+    result: Sequence[tuple[LoadedScenario, Sequence[CaseGroup]]], out: Console, *, orders: bool
 ) -> None:
     """A line a scenario, in columns as wide as they must be; nothing is cut off."""
     from rich.text import Text
@@ -74,17 +74,17 @@ def _table(
             ", ".join(loaded.scenario.tags),
             loaded.document.path,
         )
-        for loaded, groups in found
+        for loaded, groups in result
     ]
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(3)]
-    for row, (_, groups) in zip(rows, found, strict=True):
+    for row, (_, groups) in zip(rows, result, strict=True):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         line = Text.assemble((cells[0], "bold"), "  ", cells[1], "  ", (cells[2], "dim"))
         out.print(line.append(f"  {row[3]}", style="dim"), soft_wrap=True)
         for each in groups if orders else ():
             out.print(Text(f"  {each.name}{_how_many(each)}"), soft_wrap=True)
-    every = [each for _, groups in found for each in groups]
-    out.print(f"{_counted(len(found), 'scenario')}, {_orders_and_twins(every)}", style="dim")
+    every = [each for _, groups in result for each in groups]
+    out.print(f"{_counted(len(result), 'scenario')}, {_orders_and_twins(every)}", style="dim")
 
 
 def _orders_and_twins(groups: Sequence[CaseGroup]) -> str:
@@ -214,15 +214,15 @@ def _orders(
             out.print(Text(f"      {course}"), soft_wrap=True)
     known = [took[group.name] for group in groups if group.name in took]
     if known:
-        told = (
+        lines = (
             f"the latest run from here played {len(known)} of these {len(groups)}, "
             f"{sum(known) / 1000:.1f} s of playing"
         )
         whole = _whole_ms(loaded)
-        told += f"; {whole / 1000:.1f} s with all that it takes to set up" if whole else ""
+        lines += f"; {whole / 1000:.1f} s with all that it takes to set up" if whole else ""
     else:
-        told = "it has not been run from this folder, so nobody knows how long it takes"
-    out.print(Text(f"  cost  {told}", style="dim"), soft_wrap=True)
+        lines = "it has not been run from this folder, so nobody knows how long it takes"
+    out.print(Text(f"  cost  {lines}", style="dim"), soft_wrap=True)
 
 
 def _what(group: CaseGroup) -> str:
@@ -268,11 +268,11 @@ def _latest(loaded: LoadedScenario) -> dict[str, float]:
     """Milliseconds that each group took in the scenario's latest run from here."""
     path = Path(settings().out) / loaded.scenario.name / "latest" / "verdict.json"
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        text = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     took: dict[str, float] = {}
-    for order in told.get("orders", ()):
+    for order in text.get("orders", ()):
         name = str(order.get("group") or order.get("name"))
         took[name] = took.get(name, 0.0) + float(order.get("elapsed_ms") or 0)
     return took

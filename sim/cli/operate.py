@@ -55,8 +55,8 @@ def doctor(
     if not nodes:
         with EmbeddedServer.start(durable=True) as server:
             for role in ("publisher", "subscriber", "distribution"):
-                found = examine(server.superuser_dsn("postgres"), role_of_node=role)
-                bad |= show(f"embedded server as {role}", found)
+                result = examine(server.superuser_dsn("postgres"), role_of_node=role)
+                bad |= show(f"embedded server as {role}", result)
         raise typer.Exit(ENVIRONMENT if bad else PASS)
     ends = [(name, role, dsn) for name, dsn in _pairs(nodes) for role in _roles_of(name, dsn)]
     registered = registered_slots(dsn for _, role, dsn in ends if role == "distribution")
@@ -67,15 +67,15 @@ def doctor(
 
 
 def _pairs(nodes: list[str]) -> list[tuple[str, str]]:
-    found = []
+    results = []
     for node in nodes:
         name, _, dsn = node.partition("=")
         if not name or not dsn:
             raise typer.BadParameter(
                 f"{name!r}: write publisher=DSN, subscriber=DSN or distribution=DSN"
             )
-        found.append((name, dsn))
-    return found
+        results.append((name, dsn))
+    return results
 
 
 def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
@@ -90,18 +90,18 @@ def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
     if name in ROLES:
         return [role for role in ROLES if role == name]
     try:
-        found = asyncio.run(kinds(dsn))
+        result = asyncio.run(kinds(dsn))
     except psycopg.OperationalError as error:
         raise typer.BadParameter(
             f"{name!r}: it cannot be reached to see what it is ({str(error).strip()}); if it is to be one, write "
             "publisher=DSN, subscriber=DSN or distribution=DSN"
         ) from None
-    if not found:
+    if not result:
         raise typer.BadParameter(
             f"{name!r}: nothing of ours is in this database: say what it is to be, as "
             "publisher=DSN, subscriber=DSN or distribution=DSN"
         )
-    return [role for role in ROLES if role in found]
+    return [role for role in ROLES if role in result]
 
 
 def recover(

@@ -75,15 +75,15 @@ __all__ = [
 
 def parse_nodes(nodes: list[str]) -> dict[str, str]:
     """``NAME=DSN`` options as a mapping."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for node in nodes:
         name, equals, dsn = node.partition("=")
         if not equals or not name or not dsn:
             raise typer.BadParameter(f"{name!r}: write NAME=DSN, as in pub=postgresql://host/db")
-        if name in found:
+        if name in results:
             raise typer.BadParameter(f"node {name!r} is given twice")
-        found[name] = dsn
-    return found
+        results[name] = dsn
+    return results
 
 
 def with_topology(
@@ -127,9 +127,9 @@ def with_topology(
     try:
         return asyncio.run(go())
     except psycopg.Error as error:
-        said = error.diag.message_primary or str(error).strip()
+        text = error.diag.message_primary or str(error).strip()
         hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
-        raise ServerError(f"PostgreSQL says: {said}{hint} [{error.sqlstate}]") from error
+        raise ServerError(f"PostgreSQL says: {text}{hint} [{error.sqlstate}]") from error
 
 
 def table_of(text: str) -> tuple[str, str]:
@@ -144,15 +144,15 @@ def table_of(text: str) -> tuple[str, str]:
 
 def pairs(given: list[str] | None, option: str) -> dict[str, str]:
     """``TABLE=TEXT`` options as a mapping."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for each in given or ():
         table, equals, text = each.partition("=")
         if not equals or not table.strip() or not text.strip():
             raise typer.BadParameter(f"{each!r}: write TABLE=…", param_hint=option)
-        if table.strip() in found:
+        if table.strip() in results:
             raise typer.BadParameter(f"table {table.strip()} is given twice", param_hint=option)
-        found[table.strip()] = text.strip()
-    return found
+        results[table.strip()] = text.strip()
+    return results
 
 
 def tell_unreachable(unreachable: Mapping[str, str]) -> None:

@@ -201,20 +201,20 @@ async def one(
             raise
         finally:
             _of_loads(history.records, files, environment, console)
-        told = files.finish(history.records, html=options.html is not None)
-    _total(told, history.records, console, time.perf_counter() - began)
+        text = files.finish(history.records, html=options.html is not None)
+    _total(text, history.records, console, time.perf_counter() - began)
     if options.as_json:
-        print(json.dumps({**told, "directory": str(files.directory)}, ensure_ascii=False))
+        print(json.dumps({**text, "directory": str(files.directory)}, ensure_ascii=False))
     if options.progress == "json":
         from twopc.sim.report import progress
 
         print(
             progress.as_json(
-                "run", verdict=told["verdict"], scenario=scenario.name, directory=files.directory
+                "run", verdict=text["verdict"], scenario=scenario.name, directory=files.directory
             ),
             flush=True,
         )
-    code = int(told["exit_code"])
+    code = int(text["exit_code"])
     if options.accept and (show.failures or show.unsaid):
         from twopc.sim.cli.accept import accept
 
@@ -227,8 +227,8 @@ def _seed(loaded: LoadedScenario, options: RunOptions) -> int:
     """What somebody has said, or else the file."""
     scenario = loaded.scenario
     of_load = scenario.workload.seed if scenario.workload is not None else None
-    said = (options.settings.seed, of_load, scenario.seed)
-    return next((seed for seed in said if seed is not None), 0)
+    lines = (options.settings.seed, of_load, scenario.seed)
+    return next((seed for seed in lines if seed is not None), 0)
 
 
 def _of_loads(
@@ -254,7 +254,7 @@ def _of_loads(
 
 
 def _total(
-    told: Mapping[str, Any], records: Sequence[HistoryRecord], console: Console, elapsed_s: float
+    report: Mapping[str, Any], records: Sequence[HistoryRecord], console: Console, elapsed_s: float
 ) -> None:
     for text in skipped_twins(records):
         terminal.remark(console, f"– {text}")
@@ -265,7 +265,7 @@ def _total(
         failed=words.count("fail"),
         unknown=words.count("unknown"),
         elapsed_s=elapsed_s,
-        invariants=" ".join(told["invariants"]),
+        invariants=" ".join(report["invariants"]),
     )
 
 

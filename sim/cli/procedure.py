@@ -156,10 +156,10 @@ def show(nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folde
     async def work(topology: Topology) -> list[ProcArticle]:
         return list(await topology.procedures.published())
 
-    found = with_topology(nodes, coordinator, work, folder=folder, blank=True)
-    for each in found:
+    result = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    for each in result:
         _show(each)
-    if not found:
+    if not result:
         print("no routine is published: twopc procedure publish NAME")
 
 

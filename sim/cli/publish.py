@@ -152,8 +152,8 @@ def show(
             for each in await topology.articles.published(of=only)
         ]
 
-    found = with_topology(nodes, coordinator, work, folder=folder, blank=True)
-    for each, subscribers in found:
+    result = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    for each, subscribers in result:
         known = each.article
         print(f"{each.article_id}  {known.schema}.{known.table}")
         print(f"  columns: {', '.join(column.name for column in known.columns)}")
@@ -161,7 +161,7 @@ def show(
             print(f"  rows: {known.row_filter}")
         print(f"  travels: {_told(each.propagation.as_json())}")
         print(f"  goes to: {', '.join(subscribers) or 'nobody'}")
-    if not found:
+    if not result:
         print("no table is published: twopc publish TABLE")
 
 
@@ -188,13 +188,13 @@ def change(
 
     Earlier changes are delivered first; transactions that write the table wait.
     """
-    wanted, (schema, name) = _said(ins, upd, delete, large), table_of(table)
-    if not wanted:
+    requested, (schema, name) = _said(ins, upd, delete, large), table_of(table)
+    if not requested:
         raise typer.BadParameter("say --ins, --upd, --del or --large")
     texts = texts_of(scripts)
 
     async def work(topology: Topology) -> Any:
-        return await topology.articles.change(name, wanted, schema=schema, scripts=texts)
+        return await topology.articles.change(name, requested, schema=schema, scripts=texts)
 
     now = with_topology(nodes, coordinator, work, folder=folder, blank=True)
     print(f"{schema}.{name}: travels {_told(now.as_json())}")
@@ -240,11 +240,11 @@ def _said(
     ins: str | None, upd: str | None, delete: str | None, large: str | None
 ) -> dict[str, str | list[str]]:
     given = {"ins": ins, "upd": upd, "del": delete, "large": _listed(large) if large else None}
-    return {what: said for what, said in given.items() if said is not None}
+    return {what: text for what, text in given.items() if text is not None}
 
 
 def _told(propagation: dict[str, Any]) -> str:
     return ", ".join(
-        f"{what} {', '.join(said) if isinstance(said, list) else said}"
-        for what, said in propagation.items()
+        f"{what} {', '.join(text) if isinstance(text, list) else text}"
+        for what, text in propagation.items()
     )

@@ -52,9 +52,9 @@ def replay(options: ReplayOptions) -> None:
     moment, carry_out, simulate = options.moment, _on_postgres(options), _on_the_model(options)
     log = log_of(options.what)
     if log is not None:
-        told = _said(log, options, target, spark, folder)
-        _tell(told, limit=options.limit, as_json=options.as_json, out=folder)
-        raise _ended(told)
+        text = _said(log, options, target, spark, folder)
+        _tell(text, limit=options.limit, as_json=options.as_json, out=folder)
+        raise _ended(text)
     _fits(options, target)
 
     def play(archive: Archive, session: SparkSession) -> ReplayReport:
@@ -244,8 +244,8 @@ def _tell(report: ReplayReport, *, limit: int, as_json: bool, out: Path) -> None
     out.mkdir(parents=True, exist_ok=True)
     report.write(out / "divergences")
     repro = shlex.join(["twopc", *sys.argv[1:]])
-    told = report.as_json(limit=limit, repro=repro) | {"directory": str(out)}
-    document = json.dumps(told, ensure_ascii=False)
+    text = report.as_json(limit=limit, repro=repro) | {"directory": str(out)}
+    document = json.dumps(text, ensure_ascii=False)
     (out / "report.json").write_text(document + "\n", encoding="utf-8")
     if as_json:
         print(document)

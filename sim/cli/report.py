@@ -52,7 +52,7 @@ def report(
     from twopc.sim.report.history import read
 
     given = {"html": html, "mermaid": mermaid, "junit": junit, "json": as_json, "diagram": diagram}
-    forms = [name for name, wanted in given.items() if wanted]
+    forms = [name for name, requested in given.items() if requested]
     asked = [f"--{name}" for name in forms] + ([f"--format {form_}"] if form_ else [])
     if len(asked) > 1:
         raise typer.BadParameter(f"one form at a time: {' or '.join(asked)}")
@@ -80,13 +80,13 @@ def chosen(records: list[HistoryRecord], order: str) -> list[HistoryRecord]:
     if not order:
         return records
     groups = {name: _group(of) for name, of in by_order(records)}
-    wanted = {name for name, group in groups.items() if order in (name, group)}
-    if not wanted:
+    requested = {name for name, group in groups.items() if order in (name, group)}
+    if not requested:
         known = ", ".join(f"'{name}'" for name in groups) or "none"
         raise typer.BadParameter(
             f"no order '{order}' in this run; there is {known}", param_hint="--order"
         )
-    return [record for record in records if not record.order or record.order in wanted]
+    return [record for record in records if not record.order or record.order in requested]
 
 
 def _group(records: list[HistoryRecord]) -> str:

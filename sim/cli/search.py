@@ -98,10 +98,10 @@ def search(options: SearchOptions) -> None:
     budget = Budget(faults=options.crashes, of=kinds, seconds=options.seconds)
     if options.replay:
         raise typer.Exit(_replayed(script, wiring, budget, options.replay))
-    found = (
+    results = (
         _every(script, wiring, budget) if options.every else _drawn(script, wiring, budget, options)
     )
-    raise typer.Exit(_told(loaded, script, wiring, budget, found, options))
+    raise typer.Exit(_told(loaded, script, wiring, budget, results, options))
 
 
 def _with(script: Script, names: list[str]) -> Script:
@@ -170,22 +170,22 @@ def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOption
 
 
 def _told(
-    loaded: LoadedScenario, script: Script, wiring: Wiring, budget: Budget, found: SearchFigures,
+    loaded: LoadedScenario, script: Script, wiring: Wiring, budget: Budget, result: SearchFigures,
     options: SearchOptions,
 ) -> int:  # fmt: skip
     """Say what was found; the exit code."""
-    if found.broken is None:
-        print(f"{script.name}: {_figures(found)}")
-        print(f"{len(found.endings)} behaviours:")
-        for ending in found.endings[:_SHOWN]:
+    if result.broken is None:
+        print(f"{script.name}: {_figures(result)}")
+        print(f"{len(result.endings)} behaviours:")
+        for ending in result.endings[:_SHOWN]:
             print(f"  {ending}")
-        if len(found.endings) > _SHOWN:
-            print(f"  and {len(found.endings) - _SHOWN} more")
-        print("no invariant is broken" + ("" if found.exhausted else ", as far as was searched"))
-        return PASS if found.exhausted or not found.states else UNKNOWN
+        if len(result.endings) > _SHOWN:
+            print(f"  and {len(result.endings) - _SHOWN} more")
+        print("no invariant is broken" + ("" if result.exhausted else ", as far as was searched"))
+        return PASS if result.exhausted or not result.states else UNKNOWN
     from twopc.sim.model.explore.shrink import fewer, shrink, told
 
-    script, short = fewer(script, wiring, budget, found.broken)
+    script, short = fewer(script, wiring, budget, result.broken)
     short = shrink(script, wiring, budget, short)
     command = options.command
     if len(script.clients) < len(loaded.scenario.sessions):
@@ -197,17 +197,17 @@ def _told(
     print(f"as a scenario: {path}{lacks}")
     print(f"  twopc run --on model {path}")
     print(f"exactly this run:\n  {command} --replay {told(short.choices)}")
-    print(f"found after {found.runs} runs, {found.seconds:.1f} s")
+    print(f"found after {result.runs} runs, {result.seconds:.1f} s")
     return LIVENESS if short.invariants == ("ends",) else SAFETY
 
 
-def _figures(found: SearchFigures) -> str:
-    if not found.states:
-        return f"{found.orders} different runs of {found.runs}, {found.seconds:.1f} s"
+def _figures(result: SearchFigures) -> str:
+    if not result.states:
+        return f"{result.orders} different runs of {result.runs}, {result.seconds:.1f} s"
     return (
-        f"{found.orders} orders (of equivalent ones, one), {found.states} states, {found.pruned} choices not "
-        f"followed again, {found.crash_points} moments at which something went wrong, {found.runs} runs, "
-        f"{found.seconds:.1f} s" + ("" if found.exhausted else ": given up")
+        f"{result.orders} orders (of equivalent ones, one), {result.states} states, {result.pruned} choices not "
+        f"followed again, {result.crash_points} moments at which something went wrong, {result.runs} runs, "
+        f"{result.seconds:.1f} s" + ("" if result.exhausted else ": given up")
     )
 
 
@@ -239,8 +239,8 @@ def _scenario(
     names = ["converged" if name == "same_rows" else name for name in broken.invariants]
     twin = [name for name in off if name in SUPPORTED]
     right = played(script, Wiring(), budget, ReplayChooser(broken.choices)).run if twin else run
-    told = right.evidence.told  # type: ignore[attr-defined] # likewise
-    text = found_text(loaded, launched, faults, twin, names, told)
+    report = right.evidence.told  # type: ignore[attr-defined] # likewise
+    text = found_text(loaded, launched, faults, twin, names, report)
     if len(faults) < len(struck):
         return text, " (its steps; what went wrong has no name there)"
     return text, "" if twin == off else " (without the bug, which no scenario can plant)"

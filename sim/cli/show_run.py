@@ -86,9 +86,9 @@ class Show:
     def group(self, name: str, counts: CaseCounts) -> None:
         """All cases of a group are over."""
         del counts  # the history has them too
-        found = [each for each in groups(self._history.records) if each.name == name]
+        results = [each for each in groups(self._history.records) if each.name == name]
         self.groups += 1
-        for group in found:
+        for group in results:
             self._line(group)
             terminal.difference(self._console, parted(group))
             for order in group.told:
@@ -98,8 +98,8 @@ class Show:
                 verdict = order.verdict
                 message = next((each["message"] for each in verdict["failures"]), verdict["kind"])
                 terminal.also_failed(self._console, order.name, message, verdict["repro"] or "")
-        if self._as_json and found:
-            print(progress.as_json("group", **found[0].verdict()), flush=True)
+        if self._as_json and results:
+            print(progress.as_json("group", **results[0].verdict()), flush=True)
 
     def _line(self, group: ReportGroup) -> None:
         terminal.order_line(
@@ -117,7 +117,7 @@ class Show:
         if several:
             terminal.remark(self._console, f"{order.name}:")
         document = self._loaded.document
-        for failure, told in zip(self._failures.get(order.name, ()), failures, strict=False):
+        for failure, report in zip(self._failures.get(order.name, ()), failures, strict=False):
             mark = document.mark(failure.path)
             beside = len(failure.message) <= _BESIDE_MAX
             terminal.failure(
@@ -126,7 +126,7 @@ class Show:
                 document.excerpt(mark, failure.message if beside else ""),
                 "" if beside else failure.message,
             )
-            terminal.failure_story(self._console, *because_of(order.fold, told))
+            terminal.failure_story(self._console, *because_of(order.fold, report))
         if not several:
             terminal.remark(self._console, order.about)
         if self._loaded.scenario.workload is None:

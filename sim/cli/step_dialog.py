@@ -143,9 +143,9 @@ class StepDialog:
         others = [
             step for step in walk.ready if walk.following is None or step != walk.following.step
         ]
-        said = "nothing: it is over" if walk.over else self._following
+        text = "nothing: it is over" if walk.over else self._following
         by_hand = f"; by f STEP: {', '.join(others)}" if others else ""
-        self._say(f"  comes next: {said}{by_hand}")
+        self._say(f"  comes next: {text}{by_hand}")
 
     def _save(self, name: str) -> None:
         walk = self._walk

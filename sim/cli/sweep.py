@@ -101,11 +101,11 @@ def sweep(options: SweepOptions) -> None:
     results = Results(where, about, resume=options.resume)
     began = time.perf_counter()
     whole = _play(spark, document, points, numbers, results, options)
-    told = _SweepSummary(
+    text = _SweepSummary(
         points=points, about=about, results=results, wanted=len(points) * len(numbers),
         seconds=time.perf_counter() - began, options=options,
     )  # fmt: skip
-    code = told.tell()
+    code = text.tell()
     if not whole:
         print(f"interrupted; go on by: {options.command} --resume", file=sys.stderr)
     raise typer.Exit(code if whole else INTERRUPTED)
@@ -119,9 +119,9 @@ def _play(
     from twopc.sim.spark.sweep.run import sweep as play
     from twopc.sim.spark.sweep.run import write_repro
 
-    wanted = {(each.number, seed) for each in points for seed in seeds}
+    requested = {(each.number, seed) for each in points for seed in seeds}
     try:
-        if wanted - results.finished():  # else there is nothing for Spark to do
+        if requested - results.finished():  # else there is nothing for Spark to do
             with begun(options, quiet=how.progress == "json") as spark:
                 play(
                     spark, document, points, seeds, results,
@@ -201,8 +201,8 @@ class _SweepSummary:
         for line in table(summary):
             print(f"  {line}")
         for each in summary.failures:
-            said = f"{each['kind']}: {each['failure']}".splitlines()[0]
-            print(f"  ✗ {each['parameters']} seed {each['seed']}  {said}")
+            text = f"{each['kind']}: {each['failure']}".splitlines()[0]
+            print(f"  ✗ {each['parameters']} seed {each['seed']}  {text}")
             print(f"    again: {each['repro']}")
         if summary.failed > len(summary.failures):
             print(f"  and {summary.failed - len(summary.failures):,} more, in the results")

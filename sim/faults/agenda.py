@@ -174,8 +174,8 @@ S = TypeVar("S", bound=StruckSession)
 
 def session_of_gid(sessions: Mapping[str, S], gid: str) -> tuple[str, S | None]:
     """Whose transaction it is, by name."""
-    found = ((name, each) for name, each in sessions.items() if gid and each.gid == gid)
-    return next(found, ("", None))
+    results = ((name, each) for name, each in sessions.items() if gid and each.gid == gid)
+    return next(results, ("", None))
 
 
 def session_of_process(
@@ -205,7 +205,7 @@ def waits_of_faults(
         stopped: the sessions whose coordinator is stopped.
         resting: the Subscribers whose agents are.
     """
-    found = {}
+    results = {}
     silent, stopped, resting = [*silent], {*stopped}, {*resting}
 
     def waits_on(one: StruckSession, who: str, node: str) -> bool:
@@ -221,9 +221,9 @@ def waits_of_faults(
         elif any(waits_on(one, *way) for way in silent):
             why = "an answer that does not arrive"
         if why:
-            found[name] = Wait(session=name, on="", node=one.node, lock=why)
+            results[name] = Wait(session=name, on="", node=one.node, lock=why)
     for name, each in every.items():
         for node in sorted(resting.intersection(each.synced)):
             why = f"the agent of {node}, which is stopped"
-            found[name] = Wait(session=name, on="", node=node, lock=why)
-    return found
+            results[name] = Wait(session=name, on="", node=node, lock=why)
+    return results

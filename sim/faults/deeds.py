@@ -88,9 +88,9 @@ class Deeds:
         """Its next sync makes another one."""
         process = self.agents.get(subscriber)
         if process is not None and process.is_alive:
-            theirs = await strikes.processes_of_agent(self._topology, subscriber)
+            other = await strikes.processes_of_agent(self._topology, subscriber)
             await process.kill()
-            await strikes.until_gone(self._topology, theirs)
+            await strikes.until_gone(self._topology, other)
         return None if arrival.at == subscriber else ResumeOrder()
 
     async def _pause(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:

@@ -137,14 +137,14 @@ class FaultGate:
 
     async def waiting(self) -> list[GateWait]:
         """Who waits there now."""
-        found = []
+        results = []
         for node, keeper in [*self._keepers.items()]:  # it may be about to shut
             if not keeper.closed:
                 cursor = await keeper.execute(_WAITING, (_CLASS, self._key))
-                found += [
+                results += [
                     GateWait(node=node, pid=pid, name=name) for pid, name in await cursor.fetchall()
                 ]
-        return found
+        return results
 
     async def let_pass(self, node: str) -> None:
         """Let those through who wait at a node, and nobody else."""

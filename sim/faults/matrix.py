@@ -69,8 +69,8 @@ class MatrixCell:
     """The variant of two-phase commit, where it is not the file's; `order` names it then."""
 
     def __str__(self) -> str:
-        again = f" #{self.nth}" if self.nth > 1 else ""
-        return f"{self.order} | {self.point}{again} | {self.do}"
+        repeated = f" #{self.nth}" if self.nth > 1 else ""
+        return f"{self.order} | {self.point}{repeated} | {self.do}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +185,11 @@ def _nodes(case: Case) -> list[str]:
     return list(dict.fromkeys((case.scenario.topology.publisher, *homes)))
 
 
-def _points(able: Capabilities, nodes: list[str]) -> Iterator[str]:
+def _points(possible: Capabilities, nodes: list[str]) -> Iterator[str]:
     """Every point that a fault can be at, at every node that it may be of."""
     for template in sorted(points()):
         name = template.partition("(")[0]
-        if name not in able.points and template not in able.points:
+        if name not in possible.points and template not in possible.points:
             continue
         if name.startswith(("agent.", "log_reader.")):
             continue
@@ -199,12 +199,12 @@ def _points(able: Capabilities, nodes: list[str]) -> Iterator[str]:
             yield from (f"{name}({node})" for node in nodes)
 
 
-def deeds(able: Capabilities, nodes: list[str], point: str) -> Iterator[str]:
+def deeds(possible: Capabilities, nodes: list[str], point: str) -> Iterator[str]:
     """What can be done at a point."""
     name = point.partition("(")[0]
     for text in _OF_ALL + tuple(text.format(node=node) for text in _OF_NODES for node in nodes):
         verb = text.partition(" ")[0]
-        if verb in able.faults and name in able.faults_at.get(verb, able.points):
+        if verb in possible.faults and name in possible.faults_at.get(verb, possible.points):
             yield text
 
 
@@ -216,20 +216,20 @@ class CellPlayer:
 
     def __init__(self, setup: MatrixSetup, place: Theatre) -> None:
         self._theatre = place
-        wanted = cases(load(setup.path), setup.selection, setup.commits)
-        self._cases = {case.name: case for case in wanted}
+        requested = cases(load(setup.path), setup.selection, setup.commits)
+        self._cases = {case.name: case for case in requested}
         self._names_commit = bool(setup.commits)
         self._timeout_ms = setup.selection.step_timeout_ms
 
     async def derive(self, order: str) -> list[MatrixCell]:
         """The cells of an order: from a run in which it only stands for a moment wherever it comes by."""
         case = self._cases[order]
-        able, nodes = self._theatre.able, _nodes(case)
+        possible, nodes = self._theatre.able, _nodes(case)
         probes = {
             f"probe{number}": (point, nth)
             for number, (point, nth) in enumerate(
                 (point, nth)
-                for point in _points(able, nodes)
+                for point in _points(possible, nodes)
                 if point.partition("(")[0] not in _ONCE
                 for nth in range(1, _ARRIVALS_MAX + 1)
             )
@@ -243,13 +243,13 @@ class CellPlayer:
             if record.kind == "fault" and (name := str((record.data or {}).get("id"))) in probes
         ]
         reached += [
-            (point, 1) for point in _points(able, nodes) if point.partition("(")[0] in _ONCE
+            (point, 1) for point in _points(possible, nodes) if point.partition("(")[0] in _ONCE
         ]
         commit = case.scenario.topology.commit if self._names_commit else ""
         return [
             MatrixCell(order=order, point=point, nth=nth, do=do, commit=commit)
             for point, nth in dict.fromkeys(reached)
-            for do in deeds(able, nodes, point)
+            for do in deeds(possible, nodes, point)
         ]
 
     async def cell(self, cell: MatrixCell) -> MatrixResult:
@@ -258,7 +258,7 @@ class CellPlayer:
         fault = _fault(_FAULT, cell.point, cell.nth, cell.do)
         case = self._cases[cell.order]
         try:
-            with _unsettled() as told:
+            with _unsettled() as report:
                 history = await self._play(with_faults(case, (fault,)), str(cell))
         except (
             Exception
@@ -284,7 +284,7 @@ class CellPlayer:
             struck=any(record.kind == "fault" for record in history.records),
             outcomes=", ".join(outcomes),
             seconds=time.monotonic() - began,
-            unsettled=told.count,
+            unsettled=report.count,
         )
 
     async def _play(self, case: Case, name: str) -> OrderHistory:
@@ -351,12 +351,12 @@ class _Unsettled(logging.Filter):
 @contextmanager
 def _unsettled() -> Iterator[_Unsettled]:
     """Within the block those warnings are counted, and nobody else hears of them."""
-    found = _Unsettled()
+    result = _Unsettled()
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for each in loggers:
-        each.addFilter(found)
+        each.addFilter(result)
     try:
-        yield found
+        yield result
     finally:
         for each in loggers:
-            each.removeFilter(found)
+            each.removeFilter(result)

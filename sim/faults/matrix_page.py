@@ -140,7 +140,7 @@ def _legend() -> str:
 
 
 def _as_json(squares: Sequence[Square]) -> str:
-    told = [
+    lines = [
         {
             "name": square.name,
             "state": square.state,
@@ -151,4 +151,4 @@ def _as_json(squares: Sequence[Square]) -> str:
         }
         for square in squares
     ]
-    return json.dumps(told, ensure_ascii=False).replace("</", "<\\/")
+    return json.dumps(lines, ensure_ascii=False).replace("</", "<\\/")

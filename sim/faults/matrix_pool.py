@@ -89,11 +89,11 @@ class ProcessPool:
             busy[wire] = job
 
     def _start(self) -> Connection:
-        wire, theirs = _context.Pipe()
+        wire, other = _context.Pipe()
         # No daemon: it has processes of its own, and ends when this one does, as its wire then ends.
-        process = _context.Process(target=_run, args=(self._serve, self._setup, theirs))
+        process = _context.Process(target=_run, args=(self._serve, self._setup, other))
         process.start()
-        theirs.close()
+        other.close()
         self._processes[wire] = process
         return wire
 

@@ -125,9 +125,9 @@ class ModelPerformer:
 
     def _of_answers(self, plan: FaultPlan) -> list[tuple[str, str]]:
         model = self._model
-        ours = f"coordinator:{model.spec.coordinator}"
+        own = f"coordinator:{model.spec.coordinator}"
         ways = ways_of_answers(plan.place, model.spec.publisher, model.subscribers, log=LOG)
-        return [(ours if who == COORDINATOR else who, node) for who, node in ways]
+        return [(own if who == COORDINATOR else who, node) for who, node in ways]
 
     # -- happening ---------------------------------------------------------------------------------
 

@@ -100,8 +100,8 @@ class Arrival:
 
 def point_name(point: str) -> str:
     """``coordinator.before_commit(pub)`` without ``(pub)``."""
-    found = _POINT.fullmatch(point)
-    return found["name"] if found is not None else point
+    match = _POINT.fullmatch(point)
+    return match["name"] if match is not None else point
 
 
 def plan_of(fault: Fault, scenario: Scenario) -> FaultPlan:

@@ -77,13 +77,13 @@ class RemoteProcess:
         Raises:
             ServerError: it cannot be opened.
         """
-        self._calls, theirs = _context.Pipe()
+        self._calls, other = _context.Pipe()
         self._halts, theirs_too = _context.Pipe()
-        arguments = (self._setup, theirs, theirs_too)
+        arguments = (self._setup, other, theirs_too)
         process = _context.Process(target=self._serve, args=arguments, daemon=True)
         await asyncio.to_thread(_launch, process)
         self._process, self.is_alive = process, True
-        theirs.close()
+        other.close()
         theirs_too.close()
         loop = asyncio.get_running_loop()
         ready = self._waiting[0] = loop.create_future()

@@ -46,8 +46,8 @@ class FaultyStage(PostgresStage):
         await self._performer.open()
 
     async def open(self, session: str, node: str) -> ClientSession:
-        said = self._scenario.sessions.get(session)  # a load's clients stand in no file
-        if (said is not None and said.plain) or node == self._topology.publisher:
+        text = self._scenario.sessions.get(session)  # a load's clients stand in no file
+        if (text is not None and text.plain) or node == self._topology.publisher:
             return await super().open(session, node)
         opened = RemoteSession(
             self._topology,
@@ -55,7 +55,7 @@ class FaultyStage(PostgresStage):
             self._observer,
             name=session,
             living=self._performer.living,
-            also=said.also if said is not None else (),
+            also=text.also if text is not None else (),
         )
         self._performer.sessions[session] = opened
         return self._seated(session, opened)

@@ -75,17 +75,17 @@ async def processes_of(topology: Topology, *, down: Iterable[str] = ()) -> dict[
     There must be no coordinator but the one that is struck: processes do not say which of them they serve.
     """
     name = f" {topology.name}"
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     links: list[str] = []
     up = [node for node in topology.nodes if node not in down]
     for node in up:
         rows = await ask(topology.node(node), _OURS, (f"{PREFIX} %", name, name))
-        found[node] = [process for _, process in rows]
+        results[node] = [process for _, process in rows]
         links += [link_name(node, pid) for pid, _ in rows]
     if topology.publisher in up:
         rows = await ask(topology.node(topology.publisher), _NAMED, (links,))
-        found[topology.publisher] += [process for _, process in rows]
-    return found
+        results[topology.publisher] += [process for _, process in rows]
+    return results
 
 
 async def processes_of_agent(topology: Topology, subscriber: str) -> dict[str, list[str]]:
@@ -100,13 +100,13 @@ async def until_gone(topology: Topology, processes: Mapping[str, list[str]]) -> 
 
     Raises TimeoutError with what is left.
     """
-    for name, ours in processes.items():
+    for name, own in processes.items():
         node = topology.node(name)
-        if ours:
+        if own:
             try:
-                await until(partial(_are_gone, node, ours), f"sessions at {name} to end")
+                await until(partial(_are_gone, node, own), f"sessions at {name} to end")
             except TimeoutError as error:
-                error.add_note(f"there still are {await ask(node, _STILL, (ours,))}")
+                error.add_note(f"there still are {await ask(node, _STILL, (own,))}")
                 raise
 
 
@@ -125,7 +125,7 @@ async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> li
         return []
     name = f"{PREFIX} finisher {topology.name}"
     names = [name, *(link_name(*place) for place in pids.items())]
-    return [found for found, _ in await ask(topology.node(node), _NAMED, (names,))]
+    return [result for result, _ in await ask(topology.node(node), _NAMED, (names,))]
 
 
 async def kill_backends(node: Node, pids: list[int]) -> None:

@@ -74,19 +74,19 @@ class Ways:
         )
         ((name, options),) = rows
         present = {entry.partition("=")[0] for entry in options}
-        wanted = {
+        requested = {
             "host": wire.host,
             "port": str(wire.port),
             "sslmode": "disable",
             "gssencmode": "disable",
         }
         if "hostaddr" in present:
-            wanted["hostaddr"] = wire.host
+            requested["hostaddr"] = wire.host
         changes = sql.SQL(", ").join(
             sql.SQL("{} {} {}").format(
                 sql.SQL("set" if option in present else "add"), sql.SQL(option), sql.Literal(value)
             )
-            for option, value in wanted.items()
+            for option, value in requested.items()
         )
         alter = sql.SQL("alter server {} options ({})").format(sql.Identifier(name), changes)
         await self._topology.execute(subscriber, alter.as_string(None))
@@ -157,6 +157,6 @@ def ends(deed: FaultAction, publisher: str) -> Way:
 
 def gid_in(text: str) -> str:
     """The global transaction that a request is about, without a branch; empty if it names none."""
-    found = _GID.search(text)
-    branch = BranchId.parse(found[1]) if found is not None else None
+    match = _GID.search(text)
+    branch = BranchId.parse(match[1]) if match is not None else None
     return str(branch.global_id) if branch is not None else ""

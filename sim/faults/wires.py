@@ -213,9 +213,9 @@ class ServerWire:
                 await line.server.drain()
 
     def _watches_for(self, text: bytes) -> tuple[WireWatch, ...]:
-        found = tuple(watch for watch in self._watches if watch.words in text.lower())
-        self._watches = [watch for watch in self._watches if watch not in found]
-        return found
+        results = tuple(watch for watch in self._watches if watch.words in text.lower())
+        self._watches = [watch for watch in self._watches if watch not in results]
+        return results
 
     async def _answers(self, line: _Line, there: asyncio.StreamReader) -> None:
         held: list[bytes] = []

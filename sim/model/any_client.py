@@ -61,15 +61,15 @@ class _Node:
 
         def look() -> list[str]:
             self._node.tell(f"markers of {self._prefix[:-1]}", changed=False)
-            table, now, found = self._node.table(MARKERS), self._node.clock(), list[str]()
+            table, now, result = self._node.table(MARKERS), self._node.clock(), list[str]()
             for row in table.rows():
                 gid, fence, created = (
                     cast("Any", row[table.at[name]]) for name in ("gid", "fence", "created_at")
                 )
                 kept = fences_kept_s if fence else kept_s
                 if gid.startswith(self._prefix) and created.timestamp() < now - kept:
-                    found.append(gid)
-            return found[:rows_max]
+                    result.append(gid)
+            return result[:rows_max]
 
         return await self._site.look("look for old markers", look)
 
@@ -88,8 +88,8 @@ class _Publisher(_Node):
 
     async def voted(self) -> list[str]:
         """See `PublisherPort`."""
-        found = await self._site.prepared(self._prefix)
-        return [gid for gid, one in found.items() if one.owner == self._role]
+        result = await self._site.prepared(self._prefix)
+        return [gid for gid, one in result.items() if one.owner == self._role]
 
     async def commit(self, gids: list[str]) -> int:
         """See `PublisherPort`."""
@@ -109,13 +109,13 @@ class _Publisher(_Node):
         def look() -> dict[int, tuple[NodeSession, float]]:
             self._node.looked()
             since = self._node.kernel.now - idle_s
-            found = {}
+            results = {}
             for one in _sessions(self._node):
                 is_link = one.role == self._role and one.application_name.startswith(self._links)
                 if is_link and _is_idle_in_transaction(one) and one.idle_since < since:
                     pid = int(one.application_name.removeprefix(self._links))
-                    found[pid] = (one, one.idle_since)
-            return found
+                    results[pid] = (one, one.idle_since)
+            return results
 
         return await self._site.look("look for idle links", look)
 
@@ -354,13 +354,13 @@ class ModelAnyClients:
 
 def _sessions(node: ModelNode) -> list[NodeSession]:
     """All of a node; whoever explores is told that each of them matters."""
-    found = [*node.sessions.values()]
+    results = [*node.sessions.values()]
     if node.kernel.watch is not None:
-        for what in ("sessions", *(one.called for one in found)):
+        for what in ("sessions", *(one.called for one in results)):
             node.tell(
                 what, changed=True
             )  # see `twopc.sim.model.node.prepared.PreparedTransaction.changed`
-    return found
+    return results
 
 
 def is_any(tx: OpenTx) -> bool:

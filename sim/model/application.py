@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _tagged = lru_cache(maxsize=1024)(VirtualResult)
 
 
-def _result_of(found: StatementResult) -> VirtualResult:
+def _result_of(result: StatementResult) -> VirtualResult:
     """As it comes over the connection: values as text."""
-    if found.rows is None:
-        return _tagged(found.tag)
+    if result.rows is None:
+        return _tagged(result.tag)
     rows = [
-        [None if value is None else output(value).encode() for value in row] for row in found.rows
+        [None if value is None else output(value).encode() for value in row] for row in result.rows
     ]
-    return VirtualResult(found.tag, rows)
+    return VirtualResult(result.tag, rows)
 
 
 def _refusal_of(error: SqlError) -> VirtualResult:
@@ -138,11 +138,11 @@ class ModelLean:
                 results.append(_tagged("RESET"))
                 continue
             try:
-                found = yield from session.execute(text)
+                rows = yield from session.execute(text)
             except SqlError as error:
                 results.append(_refusal_of(error))
                 break
-            results.append(_result_of(found))
+            results.append(_result_of(rows))
         return results
 
 

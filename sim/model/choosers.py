@@ -247,19 +247,19 @@ class ChoiceKernel(SimpyKernel):
 
         Timers only if nothing else can, and of them the earliest only: nobody is hurried.
         """
-        found = []
+        results = []
         timer: Choice | None = None
         for one in self._pending:
             if not one.callbacks:
                 continue
             if not one.is_timer:
-                found.append(one)
+                results.append(one)
             elif timer is None or (one.due, one.number) < (timer.due, timer.number):
                 timer = one
-        if not found:
+        if not results:
             return [] if timer is None else [timer]
-        found.sort(key=_order)
-        return found
+        results.sort(key=_order)
+        return results
 
     def timers(self) -> list[Choice]:
         """The timers that somebody waits for, earliest first."""
@@ -306,14 +306,14 @@ class ChoiceKernel(SimpyKernel):
                 before.add(writers[what])
             if how == WRITE:
                 before.update(readers.get(what, ()))
-        found = digest(name, sorted(before))
+        result = digest(name, sorted(before))
         for what, how in seen.items():
             if how == WRITE:
-                writers[what] = found
+                writers[what] = result
                 readers.pop(what, None)
             else:
-                readers.setdefault(what, {})[found] = None
-        return found
+                readers.setdefault(what, {})[result] = None
+        return result
 
 
 _MASK = (1 << 64) - 1

@@ -209,7 +209,7 @@ class PublisherClient:
         try:
             if self._wire.lost:  # which it learns only now
                 raise from_sqlstate("08006", self._wire.lost, node=self.node)
-            found = yield from self._run("commit", None)
+            result = yield from self._run("commit", None)
         except RejectedError as error:
             if self._is_lost:  # nobody has said how it ended
                 raise InDoubtError(
@@ -217,7 +217,7 @@ class PublisherClient:
                     gid=self.gid, node=self.node,
                 ) from error  # fmt: skip
             raise
-        if found.tag != "COMMIT":
+        if result.tag != "COMMIT":
             raise RejectedError(
                 "the transaction was rolled back: a statement of it had failed",
                 gid=self.gid, node=self.node,

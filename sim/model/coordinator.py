@@ -60,11 +60,11 @@ class _Open(set[Key]):
             told(_called(key), False)
 
     def __contains__(self, key: object) -> bool:
-        found = super().__contains__(key)
+        result = super().__contains__(key)
         self._told(_called(key), False)
-        if not found or self._stretch() != self._made:  # of one that is open nobody asks twice
+        if not result or self._stretch() != self._made:  # of one that is open nobody asks twice
             self._asked[key] = None
-        return found
+        return result
 
     def __or__(self, other: Any) -> Any:
         return _Open({*self, *other}, self._told, self._asked, self._stretch)

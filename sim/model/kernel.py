@@ -151,10 +151,10 @@ class SimpyKernel:
 
         Seeding by text does not depend on PYTHONHASHSEED.
         """
-        found = self._randoms.get(name)
-        if found is None:
-            found = self._randoms[name] = random.Random(f"{self.seed}/{name}")
-        return found
+        result = self._randoms.get(name)
+        if result is None:
+            result = self._randoms[name] = random.Random(f"{self.seed}/{name}")
+        return result
 
     def forget(self, name: str) -> None:
         """This component is no more, and its chance may go."""

@@ -134,8 +134,8 @@ class LedgerSession:
                     "has taken its branches over",
                 )
         for key, _ in entries:
-            found = ledger.decisions.get(key)
-            if found is not None and found.kind is not RecordKind.COLLECTING:
+            result = ledger.decisions.get(key)
+            if result is not None and result.kind is not RecordKind.COLLECTING:
                 raise SqlError(
                     "23505", "a decision was logged before, and a decision never changes"
                 )
@@ -211,9 +211,9 @@ class LedgerSession:
             ledger.tell(f"epoch {epoch}", changed=True)
             ledger.epochs[epoch].fenced_at = now
         return [
-            KnownEpoch(epoch=epoch, variant=found.variant, fenced_s=now - found.fenced_at)
+            KnownEpoch(epoch=epoch, variant=result.variant, fenced_s=now - result.fenced_at)
             for epoch in self._of(coordinator)
-            if (found := ledger.epochs[epoch]).fenced_at is not None and epoch not in own
+            if (result := ledger.epochs[epoch]).fenced_at is not None and epoch not in own
         ]
 
     def known(self, coordinator: str) -> Steps[list[KnownEpoch]]:
@@ -245,9 +245,9 @@ class LedgerSession:
     def close_decision(self, key: Key) -> Steps[None]:
         """Nobody is to be told; it stays as evidence."""
         self._ledger.tell(f"decisions of {key[0]}", changed=True)
-        found = self._ledger.decisions.get(key)
-        if found is not None:
-            self._ledger.decisions[key] = Record(kind=found.kind, participants=())
+        result = self._ledger.decisions.get(key)
+        if result is not None:
+            self._ledger.decisions[key] = Record(kind=result.kind, participants=())
         return
         yield  # it is a generator
 

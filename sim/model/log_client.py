@@ -106,10 +106,10 @@ class ModelLog:
     def current(self, variant: str) -> EpochIds | None:
         """The ids for transactions of a variant, if there is an epoch and it can be written for."""
         self._told("epochs", False)
-        found, wire = self.epochs.get(variant), self._wire
-        if found is None or found.epoch in self.fenced or wire is None or wire.lost:
+        result, wire = self.epochs.get(variant), self._wire
+        if result is None or result.epoch in self.fenced or wire is None or wire.lost:
             return None
-        return found
+        return result
 
     async def epoch(self, variant: str) -> EpochIds:
         """As `current`; opens an epoch at the first use."""
@@ -121,15 +121,15 @@ class ModelLog:
         yield from self._turn.take()
         try:
             yield from self._connect()
-            found = self.current(variant)
-            if found is None:
+            result = self.current(variant)
+            if result is None:
                 number = yield from self._write(
                     "open an epoch", lambda one: one.open_epoch(self._coordinator, variant)
                 )
                 self._told("epochs", True)
                 self.own.add(number)
-                found = self.epochs[variant] = self.ids(self._coordinator, number, self._branches)
-            return found
+                result = self.epochs[variant] = self.ids(self._coordinator, number, self._branches)
+            return result
         finally:
             self._turn.give()
 
@@ -195,10 +195,10 @@ class ModelLog:
         """The durable record of a transaction, or None if there is none and can be none any more."""
         with raised():
             await AwaitableSteps(self.ensure())
-        found = await self._reading.asked("read back", lambda one: one.read((epoch, sequence)))
-        if found is None and epoch in self.fenced:
+        result = await self._reading.asked("read back", lambda one: one.read((epoch, sequence)))
+        if result is None and epoch in self.fenced:
             raise LookupError(f"epoch {epoch} was fenced by another process")
-        return found
+        return result
 
     # -- the rest ----------------------------------------------------------------------------------
 
@@ -295,9 +295,9 @@ class ModelDecisionReader:
         self, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
     ) -> None:
         """Record that a branch ended otherwise than decided; not if nobody answers: it is found again."""
-        found = LedgerDamage(gid=gid, node=node, outcome=outcome, decided=decided)
+        result = LedgerDamage(gid=gid, node=node, outcome=outcome, decided=decided)
         try:
-            await AwaitableSteps(self._client.ask("record damage", lambda one: one.note(found)))
+            await AwaitableSteps(self._client.ask("record damage", lambda one: one.note(result)))
         except RequestLostError:
             return
         except SqlError as error:

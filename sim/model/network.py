@@ -130,8 +130,8 @@ class Network:
         links = self.timing.links
         if not links:
             return self.timing.message
-        found = links.get(f"{source}-{target}") or links.get(f"{target}-{source}")
-        return found or self.timing.message
+        result = links.get(f"{source}-{target}") or links.get(f"{target}-{source}")
+        return result or self.timing.message
 
     # -- faults ------------------------------------------------------------------------------------
 
@@ -181,11 +181,11 @@ class Network:
 
     def answered(self, wire: Wire, what: str) -> Steps[None]:
         """An answer is about to travel; LostError if it is lost, and the connection with it."""
-        found = [one for one in self.watches if one.fits(wire, what)]
-        self.watches = [one for one in self.watches if one not in found]
+        results = [one for one in self.watches if one.fits(wire, what)]
+        self.watches = [one for one in self.watches if one not in results]
         self._look_again()
         lost = False
-        for one in found:
+        for one in results:
             lost |= yield from one.answered(what)
         if lost:
             wire.lost = f"the answer from {wire.there} was lost"

@@ -59,14 +59,14 @@ class ModelSite:
         """The branches prepared here whose gid starts with `prefix`, oldest first."""
 
         def look() -> dict[str, PreparedBranch]:
-            found = [
+            results = [
                 PreparedBranch(gid=gid, owner=one.owner, prepared_at=one.prepared_at)
                 for gid, one in self._node.prepared().items()
                 if gid.startswith(prefix)
             ]
             if self._network.kernel.watch is not None:
-                found.sort(key=lambda one: one.gid)  # who was the first changes nothing
-            return {one.gid: one for one in found}
+                results.sort(key=lambda one: one.gid)  # who was the first changes nothing
+            return {one.gid: one for one in results}
 
         return await self.look("look for branches", look)
 
@@ -74,8 +74,8 @@ class ModelSite:
         """The role that prepared a branch; None if it is not prepared."""
 
         def look() -> str | None:
-            found = self._node.branch(gid)
-            return None if found is None else found.owner
+            result = self._node.branch(gid)
+            return None if result is None else result.owner
 
         return await self.look(f"look for {gid}", look)
 
@@ -83,8 +83,8 @@ class ModelSite:
         """Those of `gids` that have a marker here; True for a fence."""
 
         def look() -> dict[str, bool]:
-            wanted = set(gids)
-            return {row.gid: row.fence for row in self._node.markers(*gids) if row.gid in wanted}
+            requested = set(gids)
+            return {row.gid: row.fence for row in self._node.markers(*gids) if row.gid in requested}
 
         return await self.look("read markers", look)
 
@@ -93,8 +93,8 @@ class ModelSite:
 
         def look() -> dict[str, list[str]]:
             rows = sorted((row.gid, row) for row in self._node.markers(prefix) if not row.fence)
-            found = [(gid, row) for gid, row in rows if gid.startswith(prefix) and gid > after]
-            return {gid: [*row.participants] for gid, row in found[:rows_max]}
+            results = [(gid, row) for gid, row in rows if gid.startswith(prefix) and gid > after]
+            return {gid: [*row.participants] for gid, row in results[:rows_max]}
 
         return await self.look("compare markers", look)
 
@@ -107,8 +107,8 @@ class ModelSite:
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
         """How a branch ended, and can no longer help having ended; None if it is prepared."""
-        said = await self.ask(f"fence {gid}", lambda _: self._node.fence(gid, sites))
-        return _OUTCOME_OF[said]
+        text = await self.ask(f"fence {gid}", lambda _: self._node.fence(gid, sites))
+        return _OUTCOME_OF[text]
 
     async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
         """Commit or roll back a prepared branch; False: somebody else has, or is about to."""
@@ -126,18 +126,20 @@ class ModelSite:
 
     async def end_sessions(self, names: list[str]) -> list[int]:
         """End the sessions of these application names, and wait until they are gone."""
-        wanted = set(names)
+        requested = set(names)
 
         def end(_: NodeSession) -> Steps[list[int]]:
             for name in names:
                 self._node.tell(f"sessions {name}", changed=True)
-            found = [one for one in self._node.sessions.values() if one.application_name in wanted]
-            for one in found:
+            results = [
+                one for one in self._node.sessions.values() if one.application_name in requested
+            ]
+            for one in results:
                 one.terminate()
             label = Label(actor=self._actor, cause=Cause.POLL, what=f"wait at {self.name}")
-            while any(one.dead is None for one in found):
+            while any(one.dead is None for one in results):
                 yield self._network.kernel.delay(_BUSY_S, label)
-            return [one.pid for one in found]
+            return [one.pid for one in results]
 
         return await self.ask("end sessions", end)
 
@@ -146,9 +148,9 @@ class ModelSite:
 
         def end() -> None:
             self._node.touched()
-            found = self._node.sessions.get(pid)
-            if found is not None and str(found.born) == started:
-                found.terminate()
+            result = self._node.sessions.get(pid)
+            if result is not None and str(result.born) == started:
+                result.terminate()
 
         await self.look(f"end session {pid}", end)
 

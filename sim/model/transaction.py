@@ -52,7 +52,7 @@ class ModelTransaction:
         if not beneath:
             part.check(text)
         try:
-            found: StatementResult = yield from connection.execute(text, params)
+            rows: StatementResult = yield from connection.execute(text, params)
         except SqlError as error:
             failure = ServerReport(
                 message=error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint,
@@ -62,8 +62,8 @@ class ModelTransaction:
         except RequestLostError as error:
             raise _refusal(part, ServerReport(message=str(error), sqlstate="08006")) from error
         if not beneath:
-            part.note(text, found.tag)
-        return found
+            part.note(text, rows.tag)
+        return rows
 
     def commit(self) -> Steps[None]:
         """Commit it everywhere or nowhere. RejectedError, InDoubtError, HeuristicError, LocalProtocolError"""

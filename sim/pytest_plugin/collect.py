@@ -39,10 +39,10 @@ class ScenarioFile(pytest.File):
         from twopc.sim.pytest_plugin.playing import names
 
         try:
-            loaded, found = names(shown(self.path))
+            loaded, result = names(shown(self.path))
         except TwopcError as error:
             raise self.CollectError(str(error)) from None
-        for name, line in found:
+        for name, line in result:
             item = ScenarioItem.from_parent(self, name=name)
             item.loaded, item.line = loaded, line
             item.extra_keyword_matches.update(loaded.scenario.tags)
@@ -60,9 +60,9 @@ class ScenarioItem(pytest.Item):
         super().__init__(**options)
         # as a doctest: no function, but fixtures can be asked for, which a project may override
         self.obj = None
-        found = self.session._fixturemanager.getfixtureinfo(node=self, func=None, cls=None)
-        self._fixtureinfo = found
-        self.fixturenames = found.names_closure
+        result = self.session._fixturemanager.getfixtureinfo(node=self, func=None, cls=None)
+        self._fixtureinfo = result
+        self.fixturenames = result.names_closure
         self.funcargs: dict[str, Any] = {}
         self._request = TopRequest(self, _ispytest=True)  # type: ignore[arg-type] # as pytest's own doctests do
 
@@ -126,13 +126,13 @@ class ScenarioItem(pytest.Item):
 
 def selection(config: pytest.Config, order: str) -> Selection:
     """What is played of a file, by the settings."""
-    told = settings.settings_of(config)
+    lines = settings.settings_of(config)
     return Selection(
         orders=(order,) if order else (),
-        courses=told.orders,
-        seed=told.seed,
-        repeat=told.repeat,
-        step_timeout_ms=told.timeout_ms,
+        courses=lines.orders,
+        seed=lines.seed,
+        repeat=lines.repeat,
+        step_timeout_ms=lines.timeout_ms,
     )
 
 

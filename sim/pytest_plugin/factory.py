@@ -76,9 +76,9 @@ def _shared(scope: Scope, options: dict[str, Any]) -> Any:
                 ),
                 stacklevel=2,
             )
-        made, wanted = open_topology(request, twopc_bench, twopc_template, _asked(options))
+        made, requested = open_topology(request, twopc_bench, twopc_template, _asked(options))
         yield made
-        give_back(request.node, twopc_bench, made, wanted, "none")
+        give_back(request.node, twopc_bench, made, requested, "none")
 
     return shared
 
@@ -103,14 +103,14 @@ def _kept(scope: Scope, options: dict[str, Any]) -> Any:
     ) -> Iterator[TestTopology]:
         home = request.node.getparent(_COLLECTORS[scope]) or request.session
         asked = options_of(request.node, options)
-        made, wanted = open_topology(
+        made, requested = open_topology(
             request, twopc_bench, twopc_template, asked, group=f"{home.nodeid} {id(options)}"
         )
         closing = home.stash.setdefault(_CLOSING, set())
-        if wanted not in closing:
-            closing.add(wanted)
-            home.addfinalizer(lambda: twopc_bench.close_pool(wanted))
+        if requested not in closing:
+            closing.add(requested)
+            home.addfinalizer(lambda: twopc_bench.close_pool(requested))
         yield made
-        give_back(request.node, twopc_bench, made, wanted, asked.reset)
+        give_back(request.node, twopc_bench, made, requested, asked.reset)
 
     return kept

@@ -94,13 +94,13 @@ def twopc_factory(
 
     def make(**options: Any) -> TestTopology:
         asked = options_of(request.node, options)
-        topology, wanted = open_topology(request, twopc_bench, twopc_template, asked)
-        made.append((topology, wanted, asked.reset))
+        topology, needed = open_topology(request, twopc_bench, twopc_template, asked)
+        made.append((topology, needed, asked.reset))
         return topology
 
     yield make
-    for topology, wanted, reset in reversed(made):
-        give_back(request.node, twopc_bench, topology, wanted, reset)
+    for topology, requested, reset in reversed(made):
+        give_back(request.node, twopc_bench, topology, requested, reset)
 
 
 def open_topology(
@@ -110,10 +110,10 @@ def open_topology(
     from twopc.errors import TwopcError
     from twopc.sim.testing.blocking import TestTopology
 
-    wanted = asked.wanted(template, group, any_client=config.any_client(request.config))
+    requested = asked.wanted(template, group, any_client=config.any_client(request.config))
     settings = config.settings_of(request.config)
     try:
-        bed = bench.open(wanted, request.node.name)
+        bed = bench.open(requested, request.node.name)
     except TwopcError as error:
         raise wrong(str(error)) from None
     topology = TestTopology(
@@ -128,13 +128,13 @@ def open_topology(
         for fault in asked.faults:
             topology.fault(**fault)
     except (TwopcError, TypeError) as error:
-        bench.close_bed(bed, wanted, asked.reset)
+        bench.close_bed(bed, requested, asked.reset)
         raise wrong(f"faults: {error}") from None
-    return topology, wanted
+    return topology, requested
 
 
 def give_back(
-    node: Any, bench: Bench, topology: TestTopology, wanted: TopologyRequest, reset: Reset
+    node: Any, bench: Bench, topology: TestTopology, requested: TopologyRequest, reset: Reset
 ) -> None:
     """End what a test has open, and take its topology back.
 
@@ -143,7 +143,7 @@ def give_back(
     keep = config.keeps(node.config, failed=node.stash.get(FAILED, False))
     place = getattr(bench.server, "where", "")  # one of ours is nowhere, soon
     if keep and not place:
-        bench.close_bed(topology.bed, wanted, reset)
+        bench.close_bed(topology.bed, requested, reset)
         raise wrong(
             "--twopc-keep needs a server that stays: the one that was started for these tests ends with them. "
             "Name one with --twopc-pg URL"
@@ -152,7 +152,7 @@ def give_back(
         nodes = topology.bed.topology.nodes.items()
         kept = [(node.name, name, f"{place}/{each.database}") for name, each in nodes]
         node.config.stash.setdefault(KEPT, []).extend(kept)
-    left = bench.close_bed(topology.bed, wanted, reset, keep=keep)
+    left = bench.close_bed(topology.bed, requested, reset, keep=keep)
     if left:
         raise wrong(left_behind(left))
 

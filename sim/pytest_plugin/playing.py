@@ -80,8 +80,8 @@ class FileOutcome:
                 mark = document.mark(each.path)
                 where = f"{mark.path or document.path}:{mark.line}:{mark.column}"
                 failure(screen, where, document.excerpt(mark), each.message)
-                told = {"message": each.message, "kind": each.kind, "check": each.check}
-                failure_story(screen, *because_of(Fold(self.of_case.get(verdict.name, ())), told))
+                report = {"message": each.message, "kind": each.kind, "check": each.check}
+                failure_story(screen, *because_of(Fold(self.of_case.get(verdict.name, ())), report))
         for one in self.wrong:
             screen.print(f"✗ {one}", markup=False, highlight=False)
         return out.getvalue().rstrip()

@@ -108,13 +108,13 @@ def write_report(item: pytest.Item, records: list[HistoryRecord]) -> None:
     """History and page of a failed test, if somebody wants them."""
     from twopc.sim.pytest_plugin.config import settings_of
 
-    wanted = settings_of(item.config).report
-    if not wanted:
+    requested = settings_of(item.config).report
+    if not requested:
         return
     from twopc.sim.report.html import page
 
     name = re.sub(r"[^\w.-]+", "_", item.nodeid).strip("_")
-    folder = item.config.invocation_params.dir / wanted / name
+    folder = item.config.invocation_params.dir / requested / name
     folder.mkdir(parents=True, exist_ok=True)
     lines = "".join(f"{record.line()}\n" for record in records)
     (folder / "history.jsonl").write_text(lines, encoding="utf-8")

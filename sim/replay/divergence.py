@@ -133,9 +133,9 @@ def _of_step(
         failed = was.kind in _FAILED or now.kind in _FAILED
         yield divergence("error" if failed else "outcome", _ending(was), _ending(now), **about)
     elif was.kind == "ok":
-        mine, other = _rows(was), _rows(now)
-        if mine != other:
-            yield divergence("rows", _shown(mine), _shown(other))
+        own, other = _rows(was), _rows(now)
+        if own != other:
+            yield divergence("rows", _shown(own), _shown(other))
         elif (was.rowcount, was.tag) != (now.rowcount, now.tag):
             yield divergence("rowcount", _counted(was), _counted(now))
 
@@ -211,10 +211,10 @@ def of_states(
             if (one := _sums(was)) != (two := _sums(now)):
                 yield divergence(expected=one, actual=two)
             continue
-        mine, other = _by_key(was), _by_key(now)
-        for key in sorted(mine.keys() | other.keys()):
-            if mine.get(key) != other.get(key):
-                yield divergence(key=key, expected=_row(mine.get(key)), actual=_row(other.get(key)))
+        own, other = _by_key(was), _by_key(now)
+        for key in sorted(own.keys() | other.keys()):
+            if own.get(key) != other.get(key):
+                yield divergence(key=key, expected=_row(own.get(key)), actual=_row(other.get(key)))
 
 
 def _place(record: HistoryRecord) -> tuple[str, str]:

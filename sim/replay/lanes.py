@@ -49,11 +49,11 @@ def lanes(
     """
     if sync is Sync.off:
         mixed = sorted(transactions, key=lambda each: mixed_place(str(each.number)))
-        found: list[list[Recorded]] = [[] for _ in range(count)]
+        results: list[list[Recorded]] = [[] for _ in range(count)]
         for each in mixed:
-            lane = found[mixed_place(str(each.number)) % count]
+            lane = results[mixed_place(str(each.number)) % count]
             lane.append(replace(each, unit=each.number))
-        return [lane for lane in found if lane]
+        return [lane for lane in results if lane]
     if sync is Sync.session:
         firsts: dict[str, int] = {}
         of = {each.number: firsts.setdefault(each.session, each.number) for each in transactions}
@@ -63,11 +63,11 @@ def lanes(
         of = {each.number: transactions[0].number for each in transactions}
     taken = spread(Counter(of.values()), count)
     lane_of = {unit: lane for lane, of_lane in enumerate(taken) for unit in of_lane}
-    found = [[] for _ in taken]
+    results = [[] for _ in taken]
     for each in transactions:
         unit = of[each.number]
-        found[lane_of[unit]].append(replace(each, unit=unit))
-    return found
+        results[lane_of[unit]].append(replace(each, unit=unit))
+    return results
 
 
 def mixed_place(name: str) -> int:

@@ -181,7 +181,7 @@ async def repeated(
         await bench.sync(subscribers)
     await observe.final_states(scenario, stage, after)
     return [
-        *(found for each in done for found in _differs(each)),
+        *(result for each in done for result in _differs(each)),
         *of_states(final_states(records), seen.records),
     ]
 

@@ -75,11 +75,11 @@ def replay_order(
         ConfigurationError: the scenario has no such order any more, or other statements.
         ScenarioError: it cannot be played there.
     """
-    mine = [each for each in records if each.order]
+    records_of_order = [each for each in records if each.order]
     heads = [each.data or {} for each in records if each.kind == "header"]
     seed = int(heads[0]["seed"]) if heads and heads[0].get("seed") is not None else None
     place = theatre(options.on, dataclasses.replace(options.place, seed=seed))
-    case = case_of(loaded, mine[0].order)
+    case = case_of(loaded, records_of_order[0].order)
 
     async def work() -> OrderReplay:
         kept = history if history is not None else History(None)
@@ -89,14 +89,14 @@ def replay_order(
             own = kept.of(case.name)
             begin(own, loaded, case)
             if case.scenario.workload is not None:
-                done = await _load(case, stage, mine, options)
+                done = await _load(case, stage, records_of_order, options)
             else:
-                done = await _order(loaded, case, stage, mine, options, own)
-        found = tuple(
+                done = await _order(loaded, case, stage, records_of_order, options, own)
+        results = tuple(
             dataclasses.replace(each, call=", ".join(filter(None, (done.order, each.call))))
             for each in done.divergences
         )
-        return dataclasses.replace(done, divergences=found)
+        return dataclasses.replace(done, divergences=results)
 
     return played(options.on, work())
 
@@ -134,7 +134,7 @@ async def _order(
     await _play(case, stage, history, [*recorded_steps(items, recorded, speed=options.speed)])
     history.write("end")
     try:
-        found = [*divergence.of_steps(recorded, history.records, every=options.sync.delivers)]
+        results = [*divergence.of_steps(recorded, history.records, every=options.sync.delivers)]
     except divergence.OtherStatementsError as error:
         raise ConfigurationError(
             f"{loaded.document.path} is not the scenario that was recorded: {error}: --scenario FILE"
@@ -144,7 +144,7 @@ async def _order(
         transactions=divergence.transactions(recorded),
         statements=divergence.statements(recorded),
         classes=CLASSES,
-        divergences=tuple(found),
+        divergences=tuple(results),
     )
 
 
@@ -171,7 +171,7 @@ async def _load(
         )
     if not any(each.kind == "load" for each in recorded):
         raise ConfigurationError(f"{case.name} was broken off: it has no end to compare with")
-    found = await loads.repeated(case, stage, recorded, options.sync)
+    result = await loads.repeated(case, stage, recorded, options.sync)
     transactions = [*loads.committed(recorded)]
     return OrderReplay(
         order=case.name,
@@ -182,7 +182,7 @@ async def _load(
             dataclasses.replace(each, kind="error")
             if each.kind == "outcome" and each.actual.startswith("error")
             else each
-            for each in found
+            for each in result
         ),
     )
 
@@ -196,15 +196,15 @@ def orders_of(records: Sequence[HistoryRecord], name: str = "") -> dict[str, lis
     Raises:
         ConfigurationError: there is none.
     """
-    found = {
-        order: mine
-        for order, mine in by_order(records)
-        if name in ("", order) and not any(each.kind == "infeasible" for each in mine)
+    results = {
+        order: own
+        for order, own in by_order(records)
+        if name in ("", order) and not any(each.kind == "infeasible" for each in own)
     }
-    if not found:
+    if not results:
         known = ", ".join(dict.fromkeys(each.order for each in records if each.order)) or "none"
         raise ConfigurationError(f"the run has no order {name!r} to replay; there are: {known}")
-    return found
+    return results
 
 
 def totals(replays: Sequence[OrderReplay]) -> tuple[dict[str, int], dict[str, int]]:
@@ -214,6 +214,6 @@ def totals(replays: Sequence[OrderReplay]) -> tuple[dict[str, int], dict[str, in
         "transactions": sum(each.transactions for each in replays),
         "statements": sum(each.statements for each in replays),
     }
-    classes = Counter(found.kind for each in replays for found in each.divergences)
+    classes = Counter(result.kind for each in replays for result in each.divergences)
     examined = {name for each in replays for name in each.classes}
     return counts, {name: classes[name] for name in CLASSES if name in examined}

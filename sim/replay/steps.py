@@ -64,12 +64,12 @@ def arranged(scenario: Scenario, items: Sequence[OrderItem], sync: Sync) -> tupl
         taken = sorted(sessions, key=mixed_place)
         return tuple(chain.from_iterable(sessions[name] for name in taken))
     transactions = [
-        (f"{name} {place}", found)
-        for name, mine in sessions.items()
-        for place, found in enumerate(_transactions(scenario, name, mine))
+        (f"{name} {place}", results)
+        for name, own in sessions.items()
+        for place, results in enumerate(_transactions(scenario, name, own))
     ]
     transactions.sort(key=lambda each: mixed_place(each[0]))
-    return tuple(chain.from_iterable(found for _, found in transactions))
+    return tuple(chain.from_iterable(result for _, result in transactions))
 
 
 def _session_of(scenario: Scenario, item: OrderItem) -> str:
@@ -90,14 +90,14 @@ def _transactions(
     if scenario.sessions[name].plain:
         yield [*items]  # its texts may begin and end transactions anywhere
         return
-    found: list[OrderItem] = []
+    results: list[OrderItem] = []
     is_open = False
     for each in items:
-        found.append(each)
+        results.append(each)
         action = "rollback" if each.step is None else scenario.steps[each.step][1].action
         is_open = action == "begin" or (is_open and action not in ("commit", "rollback"))
         if not is_open:
-            yield found
-            found = []
-    if found:
-        yield found
+            yield results
+            results = []
+    if results:
+        yield results

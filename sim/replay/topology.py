@@ -70,8 +70,8 @@ def address_of(nodes: Mapping[str, str], coordinator: str | None = None) -> Topo
     async def look() -> str:
         topology = await attach(nodes, coordinator=coordinator)
         async with topology:
-            found = coordinator or await topology.execute(topology.distribution, _KNOWN)
-        return topology.name if found else COORDINATOR
+            rows = coordinator or await topology.execute(topology.distribution, _KNOWN)
+        return topology.name if rows else COORDINATOR
 
     return TopologyAddress(nodes=nodes, coordinator=asyncio.run(look()))
 

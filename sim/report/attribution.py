@@ -79,10 +79,10 @@ class Attribution:
             xid: the writer's, as far as it is known: of a row that is gone it is not.
         """
         exact = self._writers[node].get(xid)
-        found = [exact] if exact is not None else self._candidates(node, xid)
-        if len(found) == 1:
-            self._claimed.setdefault((found[0], node), self._now)
-        return found
+        results = [exact] if exact is not None else self._candidates(node, xid)
+        if len(results) == 1:
+            self._claimed.setdefault((results[0], node), self._now)
+        return results
 
     def _of_branch(self, gid: str, record: HistoryRecord) -> Author:
         """The transaction of a branch; one of a session that does not know its id, if it can be no other."""
@@ -116,8 +116,8 @@ class Attribution:
         agents = self._applied.get(node, ())
         if any(self._previous < at < self._now for at in agents):
             return []  # an agent may have written it, in a version that the Publisher was not seen to have
-        found = list(dict.fromkeys(every))
-        return [one for one in found if one.steps] or found
+        results = list(dict.fromkeys(every))
+        return [one for one in results if one.steps] or results
 
     def _may_be(self, one: Author, node: str, xid: str) -> bool:
         is_later = not (one.xid and xid) or int(one.xid) < int(xid)

@@ -66,8 +66,8 @@ def converged(fold: Fold) -> Reasons:
     if stopped is not None:
         node = str((stopped.data or {}).get("at") or stopped.node)
         message = stopped.message.removeprefix(f"{node}: ")
-        told = shorten(message, _MESSAGE_MAX)
-        return f"the agent of {node or 'a Subscriber'} stopped: {told}", _own(fold, node) or late
+        text = shorten(message, _MESSAGE_MAX)
+        return f"the agent of {node or 'a Subscriber'} stopped: {text}", _own(fold, node) or late
     for author in fold.changes.authors:
         for stale in fold.stale(author):
             return late or lost_text(fold, stale)[0], lost_text(fold, stale)[1]

@@ -41,8 +41,8 @@ def because_of(fold: Fold, failure: Mapping[str, Any]) -> Reasons:
         because, however = _PLAIN[check](fold)
     elif check == "twin":
         because, however = _twin(fold, str(failure.get("actual", "")))
-    said = str(failure.get("message", ""))
-    return "" if because in said else because, "" if however in said else however
+    text = str(failure.get("message", ""))
+    return "" if because in text else because, "" if however in text else however
 
 
 def _guessed(failure: Mapping[str, Any], fold: Fold) -> str:

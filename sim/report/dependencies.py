@@ -49,11 +49,11 @@ def refused_text(fold: Fold, refused: Author | None, node: str) -> str:
     for other in fold.transactions:
         if refused is None or other is refused or not other.node == refused.node == node:
             continue
-        ours, theirs = (
+        own, others = (
             next(_of_tables(fold, *pair), None) for pair in ((refused, other), (other, refused))
         )
-        if ours is not None and theirs is not None:
-            return f"{theirs.text}; {ours.text}"
+        if own is not None and others is not None:
+            return f"{others.text}; {own.text}"
     return ""
 
 
@@ -71,13 +71,13 @@ def across_nodes(fold: Fold, *, until: int | None = None) -> tuple[str, str]:
         levels = {fold.levels.get(each.node) for each in (one, other)}
         if one.node == other.node or levels != {"serializable"} or until not in (None, other.seq):
             continue
-        mine, theirs = (
+        own, others = (
             next(_of_rows(fold, one, other), None),
             next(_of_rows(fold, other, one), None),
         )
-        if mine is not None and theirs is not None:
+        if own is not None and others is not None:
             return (
-                f"{mine.text}; {theirs.text}: neither saw the other's change, and one after the other they could "
+                f"{own.text}; {others.text}: neither saw the other's change, and one after the other they could "
                 "not have ended so",
                 "serializable holds among the transactions of one node: none knows what was read at another, and "
                 "two-phase commit only makes each transaction happen everywhere or nowhere",
@@ -89,9 +89,9 @@ def is_locking_read(sql: str) -> bool:
     """It is ``SELECT … FOR UPDATE``, or for a weaker lock."""
     strengths = ("update", "share", "no", "key")
     for statement in lexer.statements(sql):
-        said = lexer.words(statement)
-        pairs = pairwise(said)
-        if said[:1] in (["select"], ["with"]) and any(
+        text = lexer.words(statement)
+        pairs = pairwise(text)
+        if text[:1] in (["select"], ["with"]) and any(
             first == "for" and second in strengths for first, second in pairs
         ):
             return True

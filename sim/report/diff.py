@@ -53,19 +53,19 @@ def first_difference(
     """Where two plays of one order part; None if they are alike."""
     left, right = _events(one), _events(other)
     for place in range(max(len(left), len(right))):
-        mine = left[place] if place < len(left) else None
-        theirs = right[place] if place < len(right) else None
-        if (mine and mine[1]) == (theirs and theirs[1]):
+        own = left[place] if place < len(left) else None
+        others = right[place] if place < len(right) else None
+        if (own and own[1]) == (others and others[1]):
             continue
         named = one or other
         return PlayDifference(
             order=named[0].order if named else "",
             place=place,
-            one=mine[1] if mine else "",
-            other=theirs[1] if theirs else "",
+            one=own[1] if own else "",
+            other=others[1] if others else "",
             common=tuple(text for _, text in left[max(0, place - _AROUND) : place]),
-            one_seq=mine[0].seq if mine else -1,
-            other_seq=theirs[0].seq if theirs else -1,
+            one_seq=own[0].seq if own else -1,
+            other_seq=others[0].seq if others else -1,
         )
     return None
 
@@ -75,12 +75,12 @@ def differences(
 ) -> list[PlayDifference]:
     """The first difference of each order of two runs; an order that only one has differs from the start."""
     left, right = dict(by_order(one)), dict(by_order(other))
-    found = []
+    results = []
     for name in dict.fromkeys((*left, *right)):
         difference = first_difference(left.get(name, []), right.get(name, []))
         if difference is not None:
-            found.append(difference)
-    return found
+            results.append(difference)
+    return results
 
 
 def parted(group: ReportGroup) -> str:
@@ -88,12 +88,12 @@ def parted(group: ReportGroup) -> str:
     if not group.unstable:
         return ""
     first, *others = [of[0] for of in group.alike.values()]
-    told = []
+    lines = []
     for other in others:
         difference = first_difference(first.records, other.records)
         if difference is not None:
-            told.append(f"< {first.name}\n> {other.name}\n{difference.text(named=False)}")
-    return "\n".join(told)
+            lines.append(f"< {first.name}\n> {other.name}\n{difference.text(named=False)}")
+    return "\n".join(lines)
 
 
 def side_by_side(
@@ -112,11 +112,11 @@ def side_by_side(
         rows = _rows(left[i:j], right[k:m])
         if what == "equal":
             rows = _shortened(rows, first=at == 0, last=at == len(blocks) - 1)
-        for mine, theirs in rows:
+        for own, others in rows:
             mark = _MARKS[what]
             if what == "replace":
-                mark = "≠" if mine and theirs else "<" if mine else ">"
-            lines += _row(mine, mark, theirs, column)
+                mark = "≠" if own and others else "<" if own else ">"
+            lines += _row(own, mark, others, column)
     return "\n".join(lines) + "\n"
 
 
@@ -139,11 +139,11 @@ def _shortened(rows: list[tuple[str, str]], *, first: bool, last: bool) -> list[
     left_out = len(rows) - before - behind
     if left_out <= 1:
         return rows
-    told = f"… {left_out} alike"
-    return [*rows[:before], (told, told), *rows[len(rows) - behind :]]
+    text = f"… {left_out} alike"
+    return [*rows[:before], (text, text), *rows[len(rows) - behind :]]
 
 
-def _row(mine: str, mark: str, theirs: str, column: int) -> Iterator[str]:
-    left, right = textwrap.wrap(mine, column) or [""], textwrap.wrap(theirs, column) or [""]
+def _row(own: str, mark: str, others: str, column: int) -> Iterator[str]:
+    left, right = textwrap.wrap(own, column) or [""], textwrap.wrap(others, column) or [""]
     for at, (one, other) in enumerate(_rows(left, right)):
         yield f"{one:<{column}}  {mark if at == 0 else ' '}  {other}".rstrip()

@@ -98,11 +98,11 @@ class ElleOrder:
             self._processes.pop(author.session, None)
 
     def _process(self, session: str) -> int:
-        found = self._processes.get(session)
-        if found is None:
-            found = self._processes[session] = self._next
+        result = self._processes.get(session)
+        if result is None:
+            result = self._processes[session] = self._next
             self._next += 1
-        return found
+        return result
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -151,22 +151,22 @@ class ElleOrder:
 
     def _writer(self, record: HistoryRecord, author: Author | None) -> Operation:
         """Who wrote what a look shows: its transaction; else nobody of the order's, as what was there before."""
-        found = self._of.get(author) if author is not None else None
-        if found is None:
+        result = self._of.get(author) if author is not None else None
+        if result is None:
             last = self.operations[-1] if self.operations else None
             if last is not None and (last.process, last.begun) == (_FIRST, record.seq):
                 return last
-            found = Operation(_FIRST, record.seq, record.seq, "ok")
-            self.operations.append(found)
-        return found
+            result = Operation(_FIRST, record.seq, record.seq, "ok")
+            self.operations.append(result)
+        return result
 
     def _number(self, name: str, version: str) -> int:
         """Versions of a row count up in the order in which they are met."""
-        found = self._numbers.get((name, version))
-        if found is None:
-            found = sum(1 for other, _ in self._numbers if other == name) + 1
-            self._numbers[name, version] = found
-        return found
+        result = self._numbers.get((name, version))
+        if result is None:
+            result = sum(1 for other, _ in self._numbers if other == name) + 1
+            self._numbers[name, version] = result
+        return result
 
     def _see(self, record: HistoryRecord, name: str, number: int) -> None:
         process = self._process(f"copies at {record.node}")
@@ -185,18 +185,18 @@ def operations(
     first = 0
     for each in played(records):
         order = ElleOrder(each.name, each.fold)
-        found = order.read()
-        for place, one in enumerate(found):
+        result = order.read()
+        for place, one in enumerate(result):
             process = first + one.process
             for turn, kind, at in ((0, "invoke", one.begun), (1, one.kind, one.over)):
                 value = _value(one, order, form, known=kind == "ok")
                 if value:
-                    said = {"type": kind, "f": "txn", "value": value, "process": process}
-                    lines.append((at, place, turn, said))
-        first += 1 + max((one.process for one in found), default=0)
+                    texts = {"type": kind, "f": "txn", "value": value, "process": process}
+                    lines.append((at, place, turn, texts))
+        first += 1 + max((one.process for one in result), default=0)
     lines.sort(key=_moment)
-    for index, (_, _, _, said) in enumerate(lines):
-        yield said | {"index": index}
+    for index, (_, _, _, texts) in enumerate(lines):
+        yield texts | {"index": index}
 
 
 def _moment(line: tuple[int, int, int, dict[str, Any]]) -> tuple[int, int, int]:
@@ -208,14 +208,14 @@ def _value(one: Operation, order: ElleOrder, form: Form, *, known: bool) -> list
     looked = [*one.writes] if one.writes or one.process == _FIRST else [*one.reads]
     if not one.writes and one.begun != one.over:
         return []  # what it read is not known
-    found: list[list[Any]] = []
+    results: list[list[Any]] = []
     if one.process != _FIRST:
         for name in looked:
             number = one.reads.get(name)
-            found.append(["r", name, _seen(order, name, number, form) if known else None])
+            results.append(["r", name, _seen(order, name, number, form) if known else None])
     word = "append" if form == "list-append" else "w"
-    found += [[word, name, number] for name, number in one.writes.items()]
-    return found
+    results += [[word, name, number] for name, number in one.writes.items()]
+    return results
 
 
 def _seen(order: ElleOrder, name: str, number: int | None, form: Form) -> int | list[int] | None:

@@ -94,8 +94,8 @@ class Fold:
     @property
     def sessions(self) -> dict[str, str]:
         """The sessions that act in this order, and their nodes, in the order of the file."""
-        said = (self.about.data or {}) if self.about is not None else {}
-        every = said.get("sessions", {})
+        lines = (self.about.data or {}) if self.about is not None else {}
+        every = lines.get("sessions", {})
         acting = {record.session for record in self.records if record.session}
         return {name: node for name, node in every.items() if name in acting}
 
@@ -139,11 +139,11 @@ class Fold:
     @cached_property
     def waits(self) -> Mapping[str, HistoryRecord]:
         """By step, for whom it waited first."""
-        found: dict[str, HistoryRecord] = {}
+        results: dict[str, HistoryRecord] = {}
         for record in self.records:
             if record.kind == "blocked":
-                found.setdefault(record.step, record)
-        return found
+                results.setdefault(record.step, record)
+        return results
 
     @cached_property
     def waited_for(self) -> Mapping[str, str]:
@@ -189,17 +189,17 @@ class Fold:
     @cached_property
     def effects(self) -> Mapping[str, Sequence[str]]:
         """The nodes at which each global transaction took effect, by the branch markers seen there."""
-        found: dict[str, dict[str, None]] = {}
+        results: dict[str, dict[str, None]] = {}
         for record in self.records:
             data = record.data or {}
             seen = [str(one["gid"]) for one in data.get("markers", ()) if not one.get("fence")]
             for gid in (*data.get("branches", ()), *seen):
                 branch = BranchId.parse(gid)
                 if branch is not None:
-                    found.setdefault(str(branch.global_id), {})[record.node] = None
+                    results.setdefault(str(branch.global_id), {})[record.node] = None
         return {
             gid: sorted(nodes, key=lambda node: (*self.nodes, node).index(node))
-            for gid, nodes in found.items()
+            for gid, nodes in results.items()
         }
 
     @cached_property
@@ -222,7 +222,7 @@ class Fold:
 
     def stale(self, author: Author) -> list[StaleChange]:
         """The rows that it changed on a copy that was out of date."""
-        changes, found = self.changes, []
+        changes, result = self.changes, []
         for made in changes.made_by(author):
             versions = changes.of(made.table, made.key)
             earlier = [each for each in versions if each.number == made.number - 1]
@@ -232,8 +232,8 @@ class Fold:
                 if (held := changes.held(node, made.table, made.key, before=author.seq))
             ]
             if earlier and copies and all(one.version != earlier[0].version for one in copies):
-                found.append(StaleChange(made=made, held=copies[0], lost=earlier[0]))
-        return found
+                result.append(StaleChange(made=made, held=copies[0], lost=earlier[0]))
+        return result
 
     # -- agents and recovery -------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class Fold:
             for one in self.transactions
             if one.gid and (one.outcome == "committed" or one.gid in self.effects)
         }
-        found = {}
+        results = {}
         for record in self.records:
             if record.kind not in _DELIVERIES:
                 continue
@@ -256,14 +256,14 @@ class Fold:
             origin, made = str(data.get("origin", "")), made_at.get(record.gid)
             # of one at several Subscribers each is brought what the others have changed
             is_back = made is not None and (made == {record.node} or origin == record.node)
-            found[record.seq] = AgentDelivery(
+            results[record.seq] = AgentDelivery(
                 record=record,
                 origin=origin,
                 seqno=str(data.get("seqno", "")),
                 commands="; ".join(data.get("commands", ())) or "nothing for it",
                 kind="echo" if is_back and record.kind == "deliver" else record.kind,
             )
-        return found
+        return results
 
     def brought(self, node: str, *, before: int | None = None) -> int:
         """How many transactions agents brought to a node, up to a record."""
@@ -301,7 +301,7 @@ class Fold:
     def settlements(self) -> Mapping[int, Settlement]:
         """What recovery did, by the first record that tells of it."""
         of_gid = by_gid(self.transactions)
-        found: dict[int, Settlement] = {}
+        results: dict[int, Settlement] = {}
         before: tuple[str, str, str] | None = None
         for record in self.records:
             if record.kind != "settled":
@@ -310,12 +310,12 @@ class Fold:
             outcome = str((record.data or {}).get("outcome"))
             what = (record.gid, outcome, record.message)
             if what == before:
-                first, one = found.popitem()
+                first, one = results.popitem()
                 nodes = (*one.nodes, record.node)
                 start = one.first
             else:
                 first, nodes, start = record.seq, (record.node,), record
-            found[first] = Settlement(
+            results[first] = Settlement(
                 first=start,
                 author=of_gid.get(record.gid),
                 gid=record.gid,
@@ -324,7 +324,7 @@ class Fold:
                 nodes=tuple(dict.fromkeys(nodes)),
             )
             before = what
-        return found
+        return results
 
 
 def _step(invoked: HistoryRecord, following: Iterable[HistoryRecord]) -> PlayedStep:
@@ -361,7 +361,7 @@ def causal(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
     waited: dict[str, str] = {}
     ending: dict[str, str] = {}
     behind: dict[str, list[HistoryRecord]] = {}
-    found: list[HistoryRecord] = []
+    results: list[HistoryRecord] = []
     for record in records:
         if record.kind == "blocked":
             waited[record.step] = str((record.wait or {}).get("session"))
@@ -371,8 +371,8 @@ def causal(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
         if record.kind in ENDS and record.session and holder in ending:
             behind.setdefault(holder, []).append(record)
             continue
-        found.append(record)
+        results.append(record)
         if record.kind in ENDS and ending.get(record.session) == record.step:
             del ending[record.session]
-            found += behind.pop(record.session, [])
-    return found + [each for late in behind.values() for each in late]
+            results += behind.pop(record.session, [])
+    return results + [each for late in behind.values() for each in late]

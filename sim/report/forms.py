@@ -52,13 +52,13 @@ def _is_load(order: PlayedOrder) -> bool:
 
 def final_states(records: Sequence[HistoryRecord]) -> dict[str, dict[str, dict[str, Any]]]:
     """By node, order and table, the rows at the end."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    results: dict[str, dict[str, dict[str, Any]]] = {}
     for record in records:
         data = record.data or {}
         if record.kind == "state" and data.get("moment") == "final":
-            tables = found.setdefault(record.node, {}).setdefault(record.order, {})
+            tables = results.setdefault(record.node, {}).setdefault(record.order, {})
             tables[str(data["table"])] = list(record.rows or ())
-    return found
+    return results
 
 
 def as_html(records: Sequence[HistoryRecord]) -> str:
@@ -84,12 +84,12 @@ DOCUMENTS: Mapping[str, Callable[[Sequence[HistoryRecord]], str]] = {
 
 def show(records: Sequence[HistoryRecord], console: Console) -> None:
     """What ``twopc run`` prints, with every timeline; of generated orders one of each behaviour."""
-    told = verdict(records)
+    report = verdict(records)
     every = groups(records)
     orders = [order for group in every for order in group.orders]
     header = orders[0].header if orders else {}
     nodes = orders[0].nodes if orders else ("",)
-    terminal.head(console, told["file"], header.get("about", ""), nodes, header.get("seed"))
+    terminal.head(console, report["file"], header.get("about", ""), nodes, header.get("seed"))
     for group in every:
         _group_line(group, console)
         _show_group(group, console)
@@ -102,7 +102,7 @@ def show(records: Sequence[HistoryRecord], console: Console) -> None:
         failed=words.count("fail"),
         unknown=words.count("unknown"),
         elapsed_s=(records[-1].t_us - records[0].t_us) / 1e6,
-        invariants=" ".join(told["invariants"]),
+        invariants=" ".join(report["invariants"]),
     )
 
 
@@ -114,9 +114,11 @@ def _show_group(group: ReportGroup, console: Console) -> None:
     failed = group.also_failed
     for order in group.drawn:
         if order in failed:
-            told = order.verdict
-            message = told["failures"][0]["message"] if told["failures"] else str(told["kind"])
-            terminal.also_failed(console, group.label(order), message, told["repro"] or "")
+            report = order.verdict
+            message = (
+                report["failures"][0]["message"] if report["failures"] else str(report["kind"])
+            )
+            terminal.also_failed(console, group.label(order), message, report["repro"] or "")
             continue
         if several:
             terminal.remark(console, f"{group.label(order)}:")
@@ -124,8 +126,8 @@ def _show_group(group: ReportGroup, console: Console) -> None:
 
 
 def _show_order(order: PlayedOrder, console: Console, *, about: str) -> None:
-    told = order.verdict
-    for failure in told["failures"]:
+    report = order.verdict
+    for failure in report["failures"]:
         file = failure.get("file") or order.header.get("file", "")
         where = f"{file}:{failure['line']}:{failure['column']}" if "line" in failure else file
         terminal.failure(console, where, failure.get("excerpt", ()), failure["message"])
@@ -137,8 +139,8 @@ def _show_order(order: PlayedOrder, console: Console, *, about: str) -> None:
         terminal.table(console, load.lines(load.of(order.records)))
     else:
         draw(timeline(order.fold), console)
-    if told["failures"] and told["repro"]:
-        terminal.again(console, told["repro"])
+    if report["failures"] and report["repro"]:
+        terminal.again(console, report["repro"])
 
 
 def _group_line(group: ReportGroup, console: Console) -> None:

@@ -72,12 +72,12 @@ class ReportGroup:
     def kind(self) -> str:
         """The worst kind of failure; ``unstable``: a repeat of an order went another way; ``unknown``:
         none of its orders could be played."""
-        found = worst([order.verdict["kind"] or "" for order in self.orders])
+        result = worst([order.verdict["kind"] or "" for order in self.orders])
         if not self.orders:
             return "unknown"
-        if not found and self.is_needless:
+        if not result and self.is_needless:
             return "safety"
-        return found or ("unstable" if self.unstable else "")
+        return result or ("unstable" if self.unstable else "")
 
     @property
     def is_needless(self) -> bool:
@@ -103,10 +103,10 @@ class ReportGroup:
     @property
     def alike(self) -> dict[str, list[PlayedOrder]]:
         """The orders by behaviour; the first of each is enough to draw."""
-        found: dict[str, list[PlayedOrder]] = {}
+        results: dict[str, list[PlayedOrder]] = {}
         for order in self.orders:
-            found.setdefault(self.prints[order.name], []).append(order)
-        return found
+            results.setdefault(self.prints[order.name], []).append(order)
+        return results
 
     @property
     def drawn(self) -> list[PlayedOrder]:
@@ -171,7 +171,7 @@ class ReportGroup:
     def verdict(self) -> Verdict:
         """The group as it stands in ``verdict.json``."""
         counts = self.counts
-        told: Verdict = {
+        report: Verdict = {
             "name": self.name,
             "verdict": word(self.kind),
             "kind": self.kind or None,
@@ -182,12 +182,12 @@ class ReportGroup:
             "behaviours": len(self.alike),
         }
         if counts is not None:
-            told |= {"orders": counts.orders, "infeasible": counts.infeasible}
+            report |= {"orders": counts.orders, "infeasible": counts.infeasible}
         if counts is not None and counts.left_out:
-            told |= {"left_out": counts.left_out, "limit": counts.limit}
+            report |= {"left_out": counts.left_out, "limit": counts.limit}
         if self.repeats > 1:
-            told["repeats"] = self.repeats
-        return told | {
+            report["repeats"] = self.repeats
+        return report | {
             name: value for name, value in (("cell", self.cell), ("twin", self.twin)) if value
         }
 

@@ -118,10 +118,10 @@ class HistoryRecord:
     @classmethod
     def parse(cls, line: str) -> Self:
         """The record that `line` holds; fields that this version does not know are passed over."""
-        found = json.loads(line)
-        if found.get("rows") is not None:
-            found["rows"] = tuple(found["rows"])
-        return cls(**{name: value for name, value in found.items() if name in _FIELDS})
+        result = json.loads(line)
+        if result.get("rows") is not None:
+            result["rows"] = tuple(result["rows"])
+        return cls(**{name: value for name, value in result.items() if name in _FIELDS})
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(HistoryRecord))

@@ -68,8 +68,8 @@ def _case(suite: ElementTree.Element, group: ReportGroup, header: Mapping[str, A
     if group.kind:
         tag = "error" if group.kind == "unfinished" else "failure"
         message = failures[0]["message"] if failures else group.text()
-        told = ElementTree.SubElement(case, tag, type=group.kind, message=_text(message))
-        told.text = _text("".join(_failures(suite.get("file", ""), each) for each in group.failed))
+        text = ElementTree.SubElement(case, tag, type=group.kind, message=_text(message))
+        text.text = _text("".join(_failures(suite.get("file", ""), each) for each in group.failed))
     named = len(group.drawn) > 1
     shown = "".join(_timeline(order, group.label(order) if named else "") for order in group.drawn)
     ElementTree.SubElement(case, "system-out").text = _text("\n" + shown)
@@ -95,15 +95,15 @@ def _properties(group: ReportGroup, header: Mapping[str, Any]) -> Iterator[tuple
 
 
 def _failures(file: str, order: PlayedOrder) -> str:
-    told, lines = order.verdict, [""]
-    for failure in told["failures"]:
+    report, lines = order.verdict, [""]
+    for failure in report["failures"]:
         if "line" in failure:
             lines.append(f"{failure.get('file') or file}:{failure['line']}:{failure['column']}")
         lines += [*failure.get("excerpt", ()), failure["message"]]
         reasons = zip(("because", "however"), because_of(order.fold, failure), strict=True)
         lines += [f"  {word}  {reason}" for word, reason in reasons if reason]
-    if told["repro"]:
-        lines.append(f"again:  {told['repro']}")
+    if report["repro"]:
+        lines.append(f"again:  {report['repro']}")
     return "\n".join(lines) + "\n"
 
 
@@ -126,7 +126,7 @@ def _seconds(milliseconds: float) -> str:
 
 def _text(text: str) -> str:
     """`text` with what XML cannot hold written as an escape."""
-    return _UNSPEAKABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _UNSPEAKABLE.sub(lambda result: f"\\x{ord(result[0]):02x}", text)
 
 
 def _string(root: ElementTree.Element) -> str:

@@ -27,73 +27,75 @@ def of(records: Sequence[HistoryRecord]) -> dict[str, Any]:
     return {}
 
 
-def in_short(told: Mapping[str, Any]) -> str:
+def in_short(report: Mapping[str, Any]) -> str:
     """One line: ``1,204 committed, 8.3% rejected, 240 per second, commit p99 12.4 ms``."""
-    counts = told["counts"]
-    said = [f"{counts['committed']:,} committed", f"{share(told, 'rejected')} rejected"]
-    said += [f"{counts[kind]:,} {word}" for kind, word in _RARE if counts[kind]]
-    if told["seconds"]:
-        said.append(f"{counts['committed'] / told['seconds']:,.0f} per second")
-    commit = told["latencies_ms"].get("commit")
+    counts = report["counts"]
+    lines = [f"{counts['committed']:,} committed", f"{share(report, 'rejected')} rejected"]
+    lines += [f"{counts[kind]:,} {word}" for kind, word in _RARE if counts[kind]]
+    if report["seconds"]:
+        lines.append(f"{counts['committed'] / report['seconds']:,.0f} per second")
+    commit = report["latencies_ms"].get("commit")
     if commit:
-        said.append(f"commit p50 {commit['p50']:.3g} ms, p99 {commit['p99']:.3g} ms")
-    return ", ".join(said)
+        lines.append(f"commit p50 {commit['p50']:.3g} ms, p99 {commit['p99']:.3g} ms")
+    return ", ".join(lines)
 
 
 _RARE = (("error", "errors"), ("in_doubt", "in doubt"), ("dropped", "dropped"))
 
 
-def share(told: Mapping[str, Any], kind: str) -> str:
+def share(report: Mapping[str, Any], kind: str) -> str:
     """How much of all attempts ended so, in percent."""
-    attempts = told["counts"]["attempts"]
-    return f"{100 * told['counts'][kind] / attempts:.1f}%" if attempts else "0%"
+    attempts = report["counts"]["attempts"]
+    return f"{100 * report['counts'][kind] / attempts:.1f}%" if attempts else "0%"
 
 
-def lines(told: Mapping[str, Any]) -> list[str]:
+def lines(report: Mapping[str, Any]) -> list[str]:
     """The figures as a table of text."""
-    counts = told["counts"]
-    found = [
-        f"{counts['transactions']:,} transactions in {told['seconds']:.2f} s: "
+    counts = report["counts"]
+    results = [
+        f"{counts['transactions']:,} transactions in {report['seconds']:.2f} s: "
         f"{counts['attempts']:,} attempts, {counts['committed']:,} committed, "
         f"{counts['retries']:,} tried again, {counts['given_up']:,} given up",
     ]
     for word, key in (("rejected", "rejected"), ("errors", "errors")):
-        if told[key]:
-            kinds = ", ".join(f"{kind or 'lost'} {number:,}" for kind, number in told[key].items())
-            found.append(f"{word}: {kinds}")
+        if report[key]:
+            kinds = ", ".join(
+                f"{kind or 'lost'} {number:,}" for kind, number in report[key].items()
+            )
+            results.append(f"{word}: {kinds}")
     if counts["dropped"]:
-        found.append(f"dropped: {counts['dropped']:,} were to begin when no client was free")
-    found += table(told["latencies_ms"])
-    for each in told.get("thresholds", ()):
+        results.append(f"dropped: {counts['dropped']:,} were to begin when no client was free")
+    results += table(report["latencies_ms"])
+    for each in report.get("thresholds", ()):
         measured = each["measured"] or "nothing to measure"
-        found.append(f"{'✓' if each['kept'] else '✗'} {each['bound']}   ({measured})")
-    return found
+        results.append(f"{'✓' if each['kept'] else '✗'} {each['bound']}   ({measured})")
+    return results
 
 
-def sentences(told: Mapping[str, Any]) -> list[str]:
+def sentences(report: Mapping[str, Any]) -> list[str]:
     """The figures for somebody who reads no tables."""
-    counts, latencies = told["counts"], told["latencies_ms"]
-    found = [
-        f"{counts['transactions']:,} transactions were to begin within {told['seconds']:.1f} seconds, and "
+    counts, latencies = report["counts"], report["latencies_ms"]
+    results = [
+        f"{counts['transactions']:,} transactions were to begin within {report['seconds']:.1f} seconds, and "
         f"{counts['committed']:,} of them committed.",
-        f"Of {counts['attempts']:,} attempts {share(told, 'rejected')} were refused; {counts['retries']:,} "
+        f"Of {counts['attempts']:,} attempts {share(report, 'rejected')} were refused; {counts['retries']:,} "
         "times a client tried again.",
     ]
     if counts["dropped"]:
-        found.append(
+        results.append(
             f"{counts['dropped']:,} did not begin, because no client was free to begin them."
         )
     if counts["error"]:
-        found.append(f"{counts['error']:,} failed, most because a node was gone.")
+        results.append(f"{counts['error']:,} failed, most because a node was gone.")
     if counts["in_doubt"]:
-        found.append(f"Of {counts['in_doubt']:,} the outcome was not known at once.")
+        results.append(f"Of {counts['in_doubt']:,} the outcome was not known at once.")
     if "commit" in latencies:
         commit = latencies["commit"]
-        found.append(
+        results.append(
             f"Half of the commits were there within {commit['p50']:.3g} ms, 99 of 100 within "
             f"{commit['p99']:.3g} ms."
         )
-    return found
+    return results
 
 
 def table(latencies: Mapping[str, Mapping[str, float]]) -> list[str]:

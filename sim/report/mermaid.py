@@ -83,7 +83,7 @@ def _text(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Everything but letters, digits and harmless punctuation as the number of its character."""
-    return re.sub(r"[^\w\s.,:=()*+/'✓✗⧗→«»?–-]", lambda found: f"#{ord(found[0])};", text)
+    return re.sub(r"[^\w\s.,:=()*+/'✓✗⧗→«»?–-]", lambda result: f"#{ord(result[0])};", text)
 
 
 def _heading(text: str) -> str:

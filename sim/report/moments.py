@@ -104,7 +104,7 @@ def moments(order: PlayedOrder, rows_max: int | None = None) -> list[TimelineRow
 def states(order: PlayedOrder, at: Sequence[TimelineRow]) -> dict[str, list[NodeState]]:
     """Of each node its state before the first moment, and at each."""
     watch = _StateFold(order)
-    found: dict[str, list[NodeState]] = {node: [] for node in order.nodes}
+    results: dict[str, list[NodeState]] = {node: [] for node in order.nodes}
     records = iter(order.records)
     waiting = next(records, None)
     first = at[0].entry.seq - 1 if at else order.records[-1].seq
@@ -112,9 +112,9 @@ def states(order: PlayedOrder, at: Sequence[TimelineRow]) -> dict[str, list[Node
         while waiting is not None and waiting.seq <= until:
             watch.see(waiting)
             waiting = next(records, None)
-        for node, seen in found.items():
+        for node, seen in results.items():
             seen.append(watch.node(node))
-    return found
+    return results
 
 
 def state_at(order: PlayedOrder, seq: int) -> dict[str, NodeState]:
@@ -184,8 +184,8 @@ class _StateFold:
         publisher = self._order.publisher
         if record.node == publisher or self._order.header.get("shipping", "eager") != "eager":
             return
-        theirs, key = self._tables.get(publisher, {}).get(table), data.get("key", ())
-        known = {_key(row, key): row for row in (theirs.rows if theirs else None) or ()}
+        other, key = self._tables.get(publisher, {}).get(table), data.get("key", ())
+        known = {_key(row, key): row for row in (other.rows if other else None) or ()}
         there = [
             dataclasses.replace(one, row={**known.get(_key(one.row, key), {}), **one.row})
             for one in here
@@ -219,8 +219,8 @@ class _StateFold:
             return SessionState(text=refusal(record), style="bad")
         if kind == "ok":
             return self._ok(record)
-        told = self._standings[record.session].text.endswith(record.message)
-        if kind == "outcome" and record.message != "none" and not told:
+        report = self._standings[record.session].text.endswith(record.message)
+        if kind == "outcome" and record.message != "none" and not report:
             return _outcome(record.message)
         return None
 
@@ -277,12 +277,12 @@ class _StateFold:
 
     def _expected(self, node: str, name: str) -> tuple[Mapping[str, Any], ...] | None:
         """The Publisher's rows as they should be at a Subscriber."""
-        theirs = self._tables.get(self._order.publisher, {}).get(name)
-        if node == self._order.publisher or theirs is None:
+        other = self._tables.get(self._order.publisher, {}).get(name)
+        if node == self._order.publisher or other is None:
             return None
         if (node, name) in self._partial:
             return self._parts.get((node, name))
-        return theirs.rows or ()
+        return other.rows or ()
 
 
 def _key(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
@@ -297,22 +297,22 @@ def _ends_changes(record: HistoryRecord) -> bool:
 def _partial(records: Sequence[HistoryRecord]) -> set[tuple[str, str]]:
     """The Subscribers' tables that hold a part of the Publisher's rows or columns."""
     final: dict[tuple[str, str], Any] = {}
-    found = set()
+    results = set()
     for record in records:
         data = record.data or {}
         if record.kind == "state" and data.get("moment") == "final":
             final[record.node, str(data["table"])] = record.rows
         whole = final.get((record.node, str(data.get("table"))))
         if data.get("moment") == "part" and whole != record.rows:
-            found.add((str(data.get("part")), str(data["table"])))
-    return found
+            results.add((str(data.get("part")), str(data["table"])))
+    return results
 
 
-def _outcome(said: str) -> SessionState:
+def _outcome(message: str) -> SessionState:
     return {
         "committed": SessionState(text="✓ committed", style="good"),
         "in doubt": SessionState(text="? in doubt", style="bad"),
-    }.get(said, SessionState(text=said))
+    }.get(message, SessionState(text=message))
 
 
 def _wait_text(waiter: str, wait: Mapping[str, Any]) -> str:

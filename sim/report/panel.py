@@ -95,16 +95,16 @@ def _table(table: NodeTable, publisher: str) -> Iterator[Text]:
     from rich.text import Text
 
     differs = table.publisher is not None and table.publisher != table.rows
-    told = f"  ≠ differs from {publisher}" if differs else ""
-    yield Text.assemble((table.name, "underline"), (told, STYLES["wait"]))
-    theirs = _by_key(table, table.publisher or ())
+    text = f"  ≠ differs from {publisher}" if differs else ""
+    yield Text.assemble((table.name, "underline"), (text, STYLES["wait"]))
+    other = _by_key(table, table.publisher or ())
     before = _by_key(table, table.before or ())
     unseen: dict[tuple[Any, ...], list[UncommittedRow]] = {}
     for one in table.uncommitted:
         unseen.setdefault(tuple(one.row.get(name) for name in table.key), []).append(one)
     for key, row in list(_by_key(table, table.rows).items())[:_ROWS_SHOWN]:
         cells = _cells(row)
-        stale = table.publisher is not None and theirs.get(key) != row
+        stale = table.publisher is not None and other.get(key) != row
         changed = table.before is not None and before.get(key) != row
         mark = "≠" if stale else "●" if changed else " "
         yield Text(f"{mark} {cells}", style=STYLES["wait"] if stale else "")

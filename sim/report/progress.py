@@ -84,11 +84,11 @@ def live(
     from rich.table import Table
     from rich.text import Text
 
-    said = f"{done} done" + (f", {failed} failed" if failed else "")
+    text = f"{done} done" + (f", {failed} failed" if failed else "")
     head = Text.assemble(
         (scenario, "bold"),
         f"  {now.case}  ",
-        (f"{said} · {elapsed_s:.0f} s", "dim"),
+        (f"{text} · {elapsed_s:.0f} s", "dim"),
         overflow="ellipsis",
     )
     grid = Table.grid(padding=(0, 2))

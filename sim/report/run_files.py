@@ -71,17 +71,17 @@ class RunFiles:
             records: the whole history.
             html: the page too if the run has passed; else only of one that has not.
         """
-        told = verdict(records)
-        self.write_verdict(told)
+        summary = verdict(records)
+        self.write_verdict(summary)
         (self.directory / "sequence.mmd").write_text(first_diagram(records), encoding="utf-8")
         states = self.directory / "state"
         states.mkdir(exist_ok=True)
         for node, orders in final_states(records).items():
             _write_json(states / f"{node}.json", orders)
-        if html or told["verdict"] != "pass":
+        if html or summary["verdict"] != "pass":
             page = DOCUMENTS["html"](records)
             (self.directory / "report.html").write_text(page, encoding="utf-8")
-        return told
+        return summary
 
     def __enter__(self) -> Self:
         return self

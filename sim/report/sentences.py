@@ -70,15 +70,15 @@ def wants(sql: str) -> str:
 def _verb_and_table(sql: str) -> tuple[str, str]:
     """A statement's first word, and the name of the table that it writes, or is the first to read; empty: none."""
     statement = next(iter(lexer.statements(sql)), [])
-    said = lexer.words(statement)
-    verb = said[0] if said else ""
+    text = lexer.words(statement)
+    verb = text[0] if text else ""
     if verb in _WRITES:
         at = 1
-        while at < len(said) and said[at] in _FILLERS:
+        while at < len(text) and text[at] in _FILLERS:
             at += 1
         return verb, _name(statement[at:])
     if verb in ("select", "with", "table"):
-        sources = (_name(statement[at + 1 :]) for at, word in enumerate(said) if word == "from")
+        sources = (_name(statement[at + 1 :]) for at, word in enumerate(text) if word == "from")
         return verb, next(filter(None, sources), "")
     return verb, ""
 
@@ -109,15 +109,15 @@ def waits_for(wait: Mapping[str, Any]) -> str:
 
 def waited_for(wait: Mapping[str, Any]) -> str:
     """The same when it is over."""
-    told = waits_for(wait).replace("waits at", "waited at", 1)
-    return told.replace(" holds ", " held ", 1)
+    text = waits_for(wait).replace("waits at", "waited at", 1)
+    return text.replace(" holds ", " held ", 1)
 
 
 def made_text(changes: Sequence[VersionChange]) -> str:
     """What a transaction changed: ``account id=1 becomes v2 (balance 100 → 90)``."""
-    told = [one_change(each) for each in changes[:_CHANGES_TOLD]]
-    left = len(changes) - len(told)
-    return "; ".join(told) + (f"; and {counted(left, 'row')} more" if left else "")
+    lines = [one_change(each) for each in changes[:_CHANGES_TOLD]]
+    left = len(changes) - len(lines)
+    return "; ".join(lines) + (f"; and {counted(left, 'row')} more" if left else "")
 
 
 def one_change(change: VersionChange) -> str:
@@ -134,18 +134,18 @@ def refused_because(record: HistoryRecord, fold: Fold) -> str:
     facts = record.conflict or {}
     if facts.get("kind") == "serialization_failure":
         return _of_a_snapshot(record, fold)
-    theirs = found_change(facts, fold.changes)
-    if theirs is None:
+    other = found_change(facts, fold.changes)
+    if other is None:
         return because(record) + _parent_gone(record, fold)
-    maker = fold.step_of(theirs)
+    maker = fold.step_of(other)
     if facts.get("kind") in ("version_mismatch", "delete_stale"):
-        ours = fold.changes.version(
-            theirs.table, theirs.key, str(facts.get("subscriber_version") or "")
+        own = fold.changes.version(
+            other.table, other.key, str(facts.get("subscriber_version") or "")
         )
-        came = ours.label if ours is not None else "an older version"
-        which = f", which {maker} had made ({changed_text(theirs)})" if maker else ""
-        return f"this copy of {theirs.name} was {came} and the Publisher had {theirs.label}{which}"
-    how = "deleted" if theirs.row is None else "changed" if theirs.before else "added"
+        came = own.label if own is not None else "an older version"
+        which = f", which {maker} had made ({changed_text(other)})" if maker else ""
+        return f"this copy of {other.name} was {came} and the Publisher had {other.label}{which}"
+    how = "deleted" if other.row is None else "changed" if other.before else "added"
     return because(record) + (f": {maker} had {how} it" if maker else "")
 
 

@@ -153,8 +153,8 @@ class _SequenceText:
         self._running: dict[str, PlayedStep] = {}
         self._held: set[str] = set()
         """Sessions whose step will go to the Publisher, but waits at its own node first."""
-        told = HAPPENINGS | {"invoke"}
-        self._start_us = next((each.t_us for each in order.records if each.kind in told), 0)
+        text = HAPPENINGS | {"invoke"}
+        self._start_us = next((each.t_us for each in order.records if each.kind in text), 0)
 
     def items(self) -> Iterator[Item]:
         for record in self._order.records:
@@ -241,7 +241,7 @@ class _SequenceText:
         if ended.kind == "explain":
             yield self._note(ended, f"» {ended.message}", "note")
             return
-        said = done_text(ended, self._nodes_of) if ended.kind == "ok" else refusal(ended)
+        message = done_text(ended, self._nodes_of) if ended.kind == "ok" else refusal(ended)
         style, name = style_of(ended), _name(step, ended)
         if step is not None and ended.session in self._held:
             self._held.discard(ended.session)
@@ -251,14 +251,14 @@ class _SequenceText:
                 t_us=self._at(ended),
                 source=self._publisher,
                 target=ended.session,
-                text=f"{name} {said}".strip(),
+                text=f"{name} {message}".strip(),
                 style=style,
                 answer=True,
             )
         else:
             local = step is not None and _at_once(step) and not self._reaches(step)
             call = call_text(step.invoked) if step is not None and local else name
-            yield self._note(ended, f"{call} {said}".strip(), style)
+            yield self._note(ended, f"{call} {message}".strip(), style)
         if ended.kind != "ok" and why(ended):
             yield self._note(ended, shorten(why(ended), _WHY_MAX), "faint")
 

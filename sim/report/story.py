@@ -125,14 +125,14 @@ class _StoryText:
 
     def _tables(self, moment: str) -> Iterator[str]:
         """What each table holds; nodes that hold the same together."""
-        found: dict[str, dict[str, list[str]]] = {}
+        results: dict[str, dict[str, list[str]]] = {}
         nodes: dict[str, None] = {}
         for record in self._fold.looks(moment):
             nodes[record.node] = None
             text = _short(rows_text(record.rows or ()))
             table = str((record.data or {})["table"])
-            found.setdefault(table, {}).setdefault(text, []).append(record.node)
-        for table, contents in found.items():
+            results.setdefault(table, {}).setdefault(text, []).append(record.node)
+        for table, contents in results.items():
             parts = [
                 text if len(at) == len(nodes) else f"{text} at {listed(at)}"
                 for text, at in contents.items()
@@ -232,10 +232,10 @@ class _StoryText:
     def _blocked(self, record: HistoryRecord, before: HistoryRecord | None) -> Iterator[str]:
         """That it waits; that the one it waits for is prepared by now depends on when one looks."""
         wait = record.wait or {}
-        told = (record.step, str(wait.get("session")))
-        if told in self._waits_told:
+        lines = (record.step, str(wait.get("session")))
+        if lines in self._waits_told:
             return
-        self._waits_told.add(told)
+        self._waits_told.add(lines)
         if before is None or before.kind != "invoke" or before.step != record.step:
             yield f"{self._step(record)} {waits_for(wait)}"
             return

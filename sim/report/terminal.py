@@ -119,8 +119,8 @@ def also_failed(out: Console, name: str, message: str, command: str) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    told = Text.assemble(("✗ ", "bold red"), f"{name}: {message}")
-    out.print(Padding(told, (0, 0, 0, 4)))
+    text = Text.assemble(("✗ ", "bold red"), f"{name}: {message}")
+    out.print(Padding(text, (0, 0, 0, 4)))
     if command:
         out.print(Text(f"      again:  {command}", style="dim"), soft_wrap=True)
 

@@ -79,8 +79,8 @@ def timeline(fold: Fold) -> Timeline:
 def _is_of_agents(fold: Fold, record: HistoryRecord) -> bool:
     """Something that agents did; that they found nothing to do is not worth a line."""
     failed = record.kind in ENDS - {"ok"} or record.kind == "blocked"
-    told = record.seq in fold.deliveries or record.kind in HAPPENINGS
-    return not record.session and (told or (bool(record.step) and failed))
+    text = record.seq in fold.deliveries or record.kind in HAPPENINGS
+    return not record.session and (text or (bool(record.step) and failed))
 
 
 class _TimelineText:

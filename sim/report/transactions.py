@@ -111,10 +111,10 @@ class _OpenTransaction:
 
 def transactions(records: Sequence[HistoryRecord]) -> list[Author]:
     """Every transaction of every session, in the order in which they ended."""
-    found: list[Author] = []
+    results: list[Author] = []
     open_: dict[str, _OpenTransaction] = {}
     sql_of: dict[tuple[str, str], str] = {}
-    told: dict[str, str] = {}
+    report: dict[str, str] = {}
     for record in records:
         session = record.session
         if not session:
@@ -133,23 +133,23 @@ def transactions(records: Sequence[HistoryRecord]) -> list[Author]:
             outcome = _outcome(record, one, sql_of.get((session, record.step), ""))
             if outcome:
                 open_.pop(session, None)
-                found.append(one.ended(record.seq, outcome))
+                results.append(one.ended(record.seq, outcome))
         elif record.kind == "outcome":
-            told[session] = record.message
+            report[session] = record.message
     last = records[-1].seq if records else 0
     for session, one in open_.items():
-        was = "rolled back" if told.get(session) == "rolled back" else "in doubt"
-        found.append(one.ended(last, was))
-    return found
+        was = "rolled back" if report.get(session) == "rolled back" else "in doubt"
+        results.append(one.ended(last, was))
+    return results
 
 
 def by_gid(authors: Iterable[Author]) -> dict[str, Author]:
     """The global transactions; a later one of the same name could not begin, and has told its session's last."""
-    found: dict[str, Author] = {}
+    results: dict[str, Author] = {}
     for one in authors:
         if one.gid:
-            found.setdefault(one.gid, one)
-    return found
+            results.setdefault(one.gid, one)
+    return results
 
 
 def _outcome(record: HistoryRecord, one: _OpenTransaction, sql: str) -> str:

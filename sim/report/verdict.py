@@ -48,7 +48,7 @@ def assemble(
     kind = worst([each["kind"] or "" for each in (*orders, *groups)])
     if not orders and not kind:
         kind = "unplayed"
-    told: Verdict = {
+    report: Verdict = {
         "schema": SCHEMA,
         "scenario": header.get("scenario", ""),
         "file": header.get("file", ""),
@@ -66,7 +66,7 @@ def assemble(
         "repro": failed[0]["repro"] if failed else None,
     }
     if groups:
-        told["groups"] = list(groups)
+        report["groups"] = list(groups)
     if "seed" in header:
-        told["seed"] = header["seed"]
-    return told
+        report["seed"] = header["seed"]
+    return report

@@ -49,12 +49,12 @@ class _Edit:
 
 def refusals(failures: Sequence[FailedCheck]) -> list[str]:
     """Why these failures cannot be accepted, one sentence for each that cannot."""
-    found = []
+    results = []
     for failure in failures:
         why = _why_not(failure)
         if why:
-            found.append(f"{failure.message}: {why}")
-    return list(dict.fromkeys(found))
+            results.append(f"{failure.message}: {why}")
+    return list(dict.fromkeys(results))
 
 
 def _why_not(failure: FailedCheck) -> str:
@@ -103,7 +103,7 @@ def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
     expected, runs = CaseExpectations(case), Runs(records)
     if case.twin is not None or case.is_generated or not expected.anything_goes:
         return []
-    found = []
+    results = []
     for item in case.items:
         ended = runs.of(item.step or "").ended
         if item.step is None or ended is None or expected.step(item.step) is not None:
@@ -113,8 +113,8 @@ def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
             path = (*expected.order_at, "expect", "steps", item.step)
             message = f"{item.step}: {told(ended)}"
             check = f"steps.{item.step}"
-            found.append(FailedCheck(path=path, message=message, check=check, actual=actual))
-    return found
+            results.append(FailedCheck(path=path, message=message, check=check, actual=actual))
+    return results
 
 
 def _told(case: Case, run: StepRun, ended: HistoryRecord) -> Any:
@@ -171,10 +171,10 @@ def _want(root: _TargetValue, document: Document, failure: FailedCheck) -> Itera
     if here.below and here.value != failure.actual:
         yield f"{failure.message}: it came out in several ways; say it of each order or cell"
         return
-    elsewhere = document.mark(path).path
-    if elsewhere:
+    included = document.mark(path).path
+    if included:
         yield (
-            f"{failure.message}: it is expected in {elsewhere}, which other scenarios may share; "
+            f"{failure.message}: it is expected in {included}, which other scenarios may share; "
             "change it there"
         )
         return
@@ -224,14 +224,14 @@ class _Editor:
         self._document = document
         self._text = document.text
 
-    def edits(self, path: Path, wanted: _TargetValue) -> Iterator[_Edit]:
+    def edits(self, path: Path, requested: _TargetValue) -> Iterator[_Edit]:
         """What to change at `path` and below."""
-        if wanted.is_set:
-            yield from self._value(path, wanted.value)
+        if requested.is_set:
+            yield from self._value(path, requested.value)
             return
         missing = {}
         here = _at(self._document, path)
-        for part, inner in wanted.below.items():
+        for part, inner in requested.below.items():
             if _at(self._document, (*path, part)) is not _ABSENT:
                 yield from self.edits((*path, part), inner)
             else:
@@ -320,11 +320,11 @@ class _Editor:
         return offset - self._text.rfind("\n", 0, offset) - 1
 
 
-def _whole(wanted: _TargetValue) -> Any:
+def _whole(requested: _TargetValue) -> Any:
     """The value of a place that is not there yet, with all that is wanted below it."""
-    if wanted.is_set:
-        return wanted.value
-    return {str(part): _whole(inner) for part, inner in wanted.below.items()}
+    if requested.is_set:
+        return requested.value
+    return {str(part): _whole(inner) for part, inner in requested.below.items()}
 
 
 def _same(old: Any, new: Any) -> bool:

@@ -47,11 +47,11 @@ def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> lis
     An order in which PostgreSQL chose otherwise than it might have is none: see `free`.
     """
     left, right = dict(by_order(one)), dict(by_order(other))
-    found = []
+    results = []
     for name in dict.fromkeys((*left, *right)):
         if name not in left or name not in right:
             was, was_not = "it was played", "it was not"
-            found.append(
+            results.append(
                 Disagreement(
                     order=name, about=name,
                     one=was if name in left else was_not, other=was if name in right else was_not,
@@ -60,23 +60,23 @@ def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> lis
             continue
         if choices.either(left[name], right[name]):
             continue  # and what came of that
-        mine, theirs = facts(left[name]), facts(right[name])
-        found += [
+        own, others = facts(left[name]), facts(right[name])
+        results += [
             Disagreement(
                 order=name, about=about,
-                one=mine.get(about, _NEVER), other=theirs.get(about, _NEVER),
+                one=own.get(about, _NEVER), other=others.get(about, _NEVER),
             )
-            for about in dict.fromkeys((*mine, *theirs))
-            if mine.get(about) != theirs.get(about)
+            for about in dict.fromkeys((*own, *others))
+            if own.get(about) != others.get(about)
         ]  # fmt: skip
-    return found
+    return results
 
 
 def free(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> dict[str, str]:
     """By order what the two plays of a scenario chose differently, where PostgreSQL may choose either."""
     left, right = dict(by_order(one)), dict(by_order(other))
-    found = {name: choices.either(left[name], right[name]) for name in left if name in right}
-    return {name: said for name, said in found.items() if said}
+    results = {name: choices.either(left[name], right[name]) for name in left if name in right}
+    return {name: text for name, text in results.items() if text}
 
 
 def facts(records: Sequence[HistoryRecord]) -> dict[str, str]:
@@ -87,10 +87,10 @@ def facts(records: Sequence[HistoryRecord]) -> dict[str, str]:
     if any(record.kind == "load" for record in reversed(records)):
         return {}
     names = _Names(records)
-    found: dict[str, str] = {}
-    for about, said in _facts(records, names):
-        found[about] = f"{found[about]}, then {said}" if about in found else said
-    return found
+    results: dict[str, str] = {}
+    for about, text in _facts(records, names):
+        results[about] = f"{results[about]}, then {text}" if about in results else text
+    return results
 
 
 class _Names:
@@ -107,11 +107,11 @@ class _Names:
 
     def transaction(self, gid: str) -> str:
         """``alice's first``; a branch of it ``alice's first at pub``."""
-        found = _GID.fullmatch(gid)
-        if found is None:
+        match = _GID.fullmatch(gid)
+        if match is None:
             return gid
-        whose = self._of_gid.get(found[1], "somebody's")
-        return f"{whose} at {found[2]}" if found[2] else whose
+        whose = self._of_gid.get(match[1], "somebody's")
+        return f"{whose} at {match[2]}" if match[2] else whose
 
     def row(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """With the version's name: ``v1`` is the first that was seen."""
@@ -182,25 +182,25 @@ def _rare(record: HistoryRecord) -> Iterator[tuple[str, str]]:
 
 def _end(record: HistoryRecord) -> str:
     """How a step ended."""
-    said = [record.kind]
+    lines = [record.kind]
     if record.conflict is not None:
-        said.append(str(record.conflict.get("kind")))
-        told = {name: record.conflict[name] for name in _FACTS if record.conflict.get(name)}
-        if told:
-            said.append(stable(json.dumps(told, ensure_ascii=False, default=str)))
+        lines.append(str(record.conflict.get("kind")))
+        report = {name: record.conflict[name] for name in _FACTS if record.conflict.get(name)}
+        if report:
+            lines.append(stable(json.dumps(report, ensure_ascii=False, default=str)))
     if record.sqlstate:
-        said.append(record.sqlstate)
+        lines.append(record.sqlstate)
     if record.number:
-        said.append(str(record.number))
+        lines.append(str(record.number))
     if record.rowcount is not None and record.rowcount >= 0:
-        said.append(f"{record.rowcount} rows")
+        lines.append(f"{record.rowcount} rows")
     if record.rows is not None:
         rows = [
             {name: value for name, value in row.items() if name != VERSION_COLUMN}
             for row in record.rows
         ]
-        said.append(stable(json.dumps(rows, ensure_ascii=False, default=str)))
-    return " ".join(said)
+        lines.append(stable(json.dumps(rows, ensure_ascii=False, default=str)))
+    return " ".join(lines)
 
 
 def _wait(record: HistoryRecord) -> str:
@@ -214,9 +214,9 @@ def _wait(record: HistoryRecord) -> str:
 def _delivery(record: HistoryRecord, names: _Names) -> str:
     data = record.data or {}
     whose = names.transaction(record.gid) if record.gid else f"one of {data.get('origin')}"
-    told = [str(each) for each in data.get("commands", ())]
-    more = sum(int(found[1]) for each in told if (found := _MORE.fullmatch(each)))
-    commands = f"{len(told) - 1 + more} commands" if more else ", ".join(sorted(told))
+    lines = [str(each) for each in data.get("commands", ())]
+    more = sum(int(match[1]) for each in lines if (match := _MORE.fullmatch(each)))
+    commands = f"{len(lines) - 1 + more} commands" if more else ", ".join(sorted(lines))
     if data.get("calls"):
         commands = f"{data['calls']} called, {commands}"
     done = {"deliver": "applied", "suppress": "passed over", "skip": "left out"}[record.kind]

@@ -177,7 +177,7 @@ class CaseSessions:
             for each in self._lanes.values()
             for node, pid in each.session.pids.items()
         }
-        told = [
+        lines = [
             {
                 "channel": each.channel,
                 "payload": each.text,
@@ -187,7 +187,7 @@ class CaseSessions:
             else {"text": each.text}
             for each in came
         ]
-        self._write("notice", lane, play, data={"count": len(came), "messages": told})
+        self._write("notice", lane, play, data={"count": len(came), "messages": lines})
 
     async def _note_faults(self) -> None:
         for fault, point in await self._stage.fired():
@@ -272,24 +272,24 @@ class CaseSessions:
                 self._write("unblocked", lane, play)
                 continue
             holder = self._lanes.get(wait.on)
-            told = wait.record(step=holder.holding if holder is not None else "")
+            text = wait.record(step=holder.holding if holder is not None else "")
             late = {"seen_after_us": wait.since_us} if begins and wait.since_us else None
-            self._write("blocked", lane, play, wait=told, data=late)
+            self._write("blocked", lane, play, wait=text, data=late)
 
     async def _break_cycle(self, looked: Waits) -> None:
         """Cancel the youngest step of a cycle that no server can see; others PostgreSQL breaks."""
-        for sessions, told in looked.cycles:
+        for sessions, report in looked.cycles:
             lanes = [self._lanes[name] for name in sessions if name in self._lanes]
             lanes = [lane for lane in lanes if lane.running is not None]
             if not lanes or any(lane.cycle for lane in lanes):
                 continue
             victim = max(lanes, key=lambda lane: lane.launched)
-            victim.cycle = told
+            victim.cycle = report
             self._history.write(
                 "deadlock",
                 session=victim.name,
                 step=victim.running.name if victim.running is not None else "",
-                data={"cycle": list(told), "sessions": list(sessions)},
+                data={"cycle": list(report), "sessions": list(sessions)},
             )
             await victim.session.cancel()
 
@@ -308,10 +308,10 @@ class CaseSessions:
         expected = CaseExpectations(self._case)
         if _END_BY_THEMSELVES & expected.rejected().keys():
             return True  # one of them, whichever it is
-        found = expected.step(name, of_order=True)
-        if found is None:
+        result = expected.step(name, of_order=True)
+        if result is None:
             return False
-        end = found[1].final
+        end = result[1].final
         return end.rejected in _END_BY_THEMSELVES or (
             end.error is not None and sqlstate_of(end.error) in _ENDS_BY_ITSELF
         )

@@ -49,9 +49,9 @@ class CaseGroup:
     ) -> Case:
         """One of its courses, to be played once."""
         number = 0 if self.order.generate is None else rank
-        again = f" ({repeat})" if repeat > 1 else ""
+        repeated = f" ({repeat})" if repeat > 1 else ""
         return Case(
-            name=f"{_numbered(self.title, number)}{_in_brackets(self.cell)}{again}",
+            name=f"{_numbered(self.title, number)}{_in_brackets(self.cell)}{repeated}",
             group=self.name,
             scenario=self.scenario,
             order=self.order,
@@ -80,13 +80,13 @@ class _Source:
     def name(self) -> str:
         return self.title + _in_brackets(self.cell)
 
-    def rank(self, wanted: str) -> int | None:
-        """Which course of a generated order is called `wanted`: ``every order #17 [serializable]``."""
+    def rank(self, requested: str) -> int | None:
+        """Which course of a generated order is called `requested`: ``every order #17 [serializable]``."""
         cell = re.escape(_in_brackets(self.cell))
-        found = re.fullmatch(rf"{re.escape(self.title)} #([1-9]\d*)(?:{cell})?", wanted)
-        return int(found[1]) if found and self.order.generate is not None else None
+        match = re.fullmatch(rf"{re.escape(self.title)} #([1-9]\d*)(?:{cell})?", requested)
+        return int(match[1]) if match and self.order.generate is not None else None
 
-    def group(self, wanted: Courses) -> CaseGroup:
+    def group(self, requested: Courses) -> CaseGroup:
         return CaseGroup(
             title=self.title,
             scenario=self.scenario,
@@ -94,7 +94,7 @@ class _Source:
             order=self.order,
             at=self.at,
             twin=self.twin,
-            courses=wanted,
+            courses=requested,
         )
 
 
@@ -116,20 +116,20 @@ def groups(loaded: LoadedScenario, selection: Selection = EVERYTHING) -> list[Ca
             how = name
             break
     seed = selection.seed if selection.seed is not None else scenario.seed or 0
-    found = []
+    results = []
     for source in sources:
         if not fits(f"{scenario.name}::{source.name}"):
             continue
         if not names or source.title in names or source.name in names:
             every = courses(source.scenario, source.order, seed=seed, how=how)
-            found.append(source.group(every))
+            results.append(source.group(every))
             continue
         for rank in filter(None, map(source.rank, names)):
             try:
-                found.append(source.group(single(source.scenario, source.order, rank)))
+                results.append(source.group(single(source.scenario, source.order, rank)))
             except IndexError:
                 continue  # it has not so many
-    return found
+    return results
 
 
 def _orders(loaded: LoadedScenario) -> Iterator[_Source]:

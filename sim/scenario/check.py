@@ -101,7 +101,7 @@ def _cells(document: Document, scenario: Scenario | None) -> tuple[tuple[Cell, S
         return ((Cell(), scenario),)
     of_matrix = matrix.places(document)
     known = list(document.problems)
-    found, said = [], set[tuple[Mark, str]]()
+    results, lines = [], set[tuple[Mark, str]]()
     cells = matrix.cells(document)
     if scenario is not None and cells[0][0].values:
         check_cells(document, scenario, [cell for cell, _ in cells])
@@ -109,14 +109,14 @@ def _cells(document: Document, scenario: Scenario | None) -> tuple[tuple[Cell, S
         inner = dataclasses.replace(document, root=root, problems=list(known))
         here = _scenario(inner)
         if here is not None:
-            found.append((cell, here))
+            results.append((cell, here))
         for problem in inner.problems[len(known) :]:
-            if (problem.mark, problem.message) in said:
+            if (problem.mark, problem.message) in lines:
                 continue
-            said.add((problem.mark, problem.message))
+            lines.add((problem.mark, problem.message))
             where = "" if problem.mark in of_matrix else f" (in cell '{cell.label}')"
             document.note(dataclasses.replace(problem, message=problem.message + where))
-    return tuple(found)
+    return tuple(results)
 
 
 def _needed(document: Document) -> None:
@@ -159,14 +159,14 @@ def _path(values: Any, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
     Pydantic marks what is wrong with a key by one part more, and counts where a single value stands
     without a list.
     """
-    found: list[str | int] = []
+    results: list[str | int] = []
     here = values
     for part in loc[:-1] if loc and loc[-1] == "[key]" else loc:
         if isinstance(part, int) and here is not None and not isinstance(here, list):
             continue
-        found.append(part)
+        results.append(part)
         here = here[part] if _holds(here, part) else None
-    return tuple(found)
+    return tuple(results)
 
 
 def _dig(values: Any, path: tuple[str | int, ...]) -> Any:
@@ -203,8 +203,8 @@ def _note(document: Document, error: dict[str, Any]) -> None:
     if error["type"] == "missing":
         document.missing(path[:-1], str(path[-1]))
         return
-    said = [problem.message for problem in document.inside(path)]
-    if not any("is refused" in message for message in said):
+    lines = [problem.message for problem in document.inside(path)]
+    if not any("is refused" in message for message in lines):
         is_key = error["loc"][-1:] == ("[key]",)
         document.error(
             document.mark(path, key=is_key), _in_words(error) + _stands_deeper(path, error)
@@ -235,8 +235,8 @@ def _in_words(error: dict[str, Any]) -> str:
     }.get(kind.partition("_")[0])
     if expected is None:
         return f"{error['msg']}"
-    said = f"'{value}'" if isinstance(value, str) else kind_of(value)
-    return f"expected {expected}, not {said}{_as_list(value) if expected == 'a list' else ''}"
+    message = f"'{value}'" if isinstance(value, str) else kind_of(value)
+    return f"expected {expected}, not {message}{_as_list(value) if expected == 'a list' else ''}"
 
 
 def _as_list(value: object) -> str:

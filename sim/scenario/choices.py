@@ -29,15 +29,15 @@ def chosen(records: Sequence[HistoryRecord]) -> dict[str, dict[str, str]]:
         for name, node in (order.get("sessions") or {}).items()
         if (order.get("isolation") or {}).get(node) == "serializable"
     }
-    ours = {each.step for each in records if each.kind == "deadlock"}  # those are told who it is
-    found: dict[str, dict[str, str]] = {}
+    own = {each.step for each in records if each.kind == "deadlock"}  # those are told who it is
+    results: dict[str, dict[str, str]] = {}
     for each in records:
         kind = str((each.conflict or {}).get("kind"))
-        if each.kind != "rejected" or kind not in _CHOSEN or each.step in ours:
+        if each.kind != "rejected" or kind not in _CHOSEN or each.step in own:
             continue
         if kind == "deadlock" or (each.session in serializable and _DEPENDENCIES in each.message):
-            found.setdefault(kind, {})[each.step] = each.session
-    return found
+            results.setdefault(kind, {})[each.step] = each.session
+    return results
 
 
 def note(records: Sequence[HistoryRecord]) -> str:
@@ -47,9 +47,9 @@ def note(records: Sequence[HistoryRecord]) -> str:
 
 def either(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> str:
     """What two plays of an order chose differently, in words; empty if they chose alike, or not among the same."""
-    mine, theirs = chosen(one), chosen(other)
-    for kind in mine.keys() & theirs.keys():
-        here, there = mine[kind], theirs[kind]
+    own, others = chosen(one), chosen(other)
+    for kind in own.keys() & others.keys():
+        here, there = own[kind], others[kind]
         if here.keys() == there.keys() or len(here) != len(there):
             continue
         if kind == "deadlock" and not (

@@ -68,11 +68,11 @@ def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -
                 continue
             values = dict.fromkeys(value for cell in cells for _, value in cell.values)
             if not values:
-                said = f"there is no cell '{label}': the file has no matrix"
+                text = f"there is no cell '{label}': the file has no matrix"
             else:
                 hint = suggestion(label, values) or f"; its values are {listed(values)}"
-                said = f"no cell of the matrix is '{label}'{hint}"
-            document.error(document.mark((*at, "cells", label), key=True), said)
+                text = f"no cell of the matrix is '{label}'{hint}"
+            document.error(document.mark((*at, "cells", label), key=True), text)
 
 
 def _expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
@@ -89,8 +89,8 @@ def _invariants(document: Document, scenario: Scenario, at: Path, expect: Expect
         "echoed": expect.echoed,
         "each_change_applied_once": expect.each_change_applied_once,
     }
-    for word, wanted in delivered.items():
-        if wanted:
+    for word, requested in delivered.items():
+        if requested:
             refuse_without(document, scenario, (*at, word))
     for place, total in enumerate(expect.sum):
         here: Path = (*at, "sum", place)
@@ -118,15 +118,15 @@ def _somewhere(document: Document, scenario: Scenario, at: Path, node: str | Non
 
 def _query(document: Document, at: Path, text: str) -> None:
     """A custom invariant only reads, in one statement, and nothing is known to it."""
-    said = ""
+    message = ""
     if len(lexer.statements(text)) != 1:
-        said = "an invariant is one query"
+        message = "an invariant is one query"
     elif not sqltext.verbs(text) <= {"select", "values", "table"}:
-        said = "an invariant only reads: it is a select that must return no rows"
+        message = "an invariant only reads: it is a select that must return no rows"
     elif sqltext.parameters(text):
-        said = f"no value for ':{sqltext.parameters(text)[0]}': an invariant has no parameters"
-    if said:
-        document.error(document.mark(at), said)
+        message = f"no value for ':{sqltext.parameters(text)[0]}': an invariant has no parameters"
+    if message:
+        document.error(document.mark(at), message)
 
 
 def check_rows(document: Document, at: Path, table: ScenarioTable, rows: tuple[Row, ...]) -> None:
@@ -249,8 +249,8 @@ def sqlstate_of(name: str) -> str:
         return name
     from psycopg import errors  # only for names: it takes longer than all the rest
 
-    wanted = name.replace("_", "").lower()
-    for each, found in vars(errors).items():
-        if each.lower() == wanted and isinstance(found, type):
-            return str(getattr(found, "sqlstate", None) or "")
+    requested = name.replace("_", "").lower()
+    for each, result in vars(errors).items():
+        if each.lower() == requested and isinstance(result, type):
+            return str(getattr(result, "sqlstate", None) or "")
     return ""

@@ -104,10 +104,10 @@ class StepExpect(Part):
         }
         if isinstance(value, str) and value in longer:
             raise refuse(f"'{value}' needs more: {longer[value]}")
-        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
         raise refuse(
             "an expectation is ok, in_doubt, rolled back, any or a mapping with rejected, error, "
-            f"blocked_by, rows, rowcount, delivered or calls, not {said}"
+            f"blocked_by, rows, rowcount, delivered or calls, not {text}"
             + suggestion(str(value), words)
         )
 
@@ -132,9 +132,9 @@ class StepExpect(Part):
             raise refuse("'then' follows 'blocked_by': {blocked_by: a_write, then: ok}")
         if self.then is not None and self.then.blocked_by is not None:
             raise refuse("'then' says how the step ends; 'blocked_by' stands outside it")
-        said = [word for word in ("rejected", "error", "then") if getattr(self, word) is not None]
-        if len(said) > 1:
-            raise refuse(f"a step ends in one way, not in {listed(said)}")
+        lines = [word for word in ("rejected", "error", "then") if getattr(self, word) is not None]
+        if len(lines) > 1:
+            raise refuse(f"a step ends in one way, not in {listed(lines)}")
         if self.rejected is not None and self.rejected not in KINDS:
             raise refuse(no_kind(self.rejected))
         return self

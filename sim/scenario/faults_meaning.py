@@ -94,9 +94,9 @@ def check_faults(document: Document, scenario: Scenario) -> None:
 
 
 def _point(document: Document, scenario: Scenario, at: Path, text: str) -> None:
-    found = _POINT.fullmatch(text)
-    name = found[1] if found is not None else text
-    node = found[2] if found is not None else None
+    match = _POINT.fullmatch(text)
+    name = match[1] if match is not None else text
+    node = match[2] if match is not None else None
     mark = document.mark(at)
     templates = {point.removesuffix("(node)"): point for point in points()}
     if name not in templates:

@@ -50,11 +50,11 @@ def _limit(value: Any) -> Any:
 def _sample(value: Any) -> Any:
     if value is None:
         return None
-    found = _SAMPLE.fullmatch(value) if isinstance(value, str) else None
-    if found is None or not int(found[1]):
-        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
-        raise refuse(f"a sample is written '500 seed 7', not {said}")
-    return (int(found[1]), int(found[2]))
+    match = _SAMPLE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not int(match[1]):
+        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        raise refuse(f"a sample is written '500 seed 7', not {text}")
+    return (int(match[1]), int(match[2]))
 
 
 _LIMIT = WrittenForm(schema={"anyOf": [{"type": "integer", "minimum": 1}, {"const": "none"}]})
@@ -90,14 +90,14 @@ class Generate(Part):
         """`all`: without constraints."""
         if value == "all":
             return {}
-        said = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
+        text = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
         raise refuse(
             "'generate' is all, or a mapping with before, together, sessions, limit, sample or "
-            f"reduce, {said}{suggestion(str(value), ('all',))}"
+            f"reduce, {text}{suggestion(str(value), ('all',))}"
         )
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """`before`, each as its two steps."""
-        found = (_BEFORE.fullmatch(each) for each in self.before)
-        return tuple(("", "") if each is None else (each[1], each[2]) for each in found)
+        match = (_BEFORE.fullmatch(each) for each in self.before)
+        return tuple(("", "") if each is None else (each[1], each[2]) for each in match)

@@ -101,7 +101,7 @@ class Jobs:
         """Play what there is, so many at a time, until there is nothing more and nothing is played."""
         running: dict[asyncio.Task[CaseOutcome], tuple[int, Series]] = {}
         ended: dict[int, tuple[Series, CaseOutcome]] = {}
-        begun = told = 0
+        begun = text = 0
         try:
             while True:
                 while len(running) < self._at_once and (following := course.next()) is not None:
@@ -116,11 +116,11 @@ class Jobs:
                     place, series = running.pop(task)
                     ended[place] = series, task.result()
                     course.learn(*ended[place])
-                while told in ended:
-                    series, outcome = ended.pop(told)
+                while text in ended:
+                    series, outcome = ended.pop(text)
                     series.outcomes.append(outcome)
                     self._tell(outcome)
-                    told += 1
+                    text += 1
         finally:
             await _end(list(running))
 

@@ -186,8 +186,8 @@ class Lane:
         except _NotSavedError as error:
             return "error", {"gid": self.session.gid, "message": str(error)}
         except SyncError as error:
-            told = {"sqlstate": error.sqlstate, "number": error.number, "message": str(error)}
-            return "error", {"data": {"at": error.node}, **told}
+            report = {"sqlstate": error.sqlstate, "number": error.number, "message": str(error)}
+            return "error", {"data": {"at": error.node}, **report}
         except InDoubtError as error:
             self._finished("in doubt")
             return "in_doubt", self._told(error)
@@ -316,10 +316,10 @@ class Lane:
         """
         self.refused = name if self.open else ""
         self.locking = ""
-        told = self._told(error)
+        text = self._told(error)
         if self.cycle:  # its own record tells the cycle
-            told |= {"conflict": {"kind": "deadlock"}, "message": "cancelled to break the deadlock"}
-        return ("rejected" if told.get("conflict") else "error"), told
+            text |= {"conflict": {"kind": "deadlock"}, "message": "cancelled to break the deadlock"}
+        return ("rejected" if text.get("conflict") else "error"), text
 
     def _told(self, error: TransactionError) -> dict[str, Any]:
         fields: dict[str, Any] = {

@@ -36,7 +36,7 @@ def cells(document: Document) -> list[tuple[Cell, Map]]:
             f"{number} cells are too many: a matrix has at most {CELLS_MAX}",
         )
         return [(Cell(), root)]
-    found = []
+    results = []
     for chosen in itertools.product(*(range(len(values)) for _, values in axes)):
         cell = Cell(
             values=tuple(
@@ -49,8 +49,8 @@ def cells(document: Document) -> list[tuple[Cell, Map]]:
                 here, path_of(key), values[at],
                 key_at=root["matrix"].keys_at[key], value_at=values.items_at[at],
             )  # fmt: skip
-        found.append((cell, here))
-    return found
+        results.append((cell, here))
+    return results
 
 
 def written(value: Any) -> str:
@@ -80,12 +80,12 @@ def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
     matrix = root.get("matrix")
     if not isinstance(matrix, Map):
         return []  # its shape is told elsewhere
-    found: list[tuple[str, Sequence]] = []
+    results: list[tuple[str, Sequence]] = []
     is_right = bool(matrix)
     if not matrix:
         document.error(document.mark(("matrix",)), "a matrix has a key at least")
     for key, values in matrix.items():
-        said = len(document.errors)
+        text = len(document.errors)
         if not isinstance(values, Sequence):
             is_right = False
             continue
@@ -96,14 +96,14 @@ def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
                 is_right = False
             elif written(value) in map(written, values[:at]):
                 document.error(values.items_at[at], f"'{written(value)}' is in the list already")
-        same = next((each for each, _ in found if overlap(each, key)), None)
+        same = next((each for each, _ in results if overlap(each, key)), None)
         if same is not None:
             document.error(matrix.keys_at[key], f"'{key}' means what '{same}' means already")
         if not all(key.split(".")):
             document.error(matrix.keys_at[key], f"'{key}' is no dotted key: isolation.pub, tables.account.filter")  # fmt: skip
-        is_right = is_right and len(document.errors) == said
-        found.append((key, values))
-    return found if is_right else []
+        is_right = is_right and len(document.errors) == text
+        results.append((key, values))
+    return results if is_right else []
 
 
 def path_of(key: str) -> list[str]:

@@ -179,8 +179,8 @@ class OrderItem(Part):
     @property
     def waits_for_notices(self) -> int:
         """So many notices its step's session must have got; 0: it waits for none."""
-        found = re.fullmatch(_WAIT, self.wait or "")
-        return int(found["notices"] or 0) if found is not None else 0
+        match = re.fullmatch(_WAIT, self.wait or "")
+        return int(match["notices"] or 0) if match is not None else 0
 
 
 class Order(Part):

@@ -49,9 +49,9 @@ def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         return
     for path, nodes, text in statements(scenario):
         for node in nodes:
-            found = _unknown(model, node, text)
-            if found is not None:
-                yield path, told(found)
+            result = _unknown(model, node, text)
+            if result is not None:
+                yield path, told(result)
                 break
 
 
@@ -101,9 +101,9 @@ def told(error: UnsupportedError) -> str:
 
 def path_of(scenario: Scenario, text: str) -> Path:
     """Where a text stands in the file, or one that it is a part of; the tables' place if it is not found."""
-    wanted = " ".join(text.split())
-    for path, _, found in (*statements(scenario), *_texts(scenario)):
-        if wanted in " ".join(found.split()):
+    requested = " ".join(text.split())
+    for path, _, result in (*statements(scenario), *_texts(scenario)):
+        if requested in " ".join(result.split()):
             return path
     return ("tables",)
 
@@ -172,8 +172,8 @@ def _texts(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]]:
         yield ("procedures", name, "body"), (), procedure.body
         for place, text in enumerate(procedure.at_subscribers):
             yield ("procedures", name, "at_subscribers", place), (), text
-    for name, said in scenario.subscribers.items():
-        for place, text in enumerate(said.sql):
+    for name, message in scenario.subscribers.items():
+        for place, text in enumerate(message.sql):
             yield ("subscribers", name, "sql", place), (), text
-        for table_name, text in said.filter.items():
+        for table_name, text in message.filter.items():
             yield ("subscribers", name, "filter", table_name), (), text

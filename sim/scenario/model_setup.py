@@ -95,37 +95,37 @@ def _table(scenario: Scenario, name: str) -> TableSpec:
 
 
 def _procedure(scenario: Scenario, name: str) -> ProcedureSpec:
-    said = scenario.procedures[name]
+    text = scenario.procedures[name]
     return ProcedureSpec(
         name=name,
-        body=said.body,
-        type=said.type,
-        reads=said.reads,
-        writes=said.writes,
-        xact_abort=said.xact_abort == "on",
-        at_subscribers=said.at_subscribers,
+        body=text.body,
+        type=text.type,
+        reads=text.reads,
+        writes=text.writes,
+        xact_abort=text.xact_abort == "on",
+        at_subscribers=text.at_subscribers,
     )
 
 
 def _subscriber(scenario: Scenario, name: str) -> SubscriberSpec:
-    said = scenario.subscriber(name)
+    text = scenario.subscriber(name)
     return SubscriberSpec(
         name=name,
-        joins_later=said.joins == "later",
-        sync=said.sync,
-        update=said.update,
+        joins_later=text.joins == "later",
+        sync=text.sync,
+        update=text.update,
         any_client=scenario.lets_any_client(name),
-        streams=said.streams,
-        batch=said.batch,
-        skip_errors=said.skip_errors,
-        filters=MappingProxyType(dict(said.filter)),
-        sql=said.sql,
+        streams=text.streams,
+        batch=text.batch,
+        skip_errors=text.skip_errors,
+        filters=MappingProxyType(dict(text.filter)),
+        sql=text.sql,
     )
 
 
 def _prepared_max(scenario: Scenario) -> int:
     """How many prepared transactions a node has room for; what else is set must be known, too."""
-    found = PREPARED_MAX
+    result = PREPARED_MAX
     for name, text in scenario.topology.settings.items():
         at = ("topology", "settings", name)
         if name not in SETTINGS:
@@ -134,8 +134,8 @@ def _prepared_max(scenario: Scenario) -> int:
         if name == "max_prepared_transactions":
             if not text.isdecimal():
                 raise SetUpError(at, f"'{name}' is a whole number, not '{text}'")
-            found = int(text)
-    return found
+            result = int(text)
+    return result
 
 
 def _timing(scenario: Scenario) -> ModelTiming:
@@ -151,13 +151,13 @@ def _timing(scenario: Scenario) -> ModelTiming:
             links.setdefault(link, delay)
     text = topology.settings.get("deadlock_timeout")
     if text is not None:
-        found = _DEADLOCK_TIMEOUT.fullmatch(text)
-        if found is None:
+        match = _DEADLOCK_TIMEOUT.fullmatch(text)
+        if match is None:
             raise SetUpError(
                 ("topology", "settings", "deadlock_timeout"),
                 f"a duration is written as 500, 500ms or 1s, not '{text}'",
             )
-        given["deadlock_timeout"] = Delay(a=int(found[1]) * _PG_UNITS_S[found[2]])
+        given["deadlock_timeout"] = Delay(a=int(match[1]) * _PG_UNITS_S[match[2]])
     return ModelTiming(links=MappingProxyType(links), **given)
 
 
@@ -170,7 +170,7 @@ def _links(scenario: Scenario, name: str) -> list[str]:
         "pub": (scenario.topology.publisher,),
         **words,
     }
-    for at in (found.start() for found in re.finditer("-", name)):
+    for at in (result.start() for result in re.finditer("-", name)):
         ends = words.get(name[:at]), words.get(name[at + 1 :])
         if ends[0] and ends[1]:
             return [f"{one}-{other}" for one in ends[0] for other in ends[1] if one != other]
@@ -195,6 +195,6 @@ def delay_of(timing: workload.Timing) -> Delay:
 
 def _seconds(text: str) -> float:
     """Of ``0.2ms``, ``1s`` or ``2m``."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
-    assert found is not None, text  # the reader of files has seen to it
-    return float(found[1]) * _UNITS_S[found[2]]
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
+    assert match is not None, text  # the reader of files has seen to it
+    return float(match[1]) * _UNITS_S[match[2]]

@@ -159,18 +159,18 @@ class ModelStage:
     @property
     def about(self) -> Mapping[str, Any]:
         """What chance and wiring it has."""
-        told: dict[str, Any] = {"seed": self._model.spec.seed}
+        report: dict[str, Any] = {"seed": self._model.spec.seed}
         if self._model.wiring.names:
-            told["wiring"] = list(self._model.wiring.names)
+            report["wiring"] = list(self._model.wiring.names)
         if self._recorder.drawn:
-            told["drawn"] = dict(self._recorder.drawn)
-        return told
+            report["drawn"] = dict(self._recorder.drawn)
+        return report
 
     async def open(self, session: str, node: str) -> ClientSession:
         """A session of the application's role."""
         opened: VirtualSession
-        said = self._scenario.sessions.get(session)  # a load's clients stand in no file
-        if said is not None and said.plain:
+        text = self._scenario.sessions.get(session)  # a load's clients stand in no file
+        if text is not None and text.plain:
             role = "app" if self._scenario.topology.subscribers else "postgres"
             opened = PlainVirtualSession(self._place, session, node, role=role)
         else:
@@ -178,8 +178,8 @@ class ModelStage:
                 self._place,
                 session,
                 node,
-                said.also if said is not None else (),
-                any_client=said is not None and said.any_client,
+                text.also if text is not None else (),
+                any_client=text is not None and text.any_client,
             )
         self._sessions[session] = opened
         return opened
@@ -257,12 +257,12 @@ class ModelStage:
 
     async def prepared(self, node: str) -> tuple[str, ...]:
         """Our gids at the node."""
-        found = self._model.nodes[node].prepared()
-        return tuple(sorted(gid for gid in found if gid.startswith(f"{PREFIX}:")))
+        result = self._model.nodes[node].prepared()
+        return tuple(sorted(gid for gid in result if gid.startswith(f"{PREFIX}:")))
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
         """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
-        found = sorted(self._model.nodes[node].markers(), key=lambda each: each.gid)
+        results = sorted(self._model.nodes[node].markers(), key=lambda each: each.gid)
         return [
             {
                 "gid": each.gid,
@@ -270,26 +270,26 @@ class ModelStage:
                 "fence": each.fence,
                 "sent": each.calls > 0 or each.pending,
             }
-            for each in found
+            for each in results
         ]
 
     async def query(self, node: str, text: str) -> list[dict[str, Any]]:
         """The rows of a query."""
-        found = await self._looked(node, text)
+        result = await self._looked(node, text)
         return [
             {
                 name: None if value is None else str(value)
-                for name, value in zip(found.names, row, strict=True)
+                for name, value in zip(result.names, row, strict=True)
             }
-            for row in found.rows or ()
+            for row in result.rows or ()
         ]
 
     async def _looked(self, node: str, text: str) -> StatementResult:
         """What a query returns; it waits for nobody."""
         session = self._model.nodes[node].connect("postgres", "looks")
         try:
-            found: StatementResult = await self._do(session.execute(text))
-            return found
+            rows: StatementResult = await self._do(session.execute(text))
+            return rows
         except UnsupportedError as error:
             raise self._blame(error, text) from error
         except SqlError as error:
@@ -324,6 +324,6 @@ class ModelStage:
 
     def settled(self) -> Sequence[SettledBranch]:
         """See `twopc.sim.scenario.stage.Stage`."""
-        found = [*self._model.settled]
+        results = [*self._model.settled]
         self._model.settled.clear()
-        return found
+        return results

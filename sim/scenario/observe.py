@@ -113,13 +113,13 @@ async def answers(case: Case, stage: Stage, history: OrderHistory) -> None:
             where = nodes if query.at == EVERYWHERE else (query.at or nodes[0],)
             asked |= {(node, query.text): None for node in where}
     for node, text in asked:
-        told: dict[str, Any] = {}
+        report: dict[str, Any] = {}
         try:
             rows = await stage.query(node, text)
-            told = {"rows": tuple(rows[:ROWS_MAX]), "rowcount": len(rows)}
+            report = {"rows": tuple(rows[:ROWS_MAX]), "rowcount": len(rows)}
         except TransactionError as error:
-            told = {"sqlstate": error.sqlstate, "message": str(error)}
-        history.write("query", node=node, sql=text, data={"check": "sql"}, **told)
+            report = {"sqlstate": error.sqlstate, "message": str(error)}
+        history.write("query", node=node, sql=text, data={"check": "sql"}, **report)
 
 
 def _expectations(case: Case) -> Iterator[Expect]:
@@ -136,8 +136,8 @@ async def _states(
     scenario: Scenario, stage: Stage, history: OrderHistory, nodes: Sequence[str], moment: str
 ) -> None:
     """Every table at these nodes, which are asked at the same time."""
-    found = await together(*(_look(scenario, stage, node) for node in nodes))
-    for node, look in zip(nodes, found, strict=True):
+    result = await together(*(_look(scenario, stage, node) for node in nodes))
+    for node, look in zip(nodes, result, strict=True):
         seen = history.branches.setdefault(node, set())
         branches = {gid: xid for gid, xid in look.branches.items() if gid not in seen}
         seen.update(branches)
@@ -173,7 +173,7 @@ def _write(
     rows: list[dict[str, Any]],
     **data: Any,
 ) -> None:
-    told: dict[str, Any] = {"table": name, "key": list(table.key_columns), **data}
+    report: dict[str, Any] = {"table": name, "key": list(table.key_columns), **data}
     if len(rows) > ROWS_MAX:
-        told |= {"sums": sums_of(rows), "digests": digests_of(rows, table.key_columns)}
-    history.write("state", node=node, rows=tuple(rows[:ROWS_MAX]), rowcount=len(rows), data=told)
+        report |= {"sums": sums_of(rows), "digests": digests_of(rows, table.key_columns)}
+    history.write("state", node=node, rows=tuple(rows[:ROWS_MAX]), rowcount=len(rows), data=report)

@@ -97,9 +97,9 @@ class _Constraints:
             return
         way = self._way(other, one)
         if way:
-            told = " < ".join(way)
+            text = " < ".join(way)
             self._document.error(
-                self._document.mark(at), f"'{one} < {other}' cannot be: already {told}"
+                self._document.mark(at), f"'{one} < {other}' cannot be: already {text}"
             )
             return
         self._edges.append((one, other))

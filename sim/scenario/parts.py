@@ -49,10 +49,10 @@ def kind_of(value: object) -> str:
 
 def duration_ms(text: str) -> int:
     """Milliseconds of ``500ms``, ``5s`` or ``2m``; ValueError for anything else."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
+    if match is None:
         raise ValueError(f"a duration is written as 500ms, 5s or 2m, not '{text}'")
-    return int(float(found[1]) * _UNITS_MS[found[2]])
+    return int(float(match[1]) * _UNITS_MS[match[2]])
 
 
 def _duration_ms(value: Any) -> Any:
@@ -125,9 +125,9 @@ def _setting(value: Any) -> Any:
 
 
 def _agent(value: Any) -> Any:
-    found = re.fullmatch(r"agent (\S+)", value) if isinstance(value, str) else None
-    if found is not None:
-        return found[1]
+    match = re.fullmatch(r"agent (\S+)", value) if isinstance(value, str) else None
+    if match is not None:
+        return match[1]
     raise refuse(f"only agents pause and resume: {{pause: agent sub1}}, not {said_of(value)}")
 
 
@@ -326,8 +326,8 @@ class Part(BaseModel):
     @classmethod
     def _with(cls, key: str) -> list[str]:
         """The parts that have a key, where they are few."""
-        found = [each.what for each in _parts(Part) if key in set(each.keys())]
-        return found if len(found) <= _FEW else []
+        results = [each.what for each in _parts(Part) if key in set(each.keys())]
+        return results if len(results) <= _FEW else []
 
 
 def keys_of(what: str) -> list[str]:

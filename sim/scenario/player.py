@@ -204,12 +204,12 @@ class Player(CaseSessions):
 
     def ready(self) -> tuple[str, ...]:
         """The steps that could be launched next: of each session that has nothing to do its next one."""
-        found: list[str] = []
+        results: list[str] = []
         for name, lane in self._lanes.items():
             if name == AGENTS or lane.running is not None:
                 continue
-            found += self._ahead(name)[:1]
-        return tuple(found)
+            results += self._ahead(name)[:1]
+        return tuple(results)
 
     # -- one item ----------------------------------------------------------------------------------
 

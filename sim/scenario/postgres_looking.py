@@ -38,13 +38,13 @@ class StageInspection:
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
         """These tables' rows, with these columns; one statement, and thereby one moment."""
         if not self.subscribes(node):
-            found = await self._topology.execute(
+            result = await self._topology.execute(
                 node,
                 "select bool_or(to_regclass(format('public.%%I', name)) is null) "
                 "from unnest(%s::text[]) as name",
                 ([*tables],),
             )
-            if found[0][0]:
+            if result[0][0]:
                 raise AwayError(node)
         parts = [
             sql.SQL("(select json_agg(array[xmin::text, {}] order by {}) from {})").format(
@@ -132,8 +132,8 @@ class StageInspection:
                 names = [column.name for column in cursor.description or ()]
                 rows = await cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
-            said = error.diag.message_primary or str(error)
-            raise from_sqlstate(error.sqlstate or "08006", said, node=node) from error
+            message = error.diag.message_primary or str(error)
+            raise from_sqlstate(error.sqlstate or "08006", message, node=node) from error
         return [
             {
                 name: None if value is None else str(value)
@@ -156,5 +156,5 @@ class StageInspection:
             try:
                 await connection.execute(f"prepare reading as {query}".encode())
             except psycopg.Error as error:
-                said = error.diag.message_primary or str(error)
-                raise from_sqlstate(error.sqlstate or "08006", said, node=node) from error
+                message = error.diag.message_primary or str(error)
+                raise from_sqlstate(error.sqlstate or "08006", message, node=node) from error

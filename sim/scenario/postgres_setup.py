@@ -40,10 +40,10 @@ async def refuse_existing(topology: Topology, scenario: Scenario) -> None:
     """A scenario makes its own tables, and takes them away again: never those of somebody else."""
     for node in _existing(topology, scenario):
         for name in scenario.tables:
-            found = await topology.execute(
+            rows = await topology.execute(
                 node, "select to_regclass(format('public.%%I', %s::text)) is not null", (name,)
             )
-            if found[0][0]:
+            if rows[0][0]:
                 raise ConfigurationError(
                     f"table {name!r} is at {node} already; a scenario makes its own tables, so give "
                     "it a database without them"
@@ -81,8 +81,8 @@ def _blaming(*path: str | int) -> Iterator[None]:
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise
-        said = error.diag.message_primary or str(error)
-        raise SetUpError(path, f"PostgreSQL says: {said} ({error.sqlstate})") from error
+        text = error.diag.message_primary or str(error)
+        raise SetUpError(path, f"PostgreSQL says: {text} ({error.sqlstate})") from error
     except (ArticleError, SubscriptionError) as error:
         raise SetUpError(path, str(error)) from error
 
@@ -165,20 +165,20 @@ async def take_down(topology: Topology, scenario: Scenario) -> None:
 
 async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
     """One Subscriber, with what the scenario says of it."""
-    said = scenario.subscriber(name)
-    if said.sync != "automatic":
+    message = scenario.subscriber(name)
+    if message.sync != "automatic":
         with _blaming("subscribers", name, "sync"):
             await _bring(topology, scenario, name)
     with _blaming("subscribers", name) if name in scenario.subscribers else _blaming("tables"):
         await topology.subscribe(
             name,
-            sync=said.sync,
-            update_mode=said.update,
-            filters=said.filter,
+            sync=message.sync,
+            update_mode=message.update,
+            filters=message.filter,
             profile=Profile(
-                subscription_streams=said.streams,
-                commit_batch_size=said.batch,
-                skip_errors=said.skip_errors,
+                subscription_streams=message.streams,
+                commit_batch_size=message.batch,
+                skip_errors=message.skip_errors,
             ),
             scripts={table: each.procedures for table, each in scenario.tables.items()},
         )
@@ -186,10 +186,10 @@ async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
         for at, text in enumerate(procedure.at_subscribers):
             with _blaming("procedures", key, "at_subscribers", at):
                 await topology.execute(name, text)
-    for at, text in enumerate(said.sql):
+    for at, text in enumerate(message.sql):
         with _blaming("subscribers", name, "sql", at):
             await topology.execute(name, text)
-    if said.sql and said.update == "sync tran":
+    if message.sql and message.update == "sync tran":
         with _blaming("subscribers", name, "sql"):
             await topology.activate(name)  # our triggers look again whether they come first
 

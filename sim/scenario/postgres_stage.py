@@ -283,16 +283,16 @@ class PostgresStage(StageInspection):
         """A session of the application's role."""
         place = (self._topology, node, self._observer)
         opened: PublisherSession | SubscriberSession
-        said = self._scenario.sessions.get(session)  # a load's clients stand in no file
-        if said is not None and said.plain:
+        text = self._scenario.sessions.get(session)  # a load's clients stand in no file
+        if text is not None and text.plain:
             nobody_publishes = not self._topology.subscribers
             opened = PlainPostgresSession(*place, as_administrator=nobody_publishes)
         elif node == self._topology.publisher:
             opened = PublisherSession(*place)
-        elif said is not None and said.any_client:
+        elif text is not None and text.any_client:
             opened = AnyClientSession(*place)
         else:
-            opened = SubscriberSession(*place, also=said.also if said is not None else ())
+            opened = SubscriberSession(*place, also=text.also if text is not None else ())
             coordinator = await self._topology.coordinator()
             coordinator.keeper.recovery.observe = self._settled.append
         return self._seated(session, opened)
@@ -357,6 +357,6 @@ class PostgresStage(StageInspection):
 
     def settled(self) -> Sequence[SettledBranch]:
         """See `twopc.sim.scenario.stage.Stage`."""
-        found = [*self._settled]
+        results = [*self._settled]
         self._settled.clear()
-        return found
+        return results

@@ -32,53 +32,53 @@ def forbidden_before_prepare(text: str, foreign: Collection[str] = ()) -> Forbid
 
 def foreign_tables(text: str) -> frozenset[str]:
     """The tables that `text` makes for tables of other servers."""
-    found = set()
+    results = set()
     for statement in statements(text):
-        said = words(statement)
-        if said[:3] == ["create", "foreign", "table"]:
-            at = 6 if said[3:6] == ["if", "not", "exists"] else 3
+        message = words(statement)
+        if message[:3] == ["create", "foreign", "table"]:
+            at = 6 if message[3:6] == ["if", "not", "exists"] else 3
             if [token.text for token in statement[at + 1 : at + 2]] == ["."]:
                 at += 2
-            found |= {token.name for token in statement[at : at + 1]}
-    return frozenset(found - {""})
+            results |= {token.name for token in statement[at : at + 1]}
+    return frozenset(results - {""})
 
 
 def advisory_locks(text: str) -> frozenset[str]:
     """The advisory locks that `text` takes, as ``session <key>`` and ``transaction <key>``."""
-    found = set()
+    results = set()
     for statement in statements(text):
         for at, token in enumerate(statement):
             taken = _ADVISORY.fullmatch(token.word)
             if taken is not None:
                 key = itertools.takewhile(lambda each: each.text != ")", statement[at + 1 :])
                 kind = "transaction" if taken[1] else "session"
-                found.add(f"{kind} {' '.join(each.text for each in key)}")
-    return frozenset(found)
+                results.add(f"{kind} {' '.join(each.text for each in key)}")
+    return frozenset(results)
 
 
 def _forbidden(statement: list[SqlToken], foreign: Collection[str]) -> Forbidden | None:
-    said = words(statement)
-    first = said[0]
+    text = words(statement)
+    first = text[0]
     if first != "create" and any(token.name in foreign for token in statement):
         return forbidden.FOREIGN
     if first in _FIRST_WORDS:
         return _FIRST_WORDS[first]
     if first == "create" and _creates_temporary(statement):
         return forbidden.TEMPORARY
-    if first in ("select", "with") and any(follows(said, "into", each) for each in _TEMPORARY):
+    if first in ("select", "with") and any(follows(text, "into", each) for each in _TEMPORARY):
         return forbidden.TEMPORARY
-    if first == "declare" and follows(said, "cursor", "with", "hold"):
+    if first == "declare" and follows(text, "cursor", "with", "hold"):
         return forbidden.HOLD
     return _forbidden_call(statement)
 
 
 def _creates_temporary(statement: list[SqlToken]) -> bool:
     """CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP …, or CREATE … pg_temp.name."""
-    said = words(statement)
+    text = words(statement)
     at = 1
-    while said[at : at + 1] and said[at] in ("or", "replace", "global", "local"):
+    while text[at : at + 1] and text[at] in ("or", "replace", "global", "local"):
         at += 1
-    if said[at : at + 1] and said[at] in _TEMPORARY:
+    if text[at : at + 1] and text[at] in _TEMPORARY:
         return True
     return any(
         token.name == "pg_temp" and after.text == "."

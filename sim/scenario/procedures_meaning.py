@@ -22,10 +22,10 @@ _KEY = re.compile(r'(?P<name>[^\W\d]\w*|"(?:[^"]|"")+")(?:\((?P<types>[^()]*)\))
 
 def name_of(key: str) -> tuple[str, str | None]:
     """Name and argument types of a key: ``give_raise``, ``give_raise(numeric)``; the types are None if it has none."""
-    found = _KEY.fullmatch(key.strip())
-    if found is None:
+    match = _KEY.fullmatch(key.strip())
+    if match is None:
         return key, None
-    return next(lexer.tokens(found["name"])).name, found["types"]
+    return next(lexer.tokens(match["name"])).name, match["types"]
 
 
 def _created(body: str) -> str:
@@ -33,14 +33,14 @@ def _created(body: str) -> str:
     statements = lexer.statements(body)
     if len(statements) != 1:
         return ""
-    said = iter([token.name or token.text for token in statements[0]])
-    verb = next(said)
-    kind = next(said, "")
-    if kind == "or" and next(said, "") == "replace":
-        kind = next(said, "")
-    name, following = next(said, ""), next(said, "")
+    message = iter([token.name or token.text for token in statements[0]])
+    verb = next(message)
+    kind = next(message, "")
+    if kind == "or" and next(message, "") == "replace":
+        kind = next(message, "")
+    name, following = next(message, ""), next(message, "")
     if name == "public" and following == ".":
-        name, following = next(said, ""), next(said, "")
+        name, following = next(message, ""), next(message, "")
     return (
         name if verb == "create" and kind in ("procedure", "function") and following == "(" else ""
     )
@@ -71,7 +71,7 @@ def check_procedures(document: Document, scenario: Scenario) -> None:
 def _procedure(document: Document, scenario: Scenario, name: str, procedure: Procedure) -> None:
     at: Path = ("procedures", name)
     refuse_without(document, scenario, at)
-    wanted, _ = name_of(name)
+    requested, _ = name_of(name)
     if _KEY.fullmatch(name.strip()) is None:
         document.error(
             document.mark(at, key=True),
@@ -84,10 +84,10 @@ def _procedure(document: Document, scenario: Scenario, name: str, procedure: Pro
             document.mark((*at, "body")),
             "it is one CREATE PROCEDURE or CREATE FUNCTION in schema public",
         )
-    elif created != wanted:
+    elif created != requested:
         document.error(
             document.mark((*at, "body")),
-            f"it makes '{created}', and the key says '{wanted}'",
+            f"it makes '{created}', and the key says '{requested}'",
         )
     for key in ("reads", "writes"):
         for place, table in enumerate(getattr(procedure, key) or ()):
@@ -112,10 +112,10 @@ def check_commands(document: Document, scenario: Scenario, at: Path, expect: Exp
     """Note what is wrong with `commands` and `diverged`."""
     subscribers = scenario.topology.subscribers
     for key in ("commands", "diverged"):
-        said = getattr(expect, key)
-        if said:
+        text = getattr(expect, key)
+        if text:
             refuse_without(document, scenario, (*at, key))
-        for node in said:
+        for node in text:
             if node not in subscribers:
                 document.unknown((*at, key, node), "Subscriber", node, subscribers, key=True)
     for node, commands in expect.commands.items():

@@ -13,70 +13,70 @@ from twopc.sim.scenario.values import Capabilities, NotPlayableError, Path
 _BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
 
 
-def refuse(loaded: LoadedScenario, able: Capabilities) -> None:
+def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
     """Refuse what cannot be played there; a twin is no reason, it is passed over.
 
     Raises:
         NotPlayableError: names everything that cannot be played, with its place.
     """
-    found = list(_beyond(loaded.scenario, able))
-    if not found:
+    results = list(_beyond(loaded.scenario, possible))
+    if not results:
         return
     document = dataclasses.replace(loaded.document, problems=[])
-    for path, message in found:
+    for path, message in results:
         by_key = path[-1] in _BY_KEY  # what is wrong is that it is there at all
         document.error(document.mark(path, key=by_key), message)
-    raise NotPlayableError(found[0][0], document.report(severity="error"))
+    raise NotPlayableError(results[0][0], document.report(severity="error"))
 
 
-def _beyond(scenario: Scenario, able: Capabilities) -> Iterator[tuple[Path, str]]:
-    where = "real servers" if able.name == "postgres" else f"stage '{able.name}'"
-    if scenario.workload is not None and not able.workloads:
+def _beyond(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[Path, str]]:
+    where = "real servers" if possible.name == "postgres" else f"stage '{possible.name}'"
+    if scenario.workload is not None and not possible.workloads:
         yield ("workload",), f"load is not played on {where}"
-    yield from _faults(scenario, able, where)
+    yield from _faults(scenario, possible, where)
     for path, expect in _expectations(scenario):
         if expect.isolation_claim is not None:
             yield (
                 (*path, "isolation"),
                 "a history's isolation is judged by an external checker, and there is none here",
             )
-    if not able.outages:
+    if not possible.outages:
         for path, item in _items(scenario):
             if item.cut is not None or item.restore is not None:
                 yield path, f"nodes are not cut off on {where}"
-    if not able.plain_sessions:
+    if not possible.plain_sessions:
         for name, session in scenario.sessions.items():
             if session.plain:
                 yield ("sessions", name, "plain"), f"there are no plain sessions on {where}"
-    if not able.procedures:
+    if not possible.procedures:
         for name in scenario.procedures:
             yield ("procedures", name), f"the execution of routines is not published on {where}"
         for name in filter(scenario.only_reads, scenario.topology.subscribers):
             yield ("subscribers", name, "update"), f"there are no read-only Subscribers on {where}"
     for name in scenario.topology.settings:
-        if able.settings is not None and name not in able.settings:
+        if possible.settings is not None and name not in possible.settings:
             yield ("topology", "settings", name), f"there is no setting '{name}' on {where}"
 
 
-def _faults(scenario: Scenario, able: Capabilities, where: str) -> Iterator[tuple[Path, str]]:
+def _faults(scenario: Scenario, possible: Capabilities, where: str) -> Iterator[tuple[Path, str]]:
     """Those that somebody asks for, at each place where one does, and where they are described."""
     missing = set()
     for place, fault in enumerate(scenario.faults):
         deed = fault.do.partition(" ")[0]
         at = ("faults", place)
         point = fault.at.partition("(")[0]
-        if deed not in able.faults:
+        if deed not in possible.faults:
             missing.add(fault.id)
-            why = f": {able.reasons[deed]}" if deed in able.reasons else ""
+            why = f": {possible.reasons[deed]}" if deed in possible.reasons else ""
             yield (*at, "do"), f"fault '{fault.id}': '{deed}' is not performed on {where}{why}"
-        elif point not in able.points and fault.at not in able.points:
+        elif point not in possible.points and fault.at not in possible.points:
             missing.add(fault.id)
             yield (*at, "at"), f"fault '{fault.id}': {where} have no point '{fault.at}'"
-        elif point not in able.faults_at.get(deed, able.points):
+        elif point not in possible.faults_at.get(deed, possible.points):
             missing.add(fault.id)
-            there = ", ".join(sorted(able.faults_at[deed]))
-            told = f"'{deed}' is not performed at '{point}' on {where}, but at {there}"
-            yield (*at, "do"), f"fault '{fault.id}': {told}"
+            there = ", ".join(sorted(possible.faults_at[deed]))
+            text = f"'{deed}' is not performed at '{point}' on {where}, but at {there}"
+            yield (*at, "do"), f"fault '{fault.id}': {text}"
     for path, item in _items(scenario):
         if item.fault in missing:
             yield (*path, "fault"), f"fault '{item.fault}' is not performed on {where}"

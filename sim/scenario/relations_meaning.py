@@ -77,10 +77,10 @@ def _later(document: Document, scenario: Scenario, at: Path, text: str) -> None:
     """What is said of tables once all are there: ALTER TABLE x, CREATE INDEX … ON x."""
     if "create" in sqltext.verbs(text) and not _INDEX.match(text):
         return  # it may make what it names
-    found = _ALTERED.match(text)
-    if found is None or found["name"].lower() in scenario.tables or len(lexer.statements(text)) > 1:
+    match = _ALTERED.match(text)
+    if match is None or match["name"].lower() in scenario.tables or len(lexer.statements(text)) > 1:
         return
-    token = SqlToken(kind="word", text=found["name"], start=found.start("name"))
+    token = SqlToken(kind="word", text=match["name"], start=match.start("name"))
     hint = suggestion(token.name, scenario.tables)
     if hint:  # a view or a partition may be called anything else
         mark = mark_of(document, at, text, token)
@@ -160,10 +160,10 @@ def mark_of(document: Document, at: Path, text: str, token: SqlToken) -> Mark:
         return document.mark(at)
     word = re.compile(rf"(?<!\w){re.escape(token.text)}(?!\w)")
     before = len(word.findall(text, 0, token.start))
-    found = list(word.finditer(document.text, *span))
-    if before >= len(found):
+    results = list(word.finditer(document.text, *span))
+    if before >= len(results):
         return document.mark(at)
-    return _mark(document.text, found[before].start())
+    return _mark(document.text, results[before].start())
 
 
 def _mark(text: str, index: int) -> Mark:

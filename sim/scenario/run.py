@@ -171,8 +171,8 @@ class _Run:
             return await Runner(case, stage, own, step_timeout_ms=limit_ms).play()
         from twopc.sim.workload import playing  # most files are none
 
-        said = self._selection.seed
-        seed = said if said is not None else workload.seed
+        text = self._selection.seed
+        seed = text if text is not None else workload.seed
         return await playing.play(
             case,
             stage,
@@ -237,7 +237,7 @@ class _Run:
 
     def _order(self, verdict: OrderVerdict) -> dict[str, Any]:
         """What the history keeps of a case's verdict."""
-        told: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "name": verdict.name,
             "group": verdict.group,
             "verdict": report.word(verdict.kind),
@@ -251,13 +251,13 @@ class _Run:
             ),
         }
         if verdict.twin:
-            told["failed_checks"] = sorted(verdict.failed)
-        return told
+            summary["failed_checks"] = sorted(verdict.failed)
+        return summary
 
     def _failure(self, failure: FailedCheck) -> dict[str, Any]:
         document = self._loaded.document
         mark = document.mark(failure.path)
-        told: dict[str, Any] = {
+        report: dict[str, Any] = {
             "message": failure.message,
             "kind": failure.kind,
             "line": mark.line,
@@ -268,8 +268,8 @@ class _Run:
             "actual": failure.actual_text,
         }
         if mark.path:
-            told["file"] = mark.path
-        return told
+            report["file"] = mark.path
+        return report
 
 
 def _judged(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
@@ -300,27 +300,27 @@ def begin(
         repeats: it is played more than once.
     """
     scenario = case.scenario
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "sessions": {name: session.node for name, session in scenario.sessions.items()},
         "isolation": {node: scenario.level(case.order, node) for node in scenario.topology.nodes},
         "group": case.group,
         "line": loaded.document.mark(case.at).line,
     }
     if case.number:
-        told["number"] = case.number
+        report["number"] = case.number
     if case.cell.values:
-        told["cell"] = dict(case.cell.values)
+        report["cell"] = dict(case.cell.values)
     if case.twin is not None:
-        told["twin"] = {"protections": sorted(case.off), "must_fail": case.twin.must_fail}
+        report["twin"] = {"protections": sorted(case.off), "must_fail": case.twin.must_fail}
     if case.repeat > 1 or repeats:
-        told["repeat"] = case.repeat
-    history.write("order", message=case.order.about, data=told)
+        report["repeat"] = case.repeat
+    history.write("order", message=case.order.about, data=report)
 
 
 def header(loaded: LoadedScenario, theatre: Theatre, selection: Selection) -> dict[str, Any]:
     """What the first record of a run says of it."""
     scenario = loaded.scenario
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "schema": SCHEMA,
         "scenario": scenario.name,
         "file": loaded.document.path,
@@ -334,8 +334,8 @@ def header(loaded: LoadedScenario, theatre: Theatre, selection: Selection) -> di
         "on": theatre.able.name,
     }
     if scenario.topology.settings:
-        told["settings"] = dict(scenario.topology.settings)
+        report["settings"] = dict(scenario.topology.settings)
     seed = selection.seed if selection.seed is not None else scenario.seed
     if seed is not None or theatre.able.is_virtual:
-        told["seed"] = seed or 0
-    return told
+        report["seed"] = seed or 0
+    return report

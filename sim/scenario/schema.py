@@ -118,20 +118,20 @@ class _Writer:
         for note in notes:
             if isinstance(note, WrittenForm):
                 return dict(note.schema) if not note.around else {**self.of(inner), **note.schema}
-        found = self.of(inner)
+        result = self.of(inner)
         if ONE_OR_MORE in notes:
-            return {"anyOf": [found["items"], found]}
-        return found
+            return {"anyOf": [result["items"], result]}
+        return result
 
     def _mapping(self, key: Any, value: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {"type": "object", "additionalProperties": self.of(value)}
+        results: dict[str, Any] = {"type": "object", "additionalProperties": self.of(value)}
         names = {name: rule for name, rule in self.of(key).items() if name != "type"}
-        return {**found, "propertyNames": names} if names else found
+        return {**results, "propertyNames": names} if names else results
 
 
-def _described(found: dict[str, Any], said: str) -> dict[str, Any]:
-    words = " ".join(said.replace("``", "`").split())
-    return {"description": words, **found} if words else found
+def _described(result: dict[str, Any], text: str) -> dict[str, Any]:
+    words = " ".join(text.replace("``", "`").split())
+    return {"description": words, **result} if words else result
 
 
 @cache
@@ -139,7 +139,7 @@ def _docs(part: type[Part]) -> dict[str, str]:
     """What stands under each field of a class."""
     (tree,) = ast.parse(inspect.getsource(part)).body
     assert isinstance(tree, ast.ClassDef)
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for field, below in zip(tree.body, tree.body[1:], strict=False):
         if (
             isinstance(field, ast.AnnAssign)
@@ -147,8 +147,8 @@ def _docs(part: type[Part]) -> dict[str, str]:
             and isinstance(below, ast.Expr)
             and isinstance(below.value, ast.Constant)
         ):
-            found[field.target.id] = str(below.value.value)
-    return found
+            results[field.target.id] = str(below.value.value)
+    return results
 
 
 if __name__ == "__main__":

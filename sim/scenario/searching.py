@@ -96,7 +96,7 @@ def _unknown(loaded: LoadedScenario, path: tuple[str | int, ...], what: str) -> 
 
 def found_text(
     loaded: LoadedScenario, launched: Sequence[str], faults: Sequence[tuple[str, str]], off: Collection[str],
-    broken: Sequence[str], told: Sequence[ReportedOutcome],
+    broken: Sequence[str], report: Sequence[ReportedOutcome],
 ) -> str:  # fmt: skip
     """The file's text with one order, called ``found``, instead of its own: these steps and faults.
 
@@ -105,7 +105,7 @@ def found_text(
         faults: each what is done, and at which point of the protocol.
         off: protections that are switched off: then the order is a twin, which must fail.
         broken: the invariants that do not hold.
-        told: what sessions are told, with all protections on.
+        report: what sessions are told, with all protections on.
     """
     steps = [name for name in launched if name in loaded.scenario.steps]
     text = _REPLACED.sub("", loaded.document.text)
@@ -118,12 +118,12 @@ def found_text(
         one.step: f"{{rejected: {one.error.kind}}}"
         if isinstance(one.error, ConflictError)
         else "any"
-        for one in told
+        for one in report
         if one.error is not None
     }
     if expected:
-        said = ", ".join(f"{step}: {how}" for step, how in expected.items())
-        order += f"    expect: {{steps: {{{said}}}}}\n"
+        message = ", ".join(f"{step}: {how}" for step, how in expected.items())
+        order += f"    expect: {{steps: {{{message}}}}}\n"
     text = f"{text.rstrip()}\n\norders:\n{order}"
     if faults:
         text += "faults:\n" + "".join(

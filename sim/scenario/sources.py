@@ -66,50 +66,50 @@ class _Resolver:
         if len(above) > DEPTH_MAX:
             self._failed(mark, f"'extends' goes through more than {DEPTH_MAX} files")
             return None
-        found = self._read(there, mark)
-        if found is None:
+        result = self._read(there, mark)
+        if result is None:
             return None
-        whole = self.whole(found, there, above)
+        whole = self.whole(result, there, above)
         return _only(whole, [key for key in whole if key not in OWN])
 
     def _with(self, root: Map, name: str, path: str, mark: Mark) -> Map:
         """`root` with the tables and transactions of the file `name`, before its own."""
         there = _beside(path, name)
-        found = self._read(there, mark)
-        if found is None:
+        result = self._read(there, mark)
+        if result is None:
             return root
-        if "twopc" not in found:
-            start = dataclasses.replace(found.mark, path=there)
+        if "twopc" not in result:
+            start = dataclasses.replace(result.mark, path=there)
             self._document.error(start, "key 'twopc' is missing")
         merged = _only(root, list(root))
-        for key, value in found.items():
+        for key, value in result.items():
             if key == "twopc":
                 if value != "1":
-                    self._document.error(found.values_at[key], f"format {value} is not known; this program reads 'twopc: 1'")  # fmt: skip
+                    self._document.error(result.values_at[key], f"format {value} is not known; this program reads 'twopc: 1'")  # fmt: skip
             elif key not in SHARED:
                 self._document.error(
-                    found.keys_at[key],
+                    result.keys_at[key],
                     "an included file has only 'twopc', 'tables' and 'transactions', not "
                     f"'{key}'{suggestion(key, SHARED)}",
                 )
             elif not isinstance(value, Map):
-                self._document.error(found.values_at[key], f"'{key}' of an included file is a mapping")  # fmt: skip
+                self._document.error(result.values_at[key], f"'{key}' of an included file is a mapping")  # fmt: skip
             else:
-                self._add(merged, key, found)
+                self._add(merged, key, result)
         return merged
 
-    def _add(self, root: Map, key: str, found: Map) -> None:
-        """Everything under `key` of `found` before what `root` has there; no name stands twice."""
-        own, theirs = root.get(key, Map(found.mark)), found[key]
+    def _add(self, root: Map, key: str, result: Map) -> None:
+        """Everything under `key` of `result` before what `root` has there; no name stands twice."""
+        own, other = root.get(key, Map(result.mark)), result[key]
         if not isinstance(own, Map):
             return  # its shape is wrong, which is said elsewhere
-        place = root if key in root else found
+        place = root if key in root else result
         both = Map(place.values_at[key])
-        for name in theirs:
-            both.take(name, theirs[name], theirs)
+        for name in other:
+            both.take(name, other[name], other)
         for name in own:
-            if name in theirs:
-                first = self._document.where(theirs.keys_at[name], beside=True)
+            if name in other:
+                first = self._document.where(other.keys_at[name], beside=True)
                 self._document.error(
                     own.keys_at[name], f"{_SINGULAR[key]} '{name}' is at {first} already"
                 )

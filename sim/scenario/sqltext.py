@@ -13,8 +13,8 @@ from twopc.lexer import SqlToken, statements, tokens, words
 
 def parameters(text: str) -> list[str]:
     """The names of the ``:parameters`` in `text`, in order, each once."""
-    found = (token.text[1:] for token in tokens(text) if token.kind == "parameter")
-    return list(dict.fromkeys(found))
+    results = (token.text[1:] for token in tokens(text) if token.kind == "parameter")
+    return list(dict.fromkeys(results))
 
 
 def placeholders(text: str) -> str:
@@ -51,8 +51,8 @@ def may_commit(text: str, *, is_open: bool) -> bool:
 
 def returns_to_savepoint(text: str) -> bool:
     """Whether `text` is a ROLLBACK TO a savepoint, which a failed transaction still takes."""
-    found = statements(text)
-    return bool(found) and found[0][0].word == "rollback" and _to_savepoint(found[0])
+    result = statements(text)
+    return bool(result) and result[0][0].word == "rollback" and _to_savepoint(result[0])
 
 
 def _to_savepoint(rollback: list[SqlToken]) -> bool:
@@ -61,8 +61,8 @@ def _to_savepoint(rollback: list[SqlToken]) -> bool:
 
 def copies(text: str) -> bool:
     """Whether `text` is a COPY through the client, for which a scenario has no data."""
-    said = [word for statement in statements(text) for word in words(statement)]
-    return said[:1] == ["copy"] and not {"stdin", "stdout"}.isdisjoint(said)
+    lines = [word for statement in statements(text) for word in words(statement)]
+    return lines[:1] == ["copy"] and not {"stdin", "stdout"}.isdisjoint(lines)
 
 
 def has(text: str, *phrase: str) -> bool:
@@ -70,9 +70,9 @@ def has(text: str, *phrase: str) -> bool:
     return follows([token.word for token in tokens(text) if token.kind != "space"], *phrase)
 
 
-def follows(said: list[str], *phrase: str) -> bool:
+def follows(text: list[str], *phrase: str) -> bool:
     """Whether the words of `phrase` follow each other in a statement's."""
-    spans = zip(*(said[at:] for at in range(len(phrase))), strict=False)
+    spans = zip(*(text[at:] for at in range(len(phrase))), strict=False)
     return phrase in spans
 
 
@@ -84,25 +84,25 @@ def verbs(text: str) -> frozenset[str]:
 
     ``select into``, which makes a table, is a verb of its own.
     """
-    found: set[str] = set()
+    results: set[str] = set()
     for statement in statements(text):
-        said = words(statement)
-        first = said[0]
+        message = words(statement)
+        first = message[0]
         inside = {
-            word for at, word in enumerate(said) if word in _MODIFYING and _commands(said, at)
+            word for at, word in enumerate(message) if word in _MODIFYING and _commands(message, at)
         }
         if first == "with":
-            found |= inside or {"select"}
+            results |= inside or {"select"}
         else:
-            found.add(first)
-        if "select" in said and "into" in said and not inside:
-            found.add("select into")
-    return frozenset(found)
+            results.add(first)
+        if "select" in message and "into" in message and not inside:
+            results.add("select into")
+    return frozenset(results)
 
 
-def _commands(said: list[str], at: int) -> bool:
+def _commands(text: list[str], at: int) -> bool:
     """Whether the word at `at` begins a statement, and is no part of FOR UPDATE or DO UPDATE."""
-    return at == 0 or said[at - 1] not in {
+    return at == 0 or text[at - 1] not in {
         "for",
         "key",
         "do",
@@ -194,7 +194,7 @@ class _View:
     def _common_tables(self) -> frozenset[str]:
         if self._words[0] != "with":
             return frozenset()
-        found = set()
+        results = set()
         for at, name in enumerate(self._names):
             after = self._closing(at + 1) + 1 if self._text(at + 1) == "(" else at + 1
             if name and self._words[after : after + 1] == ["as"]:
@@ -202,8 +202,8 @@ class _View:
                 while self._words[body : body + 1] and self._words[body] in ("not", "materialized"):
                     body += 1
                 if self._text(body) == "(":
-                    found.add(name)
-        return frozenset(found)
+                    results.add(name)
+        return frozenset(results)
 
     def mentioned(self) -> set[str]:
         """Known tables by whose name anything here is called."""

@@ -110,10 +110,10 @@ class Step(Part):
         """One of the words that are whole steps."""
         if value in _WORDS:
             return {"action": value}
-        said = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
+        text = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
         raise refuse(
             f"a step is {', '.join(_WORDS)} or a mapping with {', '.join(_DOES[:-1])} or {_DOES[-1]}, "
-            f"{said}{suggestion(str(value), _WORDS) or _as_sql(value)}"
+            f"{text}{suggestion(str(value), _WORDS) or _as_sql(value)}"
         )
 
     @classmethod
@@ -163,8 +163,8 @@ class Step(Part):
 
     def _argument(self, name: str) -> str:
         value = self.args[name]
-        said = value if _is_reference(value) else f":{_ARGUMENT}{name}"
-        return said if name.isdecimal() else f"{name} => {said}"
+        text = value if _is_reference(value) else f":{_ARGUMENT}{name}"
+        return text if name.isdecimal() else f"{name} => {text}"
 
     @property
     def values(self) -> dict[str, Any]:

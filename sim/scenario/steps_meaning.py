@@ -317,32 +317,32 @@ def _foreign_tables(scenario: Scenario, session: Session) -> frozenset[str]:
 
 def _lint_prepare(document: Document, at: Path, session: Session, foreign: frozenset[str]) -> None:
     """A transaction that commits is prepared first, which PostgreSQL refuses for some statements."""
-    found: list[tuple[Path, forbidden.Forbidden]] = []
+    results: list[tuple[Path, forbidden.Forbidden]] = []
     opened = False
     locks: set[str] = set()
     for place, each in enumerate(session.steps):
         for name, step in each.items():
             if step.action == "begin":
-                opened, found = True, []
+                opened, results = True, []
             for text, where in _texts((*at, "steps", place, name), step):
                 reason = preparation.forbidden_before_prepare(text, foreign)
-                mine = preparation.advisory_locks(text)
-                if reason is None and any(_other_kind(lock) in locks for lock in mine):
+                own = preparation.advisory_locks(text)
+                if reason is None and any(_other_kind(lock) in locks for lock in own):
                     reason = forbidden.BOTH_LOCKS
-                locks |= mine
+                locks |= own
                 if reason is not None:
-                    found.append((where, reason))
+                    results.append((where, reason))
             if step.action == "rollback":
-                opened, found = False, []
+                opened, results = False, []
             elif step.action == "commit" or (step.statements and not opened):
                 opened = opened and step.action != "commit"
-                for where, unfit in found:
+                for where, unfit in results:
                     document.error(
                         document.mark(where),
                         f"{unfit.what} cannot be in a transaction that is prepared (0A000 at its "
                         f"commit); {unfit.remedy}",
                     )
-                found = []
+                results = []
 
 
 def _other_kind(lock: str) -> str:

@@ -61,8 +61,8 @@ class _UnreadableText:
 
     def mistake(self) -> SyntaxMistake:
         ways = (self._space, self._quote, self._flow, self._key, self._block, self._beginning)
-        found = next((one for way in ways if (one := way()) is not None), None)
-        return found or _at(self._at, f"not YAML: {self._problem}")
+        result = next((one for way in ways if (one := way()) is not None), None)
+        return result or _at(self._at, f"not YAML: {self._problem}")
 
     # -- characters --------------------------------------------------------------------------------
 
@@ -77,23 +77,23 @@ class _UnreadableText:
                     return _at((near, place), "the line is indented with a tab; indent with spaces")
                 if letter != " ":
                     name = unicodedata.name(letter, "a control character").lower()
-                    said = f"U+{ord(letter):04X}, {name}"
+                    text = f"U+{ord(letter):04X}, {name}"
                     return _at(
                         (near, place),
-                        f"this looks like a space and is none ({said}); write a space",
+                        f"this looks like a space and is none ({text}); write a space",
                     )
         return None
 
     def _beginning(self) -> SyntaxMistake | None:
         """A value that begins with a character that means something else in YAML."""
-        found = re.search(r"found character '(.*)' that cannot start", self._problem)
-        if found is not None:
-            return _at(self._at, f"a value cannot begin with {found[1]}: put it in quotes")
-        found = re.search(r"found undefined alias '(.*)'", self._problem)
-        if found is not None:
+        match = re.search(r"found character '(.*)' that cannot start", self._problem)
+        if match is not None:
+            return _at(self._at, f"a value cannot begin with {match[1]}: put it in quotes")
+        match = re.search(r"found undefined alias '(.*)'", self._problem)
+        if match is not None:
             return _at(
                 self._at,
-                f"'*{found[1]}' repeats what is marked '&{found[1]}', and nothing is; put text that begins with "
+                f"'*{match[1]}' repeats what is marked '&{match[1]}', and nothing is; put text that begins with "
                 "'*' in quotes",
             )
         if "mapping keys are not allowed" in self._problem:
@@ -151,16 +151,16 @@ class _UnreadableText:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
 
-        found = None
+        result = None
         try:
             for token in YAML(typ="rt", pure=True).scan(self._text):
                 if (token.start_mark.line, token.start_mark.column) >= self._at:
                     break
                 if type(token).__name__ == "ScalarToken":
-                    found = token
+                    result = token
         except YAMLError:
             pass
-        return found
+        return result
 
     # -- braces ------------------------------------------------------------------------------------
 
@@ -241,10 +241,10 @@ class _UnreadableText:
         if re.search(r": +[|>][-+]?$", above):
             return _at((line, margin), "the text after '|' or '>' is indented further than its key")
         value = content[key.end() :].strip().removeprefix("=").lstrip()
-        said = f"'{key[1]}' has no colon: write '{key[1]}:{value and f' {value}'}'"
+        message = f"'{key[1]}' has no colon: write '{key[1]}:{value and f' {value}'}'"
         if len(value.split()) >= _TEXT_WORDS - 1 and re.search(r":\s+\S", above):
-            said = "this line is no key; indent it further if it belongs to the text above"
-        return _at((line, key.start(1)), said)
+            message = "this line is no key; indent it further if it belongs to the text above"
+        return _at((line, key.start(1)), message)
 
     # -- indentation -------------------------------------------------------------------------------
 
@@ -254,8 +254,8 @@ class _UnreadableText:
             first = next((at for at in range(self._at[0]) if self._is_written(at)), self._at[0])
             margin = _indent(self._line(first))
             if margin:
-                said = "the file's first key is indented, and those after it are not"
-                return _at((first, margin), said)
+                text = "the file's first key is indented, and those after it are not"
+                return _at((first, margin), text)
         if not re.search("expected <block end>|mapping values", self._problem):
             return None
         line = self._at[0]
@@ -281,31 +281,33 @@ class _UnreadableText:
 
     def _indented(self, line: int, other: int) -> SyntaxMistake:
         """How deep a line is indented, and how deep it should be."""
-        mine, its = _indent(self._line(line)), _indent(self._line(other))
+        indent, its = _indent(self._line(line)), _indent(self._line(other))
         if re.search(r":\s*[|>][-+\d]*$", self._line(other)):
             first = self._next(other)
             if self._before(line) == first:
-                said = (
+                lines = (
                     "the first line of a text sets its indentation, and the next is indented less"
                 )
-                return _at((first, _indent(self._line(first))), said)
-            said = f"this line is indented by {_spaces(mine)}: neither as the text above it nor as its key"
-            return _at((line, mine), said)
+                return _at((first, _indent(self._line(first))), lines)
+            lines = f"this line is indented by {_spaces(indent)}: neither as the text above it nor as its key"
+            return _at((line, indent), lines)
         above = self._parent(other)
         expected = 0 if above is None else _indent(self._line(above)) + self._usual
         inside = _DASHES.match(self._line(other))
         own = self._line(line).lstrip().startswith("- ")
         more = ""
-        if its != expected and mine == expected + (_STEP if inside is not None and not own else 0):
-            line, mine, its = other, its, expected
-        elif mine > its and not own:
+        if its != expected and indent == expected + (
+            _STEP if inside is not None and not own else 0
+        ):
+            line, indent, its = other, its, expected
+        elif indent > its and not own:
             if inside is not None:
                 its = inside.end()
-            elif mine == its + _STEP and above is not None and other == self._next(above):
+            elif indent == its + _STEP and above is not None and other == self._next(above):
                 more = f", or '- ' is missing in line {other + 1}"
         return _at(
-            (line, mine),
-            f"this line is indented by {_spaces(mine)} and those beside it by {_spaces(its)}: what belongs together "
+            (line, indent),
+            f"this line is indented by {_spaces(indent)} and those beside it by {_spaces(its)}: what belongs together "
             f"begins in the same column{more}",
         )
 
@@ -321,8 +323,8 @@ class _UnreadableText:
     def _parent(self, line: int) -> int | None:
         """The nearest line before that is indented less."""
         margin = _indent(self._line(line))
-        found = (at for at in range(line - 1, -1, -1) if self._is_written(at))
-        return next((at for at in found if _indent(self._line(at)) < margin), None)
+        results = (at for at in range(line - 1, -1, -1) if self._is_written(at))
+        return next((at for at in results if _indent(self._line(at)) < margin), None)
 
     @cached_property
     def _usual(self) -> int:
@@ -346,8 +348,8 @@ class _UnreadableText:
 
     def _next(self, line: int) -> int:
         """The nearest line after with anything in it."""
-        found = (at for at in range(line + 1, len(self._lines)) if self._is_written(at))
-        return next(found, line)
+        results = (at for at in range(line + 1, len(self._lines)) if self._is_written(at))
+        return next(results, line)
 
     def _before(self, line: int) -> int:
         """The nearest line before with anything in it."""

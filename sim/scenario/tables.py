@@ -74,10 +74,10 @@ class Propagate(Part):
     def given(self) -> dict[str, str | list[str]]:
         """Format and procedure by operation, and the large columns, as far as they are given."""
         methods = {"ins": self.ins, "upd": self.upd, "del": self.dele}
-        found: dict[str, str | list[str]] = {
+        results: dict[str, str | list[str]] = {
             operation: text for operation, text in methods.items() if text is not None
         }
-        return found if self.large is None else found | {"large": [*self.large]}
+        return results if self.large is None else results | {"large": [*self.large]}
 
 
 class ScenarioTable(Part):

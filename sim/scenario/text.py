@@ -68,13 +68,13 @@ class Map(dict[str, Any]):
         self[key] = value
         self.keys_at[key] = source.keys_at[key]
         self.values_at[key] = source.values_at[key]
-        for mine, theirs in (
+        for own, other in (
             (self.key_spans, source.key_spans),
             (self.value_spans, source.value_spans),
         ):
-            mine.pop(key, None)
-            if key in theirs:
-                mine[key] = theirs[key]
+            own.pop(key, None)
+            if key in other:
+                own[key] = other[key]
 
 
 class Sequence(list[Any]):
@@ -173,9 +173,9 @@ class Document:
         """Note that the mapping at `path` has no `key`, unless another problem there says why."""
         if self.partial:
             return
-        said = [problem.message for problem in self.inside(path)]
+        lines = [problem.message for problem in self.inside(path)]
         explained = ("is refused", f"did you mean '{key}'?")
-        if not any(words in message for words in explained for message in said):
+        if not any(words in message for words in explained for message in lines):
             self.error(self.mark(path, key=True), f"key '{key}' is missing")
 
     def inside(self, path: Iterable[str | int]) -> list[Problem]:
@@ -291,8 +291,8 @@ def parse(text: str, path: str, *, foreign: bool = False) -> Document:
     except MarkedYAMLError as error:
         from twopc.sim.scenario.syntax import mistake  # few files need it
 
-        found = mistake(text, error)
-        document.error(Mark(found.line + 1, found.column + 1, named), found.message)
+        result = mistake(text, error)
+        document.error(Mark(result.line + 1, result.column + 1, named), result.message)
         return document
     except YAMLError as error:
         document.error(Mark(1, 1, named), f"not YAML: {' '.join(str(error).split())}")
@@ -366,25 +366,25 @@ class _Builder:
         return max([int(begin), *ends])
 
     def _map(self, node: Any) -> Map:
-        found = Map(self.mark(node), flow=bool(node.flow_style))
+        result = Map(self.mark(node), flow=bool(node.flow_style))
         for key, value in self._pairs(node):
             name = str(key.value)
-            if found.flow and self._is_close(key, value):
+            if result.flow and self._is_close(key, value):
                 continue
-            if name in found:
-                first = found.keys_at[name].line
+            if name in result:
+                first = result.keys_at[name].line
                 self._document.error(self.mark(key), f"key '{name}' is already at line {first}")
                 continue
-            found.keys_at[name] = self.mark(key)
-            found.values_at[name] = self.mark(value)
-            found.key_spans[name] = (key.start_mark.index, key.end_mark.index)
-            found[name], span = self._build(value)
+            result.keys_at[name] = self.mark(key)
+            result.values_at[name] = self.mark(value)
+            result.key_spans[name] = (key.start_mark.index, key.end_mark.index)
+            result[name], span = self._build(value)
             if span is not None and span[0] == span[1]:  # nothing is written there
                 at = self._document.text.find(":", key.end_mark.index) + 1
                 span, self._ends[id(value)] = (at, at), at
             if span is not None:
-                found.value_spans[name] = span
-        return found
+                result.value_spans[name] = span
+        return result
 
     def _is_close(self, key: Any, value: Any) -> bool:
         """Whether a key in braces is a key and its value without a space between; then that is noted."""
@@ -411,13 +411,13 @@ class _Builder:
                 yield key, value
 
     def _sequence(self, node: Any) -> Sequence:
-        found = Sequence(self.mark(node))
+        result = Sequence(self.mark(node))
         for item in node.value:
-            found.items_at.append(self.mark(item))
+            result.items_at.append(self.mark(item))
             value, span = self._build(item)
-            found.append(value)
-            found.spans.append(span)
-        return found
+            result.append(value)
+            result.spans.append(span)
+        return result
 
     def _scalar(self, node: Any) -> Any:
         tag = str(node.tag).removeprefix(_TAG)

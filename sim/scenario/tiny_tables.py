@@ -41,7 +41,7 @@ def _rows(count: int) -> str:
 def _keys(session: Session, name: str, table: ScenarioTable) -> frozenset[str]:
     """The values that its statements on the table compare the key with."""
     (column,) = table.key_columns
-    found: set[str] = set()
+    results: set[str] = set()
     for _, step in session.named_steps:
         for text in step.statements:
             tokens = [token for each in statements(text) for token in each]
@@ -50,5 +50,5 @@ def _keys(session: Session, name: str, table: ScenarioTable) -> frozenset[str]:
             for at, token in enumerate(tokens[:-2]):
                 value = tokens[at + 2]
                 if token.name == column and tokens[at + 1].text == "=":
-                    found |= {value.text} if value.kind in ("number", "string") else set()
-    return frozenset(found)
+                    results |= {value.text} if value.kind in ("number", "string") else set()
+    return frozenset(results)

@@ -34,9 +34,9 @@ def check_twins(document: Document, scenario: Scenario) -> None:
         )
         known = order if readable else None
         check_expect(document, scenario, (*at, "expect"), twin.expect, known)
-        said = _unjudged(scenario, twin, order)
-        if said:
-            document.error(document.mark((*at, "must_fail")), said)
+        text = _unjudged(scenario, twin, order)
+        if text:
+            document.error(document.mark((*at, "must_fail")), text)
 
 
 def _order(document: Document, scenario: Scenario, at: Path, twin: Twin) -> Order | None:
@@ -97,11 +97,11 @@ def _not_asked_for(scenario: Scenario, twin: Twin, order: Order | None) -> str:
     check = twin.must_fail
     if check in _OF_DISTRIBUTION and not scenario.distributes:
         return "nothing can be delivered: 'distribution' is none"
-    said = [twin.expect, *([order.expect] if order is not None else []), scenario.expect]
-    wanted = next((value for each in said if (value := _wanted(each, check)) is not None), None)
-    if wanted is False:
+    lines = [twin.expect, *([order.expect] if order is not None else []), scenario.expect]
+    requested = next((value for each in lines if (value := _wanted(each, check)) is not None), None)
+    if requested is False:
         return f"'{check}' must fail and is not judged: it is taken out by 'expect'"
-    if wanted is None and check in _SAID:  # of the others there is only one
+    if requested is None and check in _SAID:  # of the others there is only one
         return f"nothing looks at '{check}': ask for it under 'expect'"
     return ""
 

@@ -60,20 +60,20 @@ _UNITS = {"count": ("",), "rate": ("%", "/s")}
 
 
 def _rate(value: Any) -> Any:
-    found = _RATE.fullmatch(value) if isinstance(value, str) else None
-    if found is None or not float(found[1]):
-        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
-        raise refuse(f"a rate is written 200/s or 30/m, not {said}")
-    return float(found[1]) / {"s": 1, "m": 60}[found[2]]
+    match = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not float(match[1]):
+        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        raise refuse(f"a rate is written 200/s or 30/m, not {text}")
+    return float(match[1]) / {"s": 1, "m": 60}[match[2]]
 
 
 def _pick(value: Any) -> Any:
     if isinstance(value, str) and _PICK.fullmatch(value) is not None:
         return value
-    said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+    text = f"'{value}'" if isinstance(value, str) else kind_of(value)
     near = suggestion(str(value).split(" ")[0], ("uniform", "latest", "zipfian", "hotspot"))
     raise refuse(
-        f"keys are picked uniform, latest, zipfian 0.9 or hotspot 20%/80%, not {said}{near}"
+        f"keys are picked uniform, latest, zipfian 0.9 or hotspot 20%/80%, not {text}{near}"
     )
 
 
@@ -83,8 +83,8 @@ def _backoff(value: Any) -> Any:
     low, dots, high = value.partition("..") if isinstance(value, str) else ("", "", "")
     if dots and _is_duration(low) and _is_duration(high) and duration_ms(low) <= duration_ms(high):
         return value
-    said = f"'{value}'" if isinstance(value, str) else kind_of(value)
-    raise refuse(f"a backoff is written 5ms..50ms, not {said}")
+    text = f"'{value}'" if isinstance(value, str) else kind_of(value)
+    raise refuse(f"a backoff is written 5ms..50ms, not {text}")
 
 
 def _is_duration(text: str) -> bool:
@@ -153,18 +153,18 @@ class Timing(Part):
     def spell_out(cls, value: Any) -> Any:
         """``exponential 2ms``."""
         words = value.split() if isinstance(value, str) else []
-        wanted = _TIMINGS.get(words[0], "").split() if words else []
-        fits = len(words) == 1 + len(wanted) > 1 and all(
+        requested = _TIMINGS.get(words[0], "").split() if words else []
+        fits = len(words) == 1 + len(requested) > 1 and all(
             _is_duration(word) if kind == "duration" else _NUMBER.fullmatch(word)
-            for word, kind in zip(words[1:], wanted, strict=True)
+            for word, kind in zip(words[1:], requested, strict=True)
         )
         if fits:
             return {"distribution": words[0], "values": tuple(words[1:])}
-        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
         hint = suggestion(words[0], _TIMINGS) if words and words[0] not in _TIMINGS else ""
         raise refuse(
             "a timing is written constant 2ms, exponential 2ms, lognormal 1ms 0.5 or "
-            f"uniform 1ms 3ms, not {said}{hint}"
+            f"uniform 1ms 3ms, not {text}{hint}"
         )
 
 
@@ -257,9 +257,9 @@ class Workload(Part):
                 {"type": "array", "items": {"$ref": "#/$defs/Step"}},
             ]
         }
-        said = "How many, instead of `for`; or what they do, by name."
+        text = "How many, instead of `for`; or what they do, by name."
         by_name = {"type": "object", "additionalProperties": steps}
-        return {"transactions": {"description": said, "anyOf": [{"type": "integer"}, by_name]}}
+        return {"transactions": {"description": text, "anyOf": [{"type": "integer"}, by_name]}}
 
     @classmethod
     def arrange(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -293,19 +293,19 @@ class Threshold(Part):
     @classmethod
     def spell_out(cls, value: Any) -> Any:
         """``commit.latency.p99 < 80ms``."""
-        found = _THRESHOLD.fullmatch(value.strip()) if isinstance(value, str) else None
-        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
-        if found is None:
-            raise refuse(f"a threshold is written 'commit.latency.p99 < 80ms', not {said}")
-        _known(found["metric"])
-        units = _UNITS.get(found["metric"].rpartition(".")[2], ("ms", "s"))
-        if (found["unit"] or "") not in units:
-            number = found["number"]
+        match = _THRESHOLD.fullmatch(value.strip()) if isinstance(value, str) else None
+        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        if match is None:
+            raise refuse(f"a threshold is written 'commit.latency.p99 < 80ms', not {text}")
+        _known(match["metric"])
+        units = _UNITS.get(match["metric"].rpartition(".")[2], ("ms", "s"))
+        if (match["unit"] or "") not in units:
+            number = match["number"]
             written = " or ".join(f"{number}{unit}" for unit in units)
             raise refuse(
-                f"'{found['metric']}' is compared with {written}, not {number}{found['unit'] or ''}"
+                f"'{match['metric']}' is compared with {written}, not {number}{match['unit'] or ''}"
             )
-        return found.groupdict(default="")
+        return match.groupdict(default="")
 
 
 #: What can come out otherwise: see `twopc.sim.replay.loads`.

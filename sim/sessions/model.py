@@ -285,9 +285,9 @@ class PlainVirtualSession(VirtualSession):
     def _session(self) -> NodeSession | None:
         if self._wire is None or self._wire.lost:
             return None
-        found = self._wire.served
-        assert isinstance(found, NodeSession)
-        return found if found.dead is None else None
+        result = self._wire.served
+        assert isinstance(result, NodeSession)
+        return result if result.dead is None else None
 
     @property
     def is_open(self) -> bool:
@@ -326,7 +326,7 @@ class PlainVirtualSession(VirtualSession):
     async def _run(self, text: str, params: Mapping[str, Any]) -> StatementResult:
         commits = sqltext.may_commit(text, is_open=self._in_block)
         try:
-            found = await self._do(self._steps(text, params), text)
+            result = await self._do(self._steps(text, params), text)
         except TransactionError as error:
             if self._wire is not None and self._session is None:
                 self._wire, self._in_block = None, False  # now it knows
@@ -337,7 +337,7 @@ class PlainVirtualSession(VirtualSession):
                     ) from error
             raise
         self._in_block = self.is_open
-        return found
+        return result
 
     def _steps(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]:
         session = self._session
@@ -384,8 +384,8 @@ def used(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: params[name] for name in sqltext.parameters(text)}
 
 
-def result_of(found: StatementResult) -> Result:
+def result_of(result: StatementResult) -> Result:
     """What a statement has returned, as a scenario sees it."""
-    rows = Rows(dict(zip(found.names, row, strict=True)) for row in found.rows or ())
-    columns = tuple(found.names) if found.rows is not None else ()
-    return Result(rows=rows, rowcount=found.rowcount, tag=found.tag, columns=columns)
+    rows = Rows(dict(zip(result.names, row, strict=True)) for row in result.rows or ())
+    columns = tuple(result.names) if result.rows is not None else ()
+    return Result(rows=rows, rowcount=result.rowcount, tag=result.tag, columns=columns)

@@ -21,8 +21,8 @@ class Rows(list[dict[str, Any]]):
         """The table and its node, for messages."""
 
     def __getitem__(self, at: Any) -> Any:
-        found = super().__getitem__(at)
-        return Rows(found, where=self.where) if isinstance(at, slice) else found
+        result = super().__getitem__(at)
+        return Rows(result, where=self.where) if isinstance(at, slice) else result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

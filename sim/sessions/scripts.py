@@ -101,17 +101,17 @@ def printable(results: Sequence[pq.abc.PGresult]) -> list[dict[str, Any]]:
     `ROWS_MAX`; `rowcount`: how many there are), of an error (`error`: severity and message), or of anything else
     (`tag`).
     """
-    found: list[dict[str, Any]] = []
+    outcome: list[dict[str, Any]] = []
     for each in results:
         if each.status == pq.ExecStatus.TUPLES_OK:
             rows = _texts(each, min(each.ntuples, ROWS_MAX))
             columns = [column.decode() for column in _columns(each)]
-            found.append({"columns": columns, "rows": rows, "rowcount": each.ntuples})
+            outcome.append({"columns": columns, "rows": rows, "rowcount": each.ntuples})
         elif each.status == pq.ExecStatus.FATAL_ERROR:
-            found.append({"error": _error_text(each)})
+            outcome.append({"error": _error_text(each)})
         else:
-            found.append({"tag": _text(each.command_status) or ""})
-    return found
+            outcome.append({"tag": _text(each.command_status) or ""})
+    return outcome
 
 
 def _texts(result: pq.abc.PGresult, count: int) -> list[list[str | None]]:

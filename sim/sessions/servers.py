@@ -90,10 +90,10 @@ class PostgresSession:
 
     async def syncing(self) -> list[tuple[str, int]]:
         """Node and process of the agents at work for this session."""
-        found = []
+        results = []
         for name in self.synced:
-            found += await self._topology.agents.processes(name)
-        return found
+            results += await self._topology.agents.processes(name)
+        return results
 
     async def sync(self, subscribers: Sequence[str]) -> None:
         own = () if self.node == self._topology.publisher else (self.node,)

@@ -192,7 +192,7 @@ class Observer:
         looked = await together(
             *(self._sessions(node, connection) for node, connection in connections.items())
         )
-        return [one for found, _ in looked for one in found]
+        return [one for result, _ in looked for one in result]
 
     async def look(self, clients: Iterable[ObservedClient] = ()) -> Waits:
         """Who waits at this moment; the nodes are looked at as closely together as can be."""
@@ -200,8 +200,8 @@ class Observer:
         looked = await together(
             *(self._sessions(node, connection) for node, connection in connections.items())
         )
-        sessions = [one for found, _ in looked for one in found]
-        clocks = {one.node: now_s for found, now_s in looked for one in found}
+        sessions = [one for results, _ in looked for one in results]
+        clocks = {one.node: now_s for result, now_s in looked for one in result}
         return read_waits(sessions, clients, clocks)
 
     async def _sessions(
@@ -250,17 +250,17 @@ class ObservedSession(Protocol):
 
 async def clients_of(sessions: Mapping[str, ObservedSession]) -> list[ObservedClient]:
     """Sessions by their names, each with every process that works for it."""
-    found = [
+    results = [
         ObservedClient(name=name, node=node, pid=pid, gid=each.gid, is_over=each.has_committed)
         for name, each in sessions.items()
         if each.node
         for node, pid in (each.pids or {each.node: 0}).items()
     ]
     for name, each in sessions.items():
-        found += [
+        results += [
             ObservedClient(name=name, node=node, pid=pid) for node, pid in await each.syncing()
         ]
-    return found
+    return results
 
 
 def read_waits(

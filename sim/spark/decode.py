@@ -65,13 +65,13 @@ def decoded(commands: DataFrame, articles: DataFrame) -> DataFrame:
         .when(F.size("split") != F.col("expected"), "shape")
         .otherwise("")
     )
-    told = _once(
+    text = _once(
         split,
         problem.alias("problem"),
         F.when(F.size("split") == F.col("expected"), F.col("split")).alias("fields"),
     )
     images = _once(
-        told,
+        text,
         F.slice("fields", F.col("new_at"), F.col("width")).alias("values"),
         F.slice("fields", F.col("old_at"), F.col("width")).alias("old_values"),
         _key().alias("key"),
@@ -97,8 +97,8 @@ def _once(frame: DataFrame, *columns: Column) -> DataFrame:
 def record_fields(text: Column) -> Column:
     """The values in a record's text: ``twopc.propagation.record_values`` as an expression."""
     inner = F.concat(F.lit(","), F.substr(text, F.lit(2), F.length(text) - 2))
-    found = F.regexp_extract_all(inner, F.lit(_FIELD), F.lit(0))
-    return F.transform(found, _unquoted)
+    result = F.regexp_extract_all(inner, F.lit(_FIELD), F.lit(0))
+    return F.transform(result, _unquoted)
 
 
 def _unquoted(field: Column) -> Column:
@@ -190,8 +190,8 @@ def _applies() -> Column:
 def _key() -> Column:
     """As it is said, or out of the first image."""
     picked = F.transform("key_places", lambda place: F.get("fields", place))
-    said = F.slice("fields", F.col("key_at"), F.col("keys"))
-    return F.when(F.col("fields").isNull(), None).otherwise(F.coalesce(said, picked))
+    text = F.slice("fields", F.col("key_at"), F.col("keys"))
+    return F.when(F.col("fields").isNull(), None).otherwise(F.coalesce(text, picked))
 
 
 def _changed() -> Column:

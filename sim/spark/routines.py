@@ -55,17 +55,17 @@ def carried_out_as_rows(archive: Archive, spark: SparkSession, *, after: int, up
         return  # a call would be a command that cannot be read
     calls = silent(routine_calls(archive.commands(spark, after=after, upto=upto)))
     known = {int(each["article_id"]): each for each in archive.manifest.routines}
-    found = calls.groupBy("article_id").agg(
+    result = calls.groupBy("article_id").agg(
         F.min("seqno").alias("first"), F.count("*").alias("times")
     )
-    told = [
+    lines = [
         f"{routine_name(known.get(row['article_id']), row['article_id'])} ({row['times']} times, first by "
         f"{lsn_text(row['first'])})"
-        for row in found.orderBy("first").collect()
+        for row in result.orderBy("first").collect()
     ]
-    if told:
+    if lines:
         raise PipelineError(
-            f"transactions call {', '.join(told)}, and what that changed is not among the commands: they cannot be "
+            f"transactions call {', '.join(lines)}, and what that changed is not among the commands: they cannot be "
             "replayed. Choose a range without them: --after, --upto"
         )
 

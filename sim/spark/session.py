@@ -118,10 +118,10 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
     return settings
 
 
-def _beside_ours(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _beside_ours(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """What is given, where ours is a list with ours before it."""
     name = "spark.driver.extraJavaOptions"
-    both = " ".join(each[name] for each in (ours, given) if name in each)
+    both = " ".join(each[name] for each in (own, given) if name in each)
     return {**given, name: both} if both else dict(given)
 
 
@@ -148,15 +148,15 @@ def _quiet(folder: Path) -> str:
 def _environment(options: SparkOptions, settings: Mapping[str, str]) -> Iterator[None]:
     """Java's place and the workers' Python, for as long as the session lives."""
     master = options.where
-    wanted: dict[str, str] = {}
+    requested: dict[str, str] = {}
     if not master.startswith("sc://"):
-        wanted["JAVA_HOME"] = str(find_java(os.environ).home)
+        requested["JAVA_HOME"] = str(find_java(os.environ).home)
     python = options.python or settings.get("spark.pyspark.python")
     if python or is_local(master):
-        wanted["PYSPARK_PYTHON"] = python or sys.executable
-        wanted["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+        requested["PYSPARK_PYTHON"] = python or sys.executable
+        requested["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    before = {name: os.environ.get(name) for name in requested}
+    os.environ.update(requested)
     try:
         yield
     finally:
@@ -254,12 +254,12 @@ def _reachable(master: str) -> None:
 
 def _bytes(text: str) -> int:
     """``2g`` as bytes; Spark takes a bare number for MiB."""
-    found = re.fullmatch(r"(\d+)([bkmgt]?)b?", text.strip().lower())
-    if found is None:
+    match = re.fullmatch(r"(\d+)([bkmgt]?)b?", text.strip().lower())
+    if match is None:
         raise PipelineError(
             f"spark.driver.memory={text!r} is not an amount: write it as 2g or 512m"
         )
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _enough_memory(heap: str) -> None:
@@ -372,9 +372,9 @@ def _better(error: Exception) -> PipelineError | None:
     if not module.startswith(("pyspark.", "py4j.")):
         return None
     text = str(error)
-    ours = _OURS.findall(text)
-    if ours:
-        kind, message = ours[-1]
+    own = _OURS.findall(text)
+    if own:
+        kind, message = own[-1]
         return ArchiveError(message) if kind == "ArchiveError" else PipelineError(message)
     for pattern, made, message in _KNOWN:
         if re.search(pattern, text):

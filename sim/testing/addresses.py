@@ -70,10 +70,10 @@ class NodeAddress:
             ConfigurationError: an `application_name` that this driver does not take from a URL.
         """
         if self.application_name and driver in _BESIDE_THE_URL:
-            said = _BESIDE_THE_URL[driver].format(name=self.application_name)
+            text = _BESIDE_THE_URL[driver].format(name=self.application_name)
             raise ConfigurationError(
                 f"application_name={self.application_name!r}: SQLAlchemy's {driver} takes none from a URL; leave "
-                f"it out and say {said}"
+                f"it out and say {text}"
             )
         who, database = quote(self.user, safe=""), quote(self.database, safe="")
         if self.password:

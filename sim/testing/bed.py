@@ -180,8 +180,8 @@ class Bed:
         async with connection.cursor() as cursor:
             await cursor.execute(query)
             names = [column.name for column in cursor.description or ()]
-            found = await cursor.fetchall()
-        rows = (dict(zip(names, row, strict=True)) for row in found)
+            result = await cursor.fetchall()
+        rows = (dict(zip(names, row, strict=True)) for row in result)
         return Rows(
             ({k: v for k, v in row.items() if k != VERSION_COLUMN} for row in rows),
             where=f"{table} at {node}",
@@ -194,8 +194,10 @@ class Bed:
         async with connection.cursor() as cursor:
             await cursor.execute(query.encode(), params)
             names = [column.name for column in cursor.description or ()]
-            found = await cursor.fetchall() if cursor.description else []
-        return Rows((dict(zip(names, row, strict=True)) for row in found), where=f"query at {node}")
+            result = await cursor.fetchall() if cursor.description else []
+        return Rows(
+            (dict(zip(names, row, strict=True)) for row in result), where=f"query at {node}"
+        )
 
     def dsn(self, node: str, application_name: str) -> str:
         """The application's connection string to a node."""
@@ -230,7 +232,7 @@ class Bed:
 
     # -- faults ------------------------------------------------------------------------------------
 
-    async def fault(self, said: Mapping[str, Any]) -> str:
+    async def fault(self, text: Mapping[str, Any]) -> str:
         """Have a fault happen; see `twopc.sim.testing.faults.TestFaults.add`."""
         __tracebackhide__ = True
         surroundings = self.surroundings
@@ -242,7 +244,7 @@ class Bed:
                 self.topology, surroundings.observer, timeout_s=surroundings.timeout_s
             )
             self.is_spoiled = True  # no other test shall have it
-        return await surroundings.faults.add(said)
+        return await surroundings.faults.add(text)
 
     async def _stop_coordinator(self) -> None:
         """End the coordinator of this process: it would recover beside the one that is struck, and be taken for it.
@@ -287,9 +289,9 @@ class Bed:
             ConfigurationError: a session has released a savepoint, and its transaction is open still.
         """
         for node in (self.topology.publisher, *self.topology.subscribers):
-            found = await self.topology.execute(node, _OUTER)
-            if found:
-                pid, who = found[0]
+            rows = await self.topology.execute(node, _OUTER)
+            if rows:
+                pid, who = rows[0]
                 raise ConfigurationError(
                     f"2PC commits for real: use the twopc fixture's own databases. Session {pid} ({who}) at "
                     f"{node} has released a savepoint and keeps its outer transaction open, as fixtures of "
@@ -309,8 +311,8 @@ class Bed:
         await self.at_rest()
         records = [*self.records]
         for node in (self.topology.publisher, *self.topology.subscribers):
-            found = await self.topology.execute(node, _HAS_MARKERS)
-            if found[0][0]:
+            rows = await self.topology.execute(node, _HAS_MARKERS)
+            if rows[0][0]:
                 data = {"markers": [row[0] for row in await self.topology.execute(node, _MARKERS)]}
                 records.append(HistoryRecord(seq=0, t_us=0, kind="markers", node=node, data=data))
         broken = atomic(records)
@@ -339,16 +341,16 @@ class Bed:
         """Wait until what is being finished is; returns node and gid of what stays prepared."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        ours = f"{PREFIX}:{self.topology.name}"
+        own = f"{PREFIX}:{self.topology.name}"
         # a resolver's are called after the Subscriber as well
-        resolved = tuple(f"{ours}.{name}:" for name in self.topology.any_client.resolvers)
+        resolved = tuple(f"{own}.{name}:" for name in self.topology.any_client.resolvers)
         while True:
             left = await self._prepared()
             passed = loop.time() - began
             finishing = any(
                 passed < (_RESOLVE_S if gid.startswith(resolved) else _FINISH_S)
                 for _, gid in left
-                if gid.startswith((f"{ours}:", f"{ours}."))
+                if gid.startswith((f"{own}:", f"{own}."))
             )
             if not finishing:
                 return left

@@ -110,63 +110,63 @@ class Bench:
             self._server = server
         return self._server
 
-    def open(self, wanted: TopologyRequest, test: str) -> Bed:
+    def open(self, requested: TopologyRequest, test: str) -> Bed:
         """A topology for a test.
 
         Raises:
             ConfigurationError: it cannot be made.
         """
-        if wanted in self._refused:
-            raise self._refused[wanted]
-        pool = self._pools.get(wanted)
+        if requested in self._refused:
+            raise self._refused[requested]
+        pool = self._pools.get(requested)
         if pool is None:
             self._made += 1
-            pool = self._pools[wanted] = self._pool(wanted)
+            pool = self._pools[requested] = self._pool(requested)
         try:
-            return self.call(self._opened, pool, wanted, test)
+            return self.call(self._opened, pool, requested, test)
         except ConfigurationError as error:
             # it would be the same for every test, and takes its time; whatever its frames hold can go
-            self._refused[wanted] = ConfigurationError(str(error))
+            self._refused[requested] = ConfigurationError(str(error))
             raise
 
-    async def _opened(self, pool: TopologyPool, wanted: TopologyRequest, test: str) -> Bed:
+    async def _opened(self, pool: TopologyPool, requested: TopologyRequest, test: str) -> Bed:
         topology = await pool.take()
-        return Bed(topology, test, timeout_s=self.timeout_s, open_to_all=wanted.open_to_all)
+        return Bed(topology, test, timeout_s=self.timeout_s, open_to_all=requested.open_to_all)
 
-    def _pool(self, wanted: TopologyRequest) -> TopologyPool:
-        if not wanted.names:
+    def _pool(self, requested: TopologyRequest) -> TopologyPool:
+        if not requested.names:
             raise ConfigurationError("subscribers=0: a topology has at least one Subscriber")
-        for name in wanted.open_to_all:
-            if name not in wanted.names:
+        for name in requested.open_to_all:
+            if name not in requested.names:
                 raise ConfigurationError(
-                    f"any_client names {name!r}; Subscribers are {', '.join(wanted.names)}"
+                    f"any_client names {name!r}; Subscribers are {', '.join(requested.names)}"
                 )
 
         async def prepare(topology: Topology) -> None:
-            await loading.load(topology, wanted.load, publish=wanted.publish)
-            await loading.open_to_all(topology, wanted.open_to_all)
+            await loading.load(topology, requested.load, publish=requested.publish)
+            await loading.open_to_all(topology, requested.open_to_all)
 
         return TopologyPool(
             self.server,
             prefix=f"{self._prefix}x{self._made}",
             size=AHEAD,
-            prepare=prepare if wanted.load else None,
-            rewinds=not wanted.used_once,
-            subscribers=wanted.names,
-            shipping=wanted.shipping,
-            commit=wanted.commit,
-            lock_timeout_ms=wanted.lock_timeout_ms,
+            prepare=prepare if requested.load else None,
+            rewinds=not requested.used_once,
+            subscribers=requested.names,
+            shipping=requested.shipping,
+            commit=requested.commit,
+            lock_timeout_ms=requested.lock_timeout_ms,
         )
 
     def close_bed(
-        self, bed: Bed, wanted: TopologyRequest, reset: Reset, *, keep: bool = False
+        self, bed: Bed, requested: TopologyRequest, reset: Reset, *, keep: bool = False
     ) -> list[str]:
         """Take a test's topology back; returns what it has left prepared, in words.
 
         Args:
             keep: leave its databases for a look; nobody gets them any more.
         """
-        return self.call(self._closed, bed, self._pools[wanted], reset, keep)
+        return self.call(self._closed, bed, self._pools[requested], reset, keep)
 
     async def _closed(self, bed: Bed, pool: TopologyPool, reset: Reset, keep: bool) -> list[str]:
         left = await bed.close()
@@ -182,9 +182,9 @@ class Bench:
         await pool.give_back(bed.topology, how=how)
         return left
 
-    def close_pool(self, wanted: TopologyRequest) -> None:
+    def close_pool(self, requested: TopologyRequest) -> None:
         """Drop what is kept for these; the next that is asked for is made anew."""
-        pool = self._pools.pop(wanted, None)
+        pool = self._pools.pop(requested, None)
         if pool is not None:
             self._close(pool)
 

@@ -37,14 +37,14 @@ class Blame:
 
     def text(self) -> str:
         """In eight lines at most: place and message, the line in the file, the statement."""
-        said = self.message.strip().splitlines() or [""]
+        wording = self.message.strip().splitlines() or [""]
         parts = (_shown(self.file), self.line, self.column)
         place = ":".join(str(part) for part in parts if part)
-        lines = [f"{place}: {said[0]}" if place else said[0]]
+        lines = [f"{place}: {wording[0]}" if place else wording[0]]
         source = linecache.getline(self.file, self.line).rstrip() if self.line else ""
         if source:
             lines.append(f"  {self.line:>4} | {source[:_WIDTH]}")
-        lines += [f"  {each.strip()[:_WIDTH]}" for each in said[1:2]]
+        lines += [f"  {each.strip()[:_WIDTH]}" for each in wording[1:2]]
         statement = self.statement.strip().splitlines()
         if statement and self.statement.strip() not in source:
             shown = [each.rstrip()[:_WIDTH] for each in statement[:_LINES]]
@@ -59,13 +59,13 @@ def blame(error: BaseException, *, statement: str = "") -> Blame:
     Args:
         statement: that was sent last, if somebody knows; else the one that the exception tells.
     """
-    said = report_of(error)
+    text = report_of(error)
     message = f"{type(error).__name__}: {error}"
-    if said.message:
-        message = f"{said.message} ({said.sqlstate})\n{said.detail or said.hint}"
+    if text.message:
+        message = f"{text.message} ({text.sqlstate})\n{text.detail or text.hint}"
     file, line = place_of(error)
-    told = _first(error, "statement") or statement
-    return Blame(message=message.rstrip(), file=file, line=line, statement=told)
+    report = _first(error, "statement") or statement
+    return Blame(message=message.rstrip(), file=file, line=line, statement=report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +108,13 @@ def place_of(error: BaseException) -> tuple[str, int]:
     """The innermost line of the traceback that belongs to no library; a syntax error's own place."""
     if isinstance(error, SyntaxError) and error.filename:
         return error.filename, error.lineno or 0
-    found = ("", 0)
+    results = ("", 0)
     for file, line in _frames(error.__traceback__):
         if not _is_library(file):
-            found = (str(Path(file).resolve()), line)
-    if not found[0] and error.__cause__ is not None:
+            results = (str(Path(file).resolve()), line)
+    if not results[0] and error.__cause__ is not None:
         return place_of(error.__cause__)
-    return found
+    return results
 
 
 def own_trace(error: BaseException) -> TracebackType | None:

@@ -38,22 +38,22 @@ class TestFaults:
         self._required: dict[str, FaultPlan] = {}
         """Those that must strike before the test ends."""
 
-    async def add(self, said: Mapping[str, Any]) -> str:
+    async def add(self, text: Mapping[str, Any]) -> str:
         """Have a fault happen; returns its id.
 
         Args:
-            said: ``at`` and ``do`` as in scenario files; ``nth``, ``session``, ``heal`` and ``id`` if need be;
+            text: ``at`` and ``do`` as in scenario files; ``nth``, ``session``, ``heal`` and ``id`` if need be;
                 ``required``: false if it need not strike.
 
         Raises:
             ConfigurationError: it is not written so, or cannot happen here.
         """
         self._count += 1
-        plan = self._plan({"id": f"fault {self._count}", **said})
+        plan = self._plan({"id": f"fault {self._count}", **text})
         await self._performer.add(plan)
         await self._performer.living()
         await self._performer.arm(plan.id)
-        if said.get("required", True):
+        if text.get("required", True):
             self._required[plan.id] = plan
         return plan.id
 
@@ -66,19 +66,19 @@ class TestFaults:
             if self._performer.is_armed(name)
         ]
 
-    def _plan(self, said: Mapping[str, Any]) -> FaultPlan:
-        unknown = sorted(said.keys() - _KNOWN)
-        if unknown or not {"at", "do"} <= said.keys():
+    def _plan(self, text: Mapping[str, Any]) -> FaultPlan:
+        unknown = sorted(text.keys() - _KNOWN)
+        if unknown or not {"at", "do"} <= text.keys():
             what = f"no {unknown[0]!r}" if unknown else "'at' and 'do'"
             raise ConfigurationError(
                 f"a fault has {what}: it is written as {{'at': 'coordinator.decision_logged', "
                 "'do': 'crash coordinator'}"
             )
-        at, do = str(said["at"]), str(said["do"])
+        at, do = str(text["at"]), str(text["do"])
         topology = self._topology
         nodes = (topology.publisher, *topology.subscribers)
         place = FaultPlace(
-            point=at, nth=int(said.get("nth", 1)), session=str(said.get("session", ""))
+            point=at, nth=int(text.get("nth", 1)), session=str(text.get("session", ""))
         )
         if not _is_point(at, (*nodes,)):
             raise ConfigurationError(
@@ -92,8 +92,8 @@ class TestFaults:
         why = self._why_not(place, deed.verb)
         if why:
             raise ConfigurationError(f"{do!r} at {at!r}: {why}")
-        heal = heal_of(str(said.get("heal", "at end")))
-        return FaultPlan(id=str(said["id"]), place=place, deed=deed, heal=heal)
+        heal = heal_of(str(text.get("heal", "at end")))
+        return FaultPlan(id=str(text["id"]), place=place, deed=deed, heal=heal)
 
     @staticmethod
     def _why_not(place: FaultPlace, verb: str) -> str:

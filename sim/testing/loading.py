@@ -62,13 +62,13 @@ async def load(topology: Topology, loads: Sequence[Load], *, publish: Sequence[s
 async def publish_all(topology: Topology, publish: Sequence[str] | None) -> None:
     """Publish tables that are not published yet, and bring them to every Subscriber."""
     if publish is None:
-        found = await topology.execute(topology.publisher, _UNPUBLISHED)
-        wanted = [(schema, table) for schema, table in found]
+        rows = await topology.execute(topology.publisher, _UNPUBLISHED)
+        requested = [(schema, table) for schema, table in rows]
     else:
-        wanted = [_split(name) for name in publish]
-    for schema, table in wanted:
+        requested = [_split(name) for name in publish]
+    for schema, table in requested:
         await topology.publish(table, schema=schema)
-    if not wanted:
+    if not requested:
         return
     for subscriber in topology.subscribers:
         if subscriber not in topology.installer.subscribed:

@@ -70,8 +70,8 @@ def main() -> None:
     try:
         {"alembic": _alembic, "django": _django}[config["tool"]](config)
     except (Exception, SystemExit) as error:
-        found = _of(error, config)
-        out.write(json.dumps(asdict(found)))
+        result = _of(error, config)
+        out.write(json.dumps(asdict(result)))
         out.flush()
         sys.exit(1)
 
@@ -85,8 +85,8 @@ def _of(error: BaseException, config: dict[str, Any]) -> Blame:
             message=f"{error} in {config['folder']}: DjangoMigrations(settings, folder=...) names the folder of "
             "manage.py"
         )
-    found = blame(error, statement="".join(_last))
-    return found if found.file else replace(found, **_django_place(error, found.statement))
+    result = blame(error, statement="".join(_last))
+    return result if result.file else replace(result, **_django_place(error, result.statement))
 
 
 def _django_place(error: BaseException, statement: str) -> dict[str, Any]:

@@ -119,8 +119,8 @@ def run_orders(
         topology.bed.begin_order(" ".join(order))
         try:
             run = _Play(topology, functions, known).play(order)
-        except _InfeasibleError as found:
-            hopeless.add(order[: found.at + 1])
+        except _InfeasibleError as result:
+            hopeless.add(order[: result.at + 1])
             infeasible += 1
             continue
         played.append(run)
@@ -161,39 +161,39 @@ def pair(text: str, known: Mapping[str, str]) -> tuple[str, str]:
     Raises:
         ConfigurationError: it is not written so, or there is no such step.
     """
-    found = _BEFORE.match(text)
-    if found is None:
+    match = _BEFORE.match(text)
+    if match is None:
         raise ConfigurationError(f"before={text!r}: write it as 'a0 < b1'")
-    for step in found.groups():
+    for step in match.groups():
         if step not in known:
             raise ConfigurationError(
                 f"before={text!r}: no step {step!r}; steps are {', '.join(known)}"
             )
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def _chosen(
     space: Space, topology: TestTopology, limit: int, known: Mapping[str, str]
 ) -> Iterator[tuple[str, ...]]:
     """The orders to play: all of them up to the limit, a sample, or the one that was asked for."""
-    wanted = topology.orders
-    sample = _SAMPLE.match(wanted)
+    requested = topology.orders
+    sample = _SAMPLE.match(requested)
     if sample is not None:
         chance = random.Random(topology.seed)
         count = min(int(sample[1]), space.count)
         for rank in sorted(chance.sample(range(1, space.count + 1), count)):
             yield space.unrank(rank)
         return
-    if wanted and wanted != "all":
-        order = tuple(wanted.split())
+    if requested and requested != "all":
+        order = tuple(requested.split())
         if set(order) == known.keys():
             yield space.unrank(space.rank(order))
             return
         raise ConfigurationError(
-            f"--twopc-orders {wanted!r} names other steps than there are: {' '.join(known)}"
+            f"--twopc-orders {requested!r} names other steps than there are: {' '.join(known)}"
         )
     for at, order in enumerate(space.every()):
-        if wanted != "all" and at >= limit:
+        if requested != "all" and at >= limit:
             return
         yield order
 
@@ -361,9 +361,9 @@ class _Play:
             wait = waits[-1]
             owner = self._owner(wait)
             self._waits[step] = owner or wait.holder
-            told = wait.record(step=self._steps.get(owner, ""))
-            told |= {"session": owner} if owner else {"application": wait.application}
-            self._recorder.write("blocked", session=name, step=step, wait=told)
+            text = wait.record(step=self._steps.get(owner, ""))
+            text |= {"session": owner} if owner else {"application": wait.application}
+            self._recorder.write("blocked", session=name, step=step, wait=text)
 
     def _stuck(self, waits: Sequence[Wait], timeout_s: float) -> str:
         running = ", ".join(self._steps[name] for name in self._running)

@@ -85,11 +85,11 @@ def failed(error: BaseException, gid: str) -> tuple[str, dict[str, Any]]:
     if isinstance(error, InDoubtError):
         return "in_doubt", fields
     if not isinstance(error, TransactionError):
-        said = report_of(error)
-        fields["sqlstate"] = said.sqlstate
-        if said.message:
-            fields["message"] = said.message
-        refusal = conflict_facts(said.detail)
+        text = report_of(error)
+        fields["sqlstate"] = text.sqlstate
+        if text.message:
+            fields["message"] = text.message
+        refusal = conflict_facts(text.detail)
         if refusal is not None:  # said to a client without a coordinator
             return "rejected", fields | {"conflict": refusal}
         return "error", fields

@@ -104,7 +104,7 @@ def check(server: AnyServer, *, topologies: int, nodes: int) -> None:
     """
     if isinstance(server, EmbeddedServer):
         return  # ours are set up for it
-    wanted = topologies * nodes * _PREPARED_PER_NODE
+    requested = topologies * nodes * _PREPARED_PER_NODE
     try:
         with psycopg.connect(server.conninfo, autocommit=True) as connection:
             row = connection.execute(_SETTINGS).fetchone()
@@ -116,7 +116,7 @@ def check(server: AnyServer, *, topologies: int, nodes: int) -> None:
     assert row is not None
     prepared, level, slots, senders = row
     lines: Mapping[str, bool] = {
-        f"ALTER SYSTEM SET max_prepared_transactions = {wanted};": prepared < wanted,
+        f"ALTER SYSTEM SET max_prepared_transactions = {requested};": prepared < requested,
         "ALTER SYSTEM SET wal_level = logical;": level != "logical",
         f"ALTER SYSTEM SET max_replication_slots = {topologies + 2};": slots < topologies,
         f"ALTER SYSTEM SET max_wal_senders = {topologies + 2};": senders < topologies,

@@ -96,8 +96,8 @@ def _not_sql(tokens: list[SqlToken]) -> str:
     """Why a statement is nothing for a server."""
     if tokens[0].text == "\\":
         return "a command of psql, which is no SQL: leave it out"
-    said = [token.word for token in tokens]
-    if said[0] == "copy" and "stdin" in said:
+    lines = [token.word for token in tokens]
+    if lines[0] == "copy" and "stdin" in lines:
         return "rows for COPY FROM STDIN are no SQL: write INSERT (pg_dump --inserts)"
     return ""
 
@@ -129,9 +129,9 @@ class SqlAlchemyTables(TemplatePart):
         try:
             await asyncio.to_thread(self._create, where.url(self.driver))
         except Exception as error:
-            found = blame(error)
+            result = blame(error)
             name = self.metadata if isinstance(self.metadata, str) else "create_all"
-            raise ConfigurationError(f"SqlAlchemyTables: {name}: {found.text()}") from error
+            raise ConfigurationError(f"SqlAlchemyTables: {name}: {result.text()}") from error
 
     def _create(self, url: str) -> None:
         from sqlalchemy import create_engine
@@ -226,7 +226,7 @@ async def _migrate(title: str, config: dict[str, Any], url: str, **environment: 
         env=os.environ | {"DATABASE_URL": url, "PYTHONPATH": os.pathsep.join(places)} | environment,
     )
     try:
-        out, said = await process.communicate(json.dumps(config).encode())
+        out, text = await process.communicate(json.dumps(config).encode())
     finally:
         if process.returncode is None:
             process.kill()
@@ -234,10 +234,10 @@ async def _migrate(title: str, config: dict[str, Any], url: str, **environment: 
     if not process.returncode:
         return
     try:
-        found = Blame(**json.loads(out)).text()
+        result = Blame(**json.loads(out)).text()
     except ValueError:
-        found = "\n".join(said.decode(errors="replace").splitlines()[-_TAIL:])
-    raise ConfigurationError(f"{title}: {found}")
+        result = "\n".join(text.decode(errors="replace").splitlines()[-_TAIL:])
+    raise ConfigurationError(f"{title}: {result}")
 
 
 def named(name: str) -> Any:
@@ -248,9 +248,9 @@ def named(name: str) -> Any:
     """
     module, _, attributes = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        result: Any = importlib.import_module(module)
         for attribute in attributes.split("."):
-            found = getattr(found, attribute)
+            result = getattr(result, attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(f"load={name!r}: {error}") from error
-    return found
+    return result

@@ -229,12 +229,12 @@ class Agents:
         async with self._driving:
             number = await self._registration.publisher_number()
             names = await self.subscribers()
-            found = await together(*(self._registration.position(name) for name in names))
-            positions = dict(zip(names, found, strict=True))
+            result = await together(*(self._registration.position(name) for name in names))
+            positions = dict(zip(names, result, strict=True))
             gone = await self._wiring.execute(
                 self._wiring.distribution,
                 _PASS_OVER,
-                {"id": number, "upto": lsn_text(upto), "delivered": min(found, key=lsn_value)},
+                {"id": number, "upto": lsn_text(upto), "delivered": min(result, key=lsn_value)},
             )
             if gone[0][0]:
                 await self._close_driven()  # they may have planned for what is gone

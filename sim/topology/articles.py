@@ -159,7 +159,7 @@ class Articles:
                 await together.enter_async_context(distribution.transaction())
                 await self._registration.put_articles(changed)
             for subscriber in subscribers:
-                mine = {
+                own_ids = {
                     each.article_id
                     for each in await self._registration.subscribed_articles(subscriber)
                 }
@@ -168,7 +168,7 @@ class Articles:
                 )
                 await self._installer.create_procedures(
                     subscriber,
-                    [each for each in changed if each.article_id in mine],
+                    [each for each in changed if each.article_id in own_ids],
                     {changed[0].article.name: scripts},
                 )
         await warned.tell(here)
@@ -183,7 +183,7 @@ class Articles:
         Raises:
             ArticleError: the table is not published.
         """
-        [found, *_] = await self.published(of=(schema, table))
+        [result, *_] = await self.published(of=(schema, table))
         there = self._wiring.node(self._wiring.publisher)
         [(owner,)] = await self._wiring.execute(
             self._wiring.publisher,
@@ -193,7 +193,7 @@ class Articles:
         place = SubscriberSide(
             owner=names.role("owner", there.database), agent=there.agent_role, table_owner=owner
         )
-        return script_procedure(script, found.article, found.article_id, place)
+        return script_procedure(script, result.article, result.article_id, place)
 
 
 def _propagation(

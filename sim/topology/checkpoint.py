@@ -176,15 +176,15 @@ async def checkpoint(topology: Topology) -> Checkpoint:
             )
     if await topology.registration.has_subscriptions():
         await topology.sync()
-    found = await together(*(_keep(topology, node) for node in topology.nodes))
+    result = await together(*(_keep(topology, node) for node in topology.nodes))
     return Checkpoint(
         topology=topology.name,
-        rows={key: rows for each in found for key, rows in each.rows.items()},
-        columns={key: names for each in found for key, names in each.columns.items()},
-        sequences={key: value for each in found for key, value in each.sequences.items()},
-        structure={node: digest for each in found for node, digest in each.structure.items()},
-        settled={node: tables for each in found for node, tables in each.settled.items()},
-        running={node: tables for each in found for node, tables in each.running.items()},
+        rows={key: rows for each in result for key, rows in each.rows.items()},
+        columns={key: names for each in result for key, names in each.columns.items()},
+        sequences={key: value for each in result for key, value in each.sequences.items()},
+        structure={node: digest for each in result for node, digest in each.structure.items()},
+        settled={node: tables for each in result for node, tables in each.settled.items()},
+        running={node: tables for each in result for node, tables in each.running.items()},
     )
 
 
@@ -192,15 +192,15 @@ async def _keep(topology: Topology, node: str) -> Checkpoint:
     """One node's part."""
     connection = await topology.admin(node)
     await _refuse_seen(topology, node)
-    ours = [SCHEMA, LINK_SCHEMA]
+    own = [SCHEMA, LINK_SCHEMA]
     rows, columns = {}, {}
-    for schema, table, names in await topology.execute(node, _TABLES, (ours,)):
+    for schema, table, names in await topology.execute(node, _TABLES, (own,)):
         key = node, sql.Identifier(schema, table).as_string(connection)
         listed = sql.SQL(", ").join(map(sql.Identifier, names))
         columns[key] = listed.as_string(connection)
         rows[key] = b"" if not names else await _copied(connection, key[1], columns[key])
     sequences = {}
-    for schema, name in await topology.execute(node, _SEQUENCES, (ours,)):
+    for schema, name in await topology.execute(node, _SEQUENCES, (own,)):
         identifier = sql.Identifier(schema, name)
         query = sql.SQL("select last_value, is_called from {}").format(identifier)
         value = await topology.execute(node, query.as_string(connection))
@@ -241,8 +241,8 @@ async def _look(topology: Topology, node: str, settled: Sequence[str]) -> str:
         RewindError: something is under way there.
     """
     there = topology.node(node)
-    ours = [there.coordinator_role, there.logreader_role, there.agent_role]
-    texts = [sql.SQL(_UNDER_WAY).format(ours=sql.Literal(ours)).as_string(None), _STRUCTURE]
+    own = [there.coordinator_role, there.logreader_role, there.agent_role]
+    texts = [sql.SQL(_UNDER_WAY).format(ours=sql.Literal(own)).as_string(None), _STRUCTURE]
     texts += [
         sql.SQL("select string_agg(t::text, ' ' order by t::text) from {} as t")
         .format(sql.Identifier(SCHEMA, table))
@@ -315,8 +315,8 @@ async def rewind(topology: Topology, to: Checkpoint) -> None:
     if topology.agents.are_running:
         raise ConfigurationError("agents run by themselves: `stop_agents` first")
     distributes = await topology.registration.has_subscriptions()
-    found = await _digests(topology, to)
-    changed = [node for node, digest in found.items() if digest != to.structure[node]]
+    result = await _digests(topology, to)
+    changed = [node for node, digest in result.items() if digest != to.structure[node]]
     if changed:
         raise RewindError(
             f"definitions or subscriptions at {', '.join(changed)} are not what they were at the checkpoint: "
@@ -386,8 +386,8 @@ async def _pass_over(topology: Topology) -> None:
     rows = await topology.execute(topology.publisher, "select pg_current_wal_insert_lsn()::text")
     # a commit that begins here is not ours
     topology.inspect.leave_untold(await topology.agents.pass_over(lsn_value(rows[0][0]) - 1))
-    told = await topology.sync()
-    late = [name for name, delivered in told.items() if delivered.transactions]
+    report = await topology.sync()
+    late = [name for name, delivered in report.items() if delivered.transactions]
     if late:
         raise RewindError(
             f"{', '.join(late)} got changes after rewinding: the topology is of no use any more"

@@ -175,12 +175,12 @@ class AnyClients:
 
     async def _updating(self) -> Sequence[str]:
         self._registration.require(await self._registration.linked(), "who may write is said")
-        found = await self.updating()
-        if not found:
+        result = await self.updating()
+        if not result:
             raise ConfigurationError(
                 f"no Subscriber of {self._wiring.publisher!r} has a subscription with immediate updating: `twopc subscribe` one first"
             )
-        return found
+        return result
 
     def _subscriber(self, name: str) -> str:
         if name not in self._wiring.subscribers:

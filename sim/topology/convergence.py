@@ -50,16 +50,16 @@ async def differences(
     here = await _rows(subscriber, article, names, sql.SQL("true"))
     lines = []
     for key in sorted(there.keys() | here.keys()):
-        wanted, held = there.get(key), here.get(key)
-        if wanted == held:
+        requested, held = there.get(key), here.get(key)
+        if requested == held:
             continue
         where = f"{article.name} {_key(article, key)} at {subscriber_name}"
         if held is None:
             lines.append(f"{where} is missing")
-        elif wanted is None:
+        elif requested is None:
             lines.append(f"{where} is not at {publisher_name}")
         else:
-            differ = _differ(names, wanted, held)
+            differ = _differ(names, requested, held)
             lines.append(f"{where} differs from {publisher_name}: {', '.join(differ)}")
     if len(lines) > _NAMED:
         lines[_NAMED:] = [f"{article.name} at {subscriber_name}: {len(lines) - _NAMED} keys more"]
@@ -67,16 +67,16 @@ async def differences(
 
 
 def _differ(
-    names: Sequence[str], wanted: Sequence[str | None], held: Sequence[str | None]
+    names: Sequence[str], requested: Sequence[str | None], held: Sequence[str | None]
 ) -> list[str]:
     """The columns whose values differ; of versions the values say nothing to anybody."""
-    told = []
-    for name, there, here in zip(names, wanted, held, strict=True):
+    lines = []
+    for name, there, here in zip(names, requested, held, strict=True):
         if there != here:
-            told.append(
+            lines.append(
                 "row version" if name == VERSION_COLUMN else f"{name} {here!r}, not {there!r}"
             )
-    return told
+    return lines
 
 
 def _key(article: Article, key: Sequence[str]) -> str:

@@ -168,9 +168,11 @@ class ServerCopyTarget:
 
     async def _read_routines(self) -> None:
         """Take the routines as the Publisher has them, in the snapshot of the copy."""
-        wanted = {routine.article_id for routine in self.routines}
-        found = await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
-        self.routines = [routine for routine in found if routine.article_id in wanted]
+        requested = {routine.article_id for routine in self.routines}
+        result = await proc_execution.proc_articles(
+            await self._wiring.admin(self._wiring.publisher)
+        )
+        self.routines = [routine for routine in result if routine.article_id in requested]
 
     async def create_objects(self) -> None:
         """See `CopyTargetPort`."""

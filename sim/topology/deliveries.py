@@ -127,12 +127,12 @@ async def _gids(publisher: Connection, xids: list[str]) -> dict[str, str]:
     cursor = await publisher.execute(
         "select xid::text, gid from msrepl.branch_marker where xid = any (%s::xid8[])", (xids,)
     )
-    found = {}
+    results = {}
     for xid, gid in await cursor.fetchall():
         branch = BranchId.parse(gid)
         if branch is not None:
-            found[xid] = str(branch.global_id)
-    return found
+            results[xid] = str(branch.global_id)
+    return results
 
 
 def _words(
@@ -140,15 +140,15 @@ def _words(
     called: Mapping[int, ProcArticle],
     commands: Iterable[tuple[int, int, str]],
 ) -> tuple[str, ...]:
-    told = []
+    lines = []
     for number, kind, text in commands:
         routine = called.get(base_of(number))
         if routine is None:
-            told.append(command_words(known.get(base_of(number)), kind, text))
+            lines.append(command_words(known.get(base_of(number)), kind, text))
         elif kind == CALL_TYPE:
-            told.append(call_text(routine, ProcCall.parse(text)))
+            lines.append(call_text(routine, ProcCall.parse(text)))
         else:
-            told.append(f"define {routine.identity}")
-    if len(told) > _TOLD:
-        told[_TOLD:] = [f"{len(told) - _TOLD} more"]
-    return tuple(told)
+            lines.append(f"define {routine.identity}")
+    if len(lines) > _TOLD:
+        lines[_TOLD:] = [f"{len(lines) - _TOLD} more"]
+    return tuple(lines)

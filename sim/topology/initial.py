@@ -95,11 +95,11 @@ async def _bring_keys(here: Connection, article: Article) -> list[str]:
 
 
 async def _exists(connection: Connection, article: Article) -> bool:
-    found = await connection.execute(
+    rows = await connection.execute(
         "select to_regclass(%s) is not null",
         (f.table_of(article).as_string(connection),),
     )
-    row = await found.fetchone()
+    row = await rows.fetchone()
     return row is not None and bool(row[0])
 
 
@@ -159,10 +159,10 @@ async def close_tables(here: Connection, timeout_ms: int) -> None:
         "select dest_schema, article from msrepl.msreplication_objects "
         "where to_regclass(format('%I.%I', dest_schema, article)) is not null order by 1, 2"
     )
-    found = [sql.Identifier(*name) for name in await cursor.fetchall()]
+    rows = [sql.Identifier(*name) for name in await cursor.fetchall()]
     await here.execute("select set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",))
     try:
-        for table in found:
+        for table in rows:
             await here.execute(sql.SQL("lock table {} in access exclusive mode").format(table))
     except psycopg.errors.LockNotAvailable as error:
         raise LockTimeoutError(

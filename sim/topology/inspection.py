@@ -82,11 +82,11 @@ class Inspection:
         """
         publisher = await self._wiring.admin(self._wiring.publisher)
         modes = await self._registration.update_modes()
-        found: list[str] = []
+        results: list[str] = []
         for subscriber in self._installer.subscribed or self._wiring.subscribers:
             for article in await self._articles_at(subscriber):
                 if not tables or article.name in tables:
-                    found += await differences(
+                    results += await differences(
                         publisher,
                         await self._wiring.admin(subscriber),
                         article,
@@ -94,8 +94,8 @@ class Inspection:
                         subscriber_name=subscriber,
                         versions=modes.get(subscriber) != "read only",
                     )
-        if found:
-            raise AssertionError("not converged:\n  " + "\n  ".join(found))
+        if results:
+            raise AssertionError("not converged:\n  " + "\n  ".join(results))
 
     async def _articles_at(self, subscriber: str) -> list[Article]:
         """What a Subscriber should hold, with the columns that its table has."""
@@ -108,11 +108,11 @@ class Inspection:
     async def take_deliveries(self) -> list[TopologyDelivery]:
         """What the agents have met since this was asked last: delivered, passed over, left out."""
         number = await self._registration.publisher_number()
-        found: list[TopologyDelivery] = []
+        results: list[TopologyDelivery] = []
         for subscriber in await self._agents.subscribers():
             after = self._told.get(subscriber, "0/0")
             upto = self._told[subscriber] = await self._registration.position(subscriber)
-            found += await deliveries.between(
+            results += await deliveries.between(
                 await self._wiring.admin(self._wiring.distribution),
                 await self._wiring.admin(self._wiring.publisher),
                 number,
@@ -122,7 +122,7 @@ class Inspection:
                 after=after,
                 upto=upto,
             )
-        return found
+        return results
 
     def leave_untold(self, positions: Mapping[str, str]) -> None:
         """Have `take_deliveries` tell of what comes after these positions of Subscribers."""
@@ -140,17 +140,17 @@ class Inspection:
         ):
             return DistributionStatus(reader=None, slot=None, agents=(), unreachable=unreachable)
         distribution = await self._wiring.admin(self._wiring.distribution)
-        mine = [
+        own = [
             each for each in await readers(distribution) if each.publisher == self._wiring.publisher
         ]
-        registered = mine[0].slot if mine else None
+        registered = own[0].slot if own else None
         state, strays = None, []
         if self._wiring.publisher not in unreachable:
             here = await self._wiring.admin(self._wiring.publisher)
             state = None if registered is None else await slot.look(here, registered)
             strays = await slot.strays(here, registered)
         return DistributionStatus(
-            reader=mine[0] if mine else None,
+            reader=own[0] if own else None,
             slot=state,
             strays=tuple(strays),
             agents=tuple(
@@ -199,7 +199,7 @@ class Inspection:
             repair: give rows that differ the Publisher's state.
             drive: deliver meanwhile; False: agents run elsewhere.
         """
-        found: list[ArticleVerdict] = []
+        results: list[ArticleVerdict] = []
         for subscriber in subscribers or await self._agents.subscribers():
 
             async def advance(subscriber: str = subscriber) -> None:
@@ -212,7 +212,7 @@ class Inspection:
                 distribution_dsn=self._wiring.node(self._wiring.distribution).dsn,
                 subscriber_dsn=self._wiring.node(subscriber).dsn,
             )
-            found += await validation.validate(
+            results += await validation.validate(
                 ends, tables=tables, repair=repair, advance=advance if drive else None
             )
-        return found
+        return results

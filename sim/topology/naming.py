@@ -11,25 +11,25 @@ from twopc.errors import ArticleError
 Said = TypeVar("Said")
 
 
-def by_article(said: Mapping[str, Said], articles: Iterable[DistributedArticle]) -> dict[str, Said]:
+def by_article(text: Mapping[str, Said], articles: Iterable[DistributedArticle]) -> dict[str, Said]:
     """The same by the articles' own names.
 
     Args:
-        said: by ``table``, in schema public, or ``schema.table``; dots in names are no matter.
+        text: by ``table``, in schema public, or ``schema.table``; dots in names are no matter.
 
     Raises:
         ArticleError: there is no such article, or something is said of one twice.
     """
     known = {each.article.name for each in articles}
-    found: dict[str, Said] = {}
-    for name, each in said.items():
+    results: dict[str, Said] = {}
+    for name, each in text.items():
         plain = name.removeprefix("public.")
         own = name if name in known else plain
         if own not in known:
             raise ArticleError(
                 f"table {name} is not published; published are: {', '.join(sorted(known)) or 'none'}"
             )
-        if own in found:
+        if own in results:
             raise ArticleError(f"table {own} is named twice")
-        found[own] = each
-    return found
+        results[own] = each
+    return results

@@ -229,17 +229,17 @@ class Nodes:
     async def _attach(self, name: str, dsn: str, *, ask: bool = True) -> None:
         parts, server = conninfo.conninfo_to_dict(dsn), ExternalServer.from_dsn(dsn)
         role = str(parts.get("user") or "")
-        ours = {kind: names.role(kind, self.name) for kind in _ROLES}
+        own = {kind: names.role(kind, self.name) for kind in _ROLES}
         there: set[str] = set()
         if ask:
             async with await AsyncConnection.connect(
                 dsn, autocommit=True, options=path.options(dsn)
             ) as admin:
                 cursor = await admin.execute(
-                    "select rolname from pg_roles where rolname = any (%s)", (list(ours.values()),)
+                    "select rolname from pg_roles where rolname = any (%s)", (list(own.values()),)
                 )
-                there = {found for (found,) in await cursor.fetchall()}
-        roles = {kind: each if each in there else role for kind, each in ours.items()}
+                there = {result for (result,) in await cursor.fetchall()}
+        roles = {kind: each if each in there else role for kind, each in own.items()}
         self.nodes[name] = Node(
             name=name,
             kind=self._kinds[name],
@@ -252,47 +252,45 @@ class Nodes:
 
     async def admit(self, name: str, like: str) -> None:
         """Give an attached node's server our roles, if another node's has them: without passwords."""
-        node, ours = self.nodes[name], {kind: names.role(kind, self.name) for kind in _ROLES}
-        if not node.attached or self.nodes[like].app_role != ours["app"]:
+        node, own = self.nodes[name], {kind: names.role(kind, self.name) for kind in _ROLES}
+        if not node.attached or self.nodes[like].app_role != own["app"]:
             return
         async with await node.connect() as admin:
             for kind in ("app", "coordinator", "agent"):
-                found = await admin.execute(
-                    "select from pg_roles where rolname = %s", (ours[kind],)
-                )
-                if not found.rowcount:
+                rows = await admin.execute("select from pg_roles where rolname = %s", (own[kind],))
+                if not rows.rowcount:
                     await admin.execute(
-                        sql.SQL("create role {} login").format(sql.Identifier(ours[kind]))
+                        sql.SQL("create role {} login").format(sql.Identifier(own[kind]))
                     )
             await admin.execute(
-                compose("twopc", "grant_replica", role=sql.Identifier(ours["agent"]))
+                compose("twopc", "grant_replica", role=sql.Identifier(own["agent"]))
             )
         await self._attach(name, self._dsns[name])
 
     async def _servers(self) -> dict[str, tuple[AnyServer, bool]]:
-        found: dict[str, tuple[AnyServer, bool]] = {}
+        results: dict[str, tuple[AnyServer, bool]] = {}
         shared = self._given
         fresh = [n for n in self._kinds if n not in self._dsns]
-        wanted: list[str] = []
+        requested: list[str] = []
         if self._given is None and fresh:
             # the distribution database lives with the Publisher, as it mostly does in the original
-            wanted = (
+            requested = (
                 [n for n in fresh if self._kinds[n] != "distribution"] if self._each else fresh[:1]
             )
-            wanted = wanted or fresh[:1]
-            started = await together(*(self._start() for _ in wanted))
-            by_name = dict(zip(wanted, started, strict=True))
+            requested = requested or fresh[:1]
+            started = await together(*(self._start() for _ in requested))
+            by_name = dict(zip(requested, started, strict=True))
             shared = started[0]
         else:
             by_name = {}
         for node in self._kinds:
             if node in self._dsns:
                 external = ExternalServer.from_dsn(self._dsns[node])
-                found[node] = (self._existing.setdefault(external.where, external), False)
+                results[node] = (self._existing.setdefault(external.where, external), False)
             else:
                 assert shared is not None
-                found[node] = (by_name.get(node, shared), True)
-        return found
+                results[node] = (by_name.get(node, shared), True)
+        return results
 
     async def _start(self) -> EmbeddedServer:
         server: EmbeddedServer = await in_thread(EmbeddedServer.start, durable=self._durable)
@@ -303,24 +301,26 @@ class Nodes:
         self, server: AnyServer, roles: Mapping[str, str], passwords: Mapping[str, str]
     ) -> None:
         """Roles and databases of one server."""
-        mine = [node for node in self.nodes.values() if node.server is server]
-        maintenance = mine[0].database if not mine[0].embedded else "postgres"
+        own = [node for node in self.nodes.values() if node.server is server]
+        maintenance = own[0].database if not own[0].embedded else "postgres"
         try:
             dsn = server.superuser_dsn(maintenance)
             admin = await AsyncConnection.connect(dsn, autocommit=True, options=path.options(dsn))
         except psycopg.OperationalError as error:
-            where = " and ".join(repr(node.name) for node in mine)
+            where = " and ".join(repr(node.name) for node in own)
             raise ServerError(f"node {where} cannot be reached: {error}") from None
         async with admin:
-            await _check_fit(admin, mine)
-            kinds = {node.kind for node in mine}
-            wanted = [kind for kind in roles if self._distribute or kind in ("app", "coordinator")]
-            found = await admin.execute(
+            await _check_fit(admin, own)
+            kinds = {node.kind for node in own}
+            requested = [
+                kind for kind in roles if self._distribute or kind in ("app", "coordinator")
+            ]
+            rows = await admin.execute(
                 "select rolname from pg_roles where rolname = any (%s)", (list(roles.values()),)
             )
-            there = {role for (role,) in await found.fetchall()}
+            there = {role for (role,) in await rows.fetchall()}
             texts: list[sql.Composable] = []
-            for kind in wanted:
+            for kind in requested:
                 role = roles[kind]
                 verb = "alter" if role in there else "create"
                 attribute = _ROLES[kind] if "publisher" in kinds else ""
@@ -332,7 +332,7 @@ class Nodes:
             if self._distribute and "subscriber" in kinds:
                 texts.append(compose("twopc", "grant_replica", role=sql.Identifier(roles["agent"])))
             await admin.execute(sql.SQL(";").join(texts))
-        fresh = [node.database for node in mine if node.embedded]
+        fresh = [node.database for node in own if node.embedded]
         if fresh:
             await in_thread(server.create_database, *fresh)
 
@@ -359,27 +359,29 @@ class Nodes:
         for node in self.nodes.values():
             by_server.setdefault(id(node.server), []).append(node)
         running = [
-            mine for mine in by_server.values() if await in_thread(mine[0].server.is_running)
+            members
+            for members in by_server.values()
+            if await in_thread(members[0].server.is_running)
         ]
-        for mine in running:
-            await roles.refuse_elsewhere(mine, self._roles_of(mine))
-        for mine in running:
-            await roles.drop(mine, self._roles_of(mine))
+        for own in running:
+            await roles.refuse_elsewhere(own, self._roles_of(own))
+        for own in running:
+            await roles.drop(own, self._roles_of(own))
 
-    def _roles_of(self, mine: Sequence[Node]) -> list[str]:
+    def _roles_of(self, own: Sequence[Node]) -> list[str]:
         """Our roles on the server of these nodes."""
-        found = {names.role(kind, self.name) for kind in _ROLES}
-        for node in mine:
+        results = {names.role(kind, self.name) for kind in _ROLES}
+        for node in own:
             # in databases that stay, uninstalling has dropped these; those of another topology are not ours
             if node.embedded:
-                found.add(names.role("owner", node.database))
+                results.add(names.role("owner", node.database))
             if node.kind == "publisher" and node.embedded:
-                found |= {
+                results |= {
                     names.role("link", node.database, other)
                     for other, kind in self._kinds.items()
                     if kind == "subscriber"
                 }
-        return sorted(found)
+        return sorted(results)
 
 
 async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) -> None:

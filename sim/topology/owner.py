@@ -49,15 +49,15 @@ def prefix(worker: str) -> str:
 
 def owner_of(database: str) -> Owner | None:
     """Who made a database; None if nobody here has made it."""
-    found = _NAME.match(database)
-    if found is None or not found["node"]:
+    match = _NAME.match(database)
+    if match is None or not match["node"]:
         return None
     return Owner(
-        topology=found["topology"],
-        node=found["node"],
-        machine=found["machine"],
-        boot=found["boot"],
-        pid=int(found["pid"]),
+        topology=match["topology"],
+        node=match["node"],
+        machine=match["machine"],
+        boot=match["boot"],
+        pid=int(match["pid"]),
     )
 
 

@@ -86,10 +86,10 @@ async def switch_off(topology: Topology, off: Set[str]) -> None:
     if "xact_abort" in off:
         await _end_calls_alone(publisher)
     for subscriber in topology.subscribers:
-        found = await topology.execute(
+        rows = await topology.execute(
             subscriber, "select to_regnamespace(%s) is not null", (names.SCHEMA,)
         )
-        if found[0][0]:
+        if rows[0][0]:
             await switch_off_at(topology, subscriber, off)
 
 
@@ -138,8 +138,8 @@ async def _fire_for_agents(subscriber: Connection, articles: Sequence[Article]) 
         for article in articles
         for operation in _OPERATIONS
     ]
-    found = await subscriber.execute(_CAPTURE_TRIGGERS, (functions,))
-    triggers = await found.fetchall()
+    rows = await subscriber.execute(_CAPTURE_TRIGGERS, (functions,))
+    triggers = await rows.fetchall()
     assert triggers or not articles, "no table has a trigger that captures changes"
     async with subscriber.transaction():
         # else the guard that watches DDL refuses it
@@ -187,12 +187,12 @@ async def _patch(
     schema: str = names.SCHEMA,
 ) -> None:
     """Create a routine of ours anew, with another text in place of a fragment."""
-    found = await connection.execute(
+    rows = await connection.execute(
         "select pg_get_functiondef(oid) from pg_proc "
         "where pronamespace = %s::regnamespace and proname = %s",
         (schema, routine),
     )
-    definitions = [str(row[0]) for row in await found.fetchall()]
+    definitions = [str(row[0]) for row in await rows.fetchall()]
     assert len(definitions) == 1, f"{schema}.{routine} is there {len(definitions)} times"
     count = definitions[0].count(fragment)
     assert count == times, f"{schema}.{routine} has {fragment!r} {count} times and not {times}"

@@ -96,20 +96,20 @@ class Regeneration:
             changed = await publication.distributed_articles(publisher, of=(schema, table))
             await self._registration.put_articles(changed)
             for subscriber in (*known, *readers):
-                mine = {
+                own = {
                     each.article_id
                     for each in await self._registration.subscribed_articles(subscriber)
                 }
                 await self._installer.create_procedures(
-                    subscriber, [each for each in changed if each.article_id in mine]
+                    subscriber, [each for each in changed if each.article_id in own]
                 )
-        found: list[Obstacle] = []
+        results: list[Obstacle] = []
         for subscriber in known:
-            found += await self._regenerate_at(subscriber, article, repair=repair)
+            results += await self._regenerate_at(subscriber, article, repair=repair)
         for subscriber in readers if altered or repair else ():
             await self._compare(subscriber, article, repair=repair)
-        if found:
-            raise SubscriptionError(subscription.inactive_message(found))
+        if results:
+            raise SubscriptionError(subscription.inactive_message(results))
         return article
 
     async def _regenerate_at(
@@ -144,10 +144,10 @@ class Regeneration:
         async with here.transaction():
             for article, mark in zip(articles, marks, strict=True):
                 await _expect(here, article, mark)
-            found = await subscription.activate(here, articles, self._installer.sites(subscriber))
+            result = await subscription.activate(here, articles, self._installer.sites(subscriber))
         # behind the transaction, which has made it inactive
-        if found:
-            raise SubscriptionError(subscription.inactive_message(found))
+        if result:
+            raise SubscriptionError(subscription.inactive_message(result))
 
     async def _compare(self, subscriber: str, article: Article, *, repair: bool) -> None:
         """Refuse rows that differ under the same version, or have drifted, or repair them.

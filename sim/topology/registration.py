@@ -274,8 +274,10 @@ class Registration:
         if number is None:
             await proc_execution.set_called(here, ())
             return
-        wanted = await routines.wanted_calls(distribution, number)
-        await proc_execution.set_called(here, wanted & await routines.called(distribution, number))
+        requested = await routines.wanted_calls(distribution, number)
+        await proc_execution.set_called(
+            here, requested & await routines.called(distribution, number)
+        )
         await proc_execution.set_called(here, await routines.set_calls(distribution, number))
 
     async def _article_ids(self, number: int, subscriber: str | None = None) -> set[int]:
@@ -317,31 +319,31 @@ class Registration:
 
     async def chosen_articles(self, subscriber: str) -> list[DistributedArticle]:
         """What a Subscriber gets, as its tables are at the Publisher now."""
-        mine = await self._article_ids(await self.publisher_number(), subscriber)
+        own = await self._article_ids(await self.publisher_number(), subscriber)
         here = await publication.distributed_articles(
             await self._wiring.admin(self._wiring.publisher)
         )
-        return [article for article in here if article.article_id in mine]
+        return [article for article in here if article.article_id in own]
 
     async def subscribed_articles(self, subscriber: str) -> list[DistributedArticle]:
         """What a Subscriber gets, as the distribution database knows it."""
         number = await self.publisher_number()
-        mine = await self._article_ids(number, subscriber)
+        own = await self._article_ids(number, subscriber)
         known = await registry.articles(await self._wiring.admin(self._wiring.distribution), number)
-        return [article for article in known if article.article_id in mine]
+        return [article for article in known if article.article_id in own]
 
     async def subscribed_routines(self, subscriber: str) -> list[ProcArticle]:
         """The routines that a Subscriber has, as they are at the Publisher now."""
-        mine = await self._article_ids(await self.publisher_number(), subscriber)
+        own = await self._article_ids(await self.publisher_number(), subscriber)
         known = await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
-        return [routine for routine in known if beside(routine.article_id) in mine]
+        return [routine for routine in known if beside(routine.article_id) in own]
 
 
 def numbers(
     articles: Sequence[DistributedArticle], routines: Sequence[ProcArticle], *, calls: bool = True
 ) -> list[int]:
     """Under which numbers there are subscriptions to articles; `calls`: to calls of routines too."""
-    found = [article.article_id for article in articles]
+    results = [article.article_id for article in articles]
     for routine in routines:
-        found += [routine.article_id] * calls + [beside(routine.article_id)]
-    return found
+        results += [routine.article_id] * calls + [beside(routine.article_id)]
+    return results

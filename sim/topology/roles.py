@@ -43,8 +43,8 @@ async def refuse_elsewhere(nodes: Sequence[Node], roles: Sequence[str]) -> None:
     if any(node.embedded for node in nodes):
         return  # their server is ours, and its databases go first
     async with await _admin(nodes) as admin:
-        found = await admin.execute(_ELSEWHERE, (list(roles), [node.database for node in nodes]))
-        others = [database for (database,) in await found.fetchall()]
+        rows = await admin.execute(_ELSEWHERE, (list(roles), [node.database for node in nodes]))
+        others = [database for (database,) in await rows.fetchall()]
     if others:
         raise ConfigurationError(
             f"roles of ours have rights in database {', '.join(map(repr, others))} on the server of "
@@ -60,10 +60,10 @@ async def drop(nodes: Sequence[Node], roles: Sequence[str]) -> None:
     """
     owners = [names.role("owner", node.database) for node in nodes if node.embedded]
     async with await _admin(nodes) as admin:
-        found = await admin.execute(
+        rows = await admin.execute(
             _THERE, (list(roles), [names.table_roles(owner) for owner in owners])
         )
-        left = [sql.Identifier(role) for (role,) in await found.fetchall()]
+        left = [sql.Identifier(role) for (role,) in await rows.fetchall()]
         for node in nodes:
             if not node.embedded:
                 # what a role owns and may do is known to each database alone

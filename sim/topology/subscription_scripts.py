@@ -96,14 +96,16 @@ class SubscriptionScripts:
                 await Trial.connect(self._wiring.node(subscriber).dsn, autocommit=True) as trial,
                 trial.transaction(force_rollback=True),
             ):
-                found = await self._try(trial, subscriber, link, articles, routines, scripts, role)
+                result = await self._try(trial, subscriber, link, articles, routines, scripts, role)
         except BaseException:
             await self._installer.forget_subscriber(subscriber)
             raise
         text = script_synctran_commands(
             trial.texts, database=self._wiring.node(subscriber).database, sites=sites, link=link
         )
-        return SyncScript(text=text, role=link.role, obstacles=tuple(found), password=link.password)
+        return SyncScript(
+            text=text, role=link.role, obstacles=tuple(result), password=link.password
+        )
 
     async def _try(
         self,
@@ -117,7 +119,7 @@ class SubscriptionScripts:
     ) -> list[Obstacle]:
         """Make a whole subscription where tables and rows are, but for the link's password."""
         node, sites = self._wiring.node(subscriber), self._installer.sites(subscriber)
-        found: list[Obstacle] = []
+        results: list[Obstacle] = []
         for each in articles:
             plain = each.article
             tables.check_same_shape(plain, await describe(trial, plain.schema, plain.table))
@@ -127,7 +129,7 @@ class SubscriptionScripts:
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise SubscriptionError(f"{error.diag.message_primary}") from error
         for each in articles:
-            found += await subscription.subscribe(trial, each.article, sites)
+            results += await subscription.subscribe(trial, each.article, sites)
         app = role or node.app_role
         await subscription.register_role(trial, app, node.coordinator_role)
         await install_participant(
@@ -139,7 +141,7 @@ class SubscriptionScripts:
             await self._installer.create_routines(subscriber, routines, calls=False, here=trial)
         for each in articles:
             await grant_tables(trial, each.article.schema, each.article.table, app)
-        return found
+        return results
 
     async def add_sync_triggers(
         self,

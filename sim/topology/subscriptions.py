@@ -103,7 +103,7 @@ class Subscriptions:
                 )
                 if profile is not None:
                     await self._agents.set_profile(subscriber, profile)
-            found = await self._bring(
+            result = await self._bring(
                 subscriber, articles, routines, sync, scripts, link=link, reads=reads
             )
         except BaseException:
@@ -112,8 +112,8 @@ class Subscriptions:
         self._installer.subscribed.append(subscriber)
         await self._registration.switch_calls()
         self._agents.attend(subscriber)
-        if found:
-            raise SubscriptionError(subscription.inactive_message(found))
+        if result:
+            raise SubscriptionError(subscription.inactive_message(result))
 
     async def _check_new(
         self,
@@ -208,10 +208,10 @@ class Subscriptions:
             articles = [
                 each for each in await self._installer.choose({}) if each.article.name not in known
             ]
-            mine = {
+            own = {
                 each.article_id for each in await self._registration.subscribed_routines(subscriber)
             } & ids
-            routines = [each for each in published if each.article_id not in mine]
+            routines = [each for each in published if each.article_id not in own]
             done[subscriber] = [each.article.name for each in articles]
             done[subscriber] += [each.identity for each in routines]
             if not done[subscriber]:
@@ -222,7 +222,7 @@ class Subscriptions:
                 subscriber, articles, link_role=role, sync_type="automatic", routines=routines
             )
             try:
-                found = await self._bring(
+                result = await self._bring(
                     subscriber,
                     articles,
                     routines,
@@ -236,8 +236,8 @@ class Subscriptions:
                 await self._agents.withdraw(subscriber, articles, routines)
                 raise
             await self._registration.switch_calls()
-            if found:
-                raise SubscriptionError(subscription.inactive_message(found))
+            if result:
+                raise SubscriptionError(subscription.inactive_message(result))
         return done
 
     async def _there(self, subscriber: str) -> tuple[set[str], set[int]]:

@@ -46,11 +46,11 @@ def sweep(server: AnyServer, *, kept: bool = False) -> list[str]:
         connection.execute(
             "select pg_advisory_lock(hashtextextended('twopc sweep', 0))"
         )  # one at a time
-        found = connection.execute(_DATABASES).fetchall()
+        rows = connection.execute(_DATABASES).fetchall()
         owners = {
             name: owner
-            for name, told in found
-            if (owner := owner_of(name)) is not None and (kept or not told.startswith(KEPT))
+            for name, report in rows
+            if (owner := owner_of(name)) is not None and (kept or not report.startswith(KEPT))
         }
         gone = {name: owner for name, owner in owners.items() if owner.is_gone}
         for name, owner in gone.items():
@@ -73,8 +73,8 @@ def _of(topology: str) -> Any:
 
     def may_roll_back(gid: str) -> bool:
         branch = BranchId.parse(gid)
-        ours = branch is not None and branch.global_id.coordinator == topology
-        return ours or gid.startswith("msrepl_agent:")
+        own = branch is not None and branch.global_id.coordinator == topology
+        return own or gid.startswith("msrepl_agent:")
 
     return may_roll_back
 
@@ -85,16 +85,16 @@ def _drop_roles(
     """The roles of a topology whose databases are gone."""
     topology = owners[0].topology
     nodes = [each.node for each in owners]
-    mine = [name for name, owner in databases.items() if owner.topology == topology]
+    own = [name for name, owner in databases.items() if owner.topology == topology]
     roles = {names.role(kind, topology) for kind in ("app", "coordinator", "logreader", "agent")}
-    roles |= {names.role("owner", database) for database in mine}
-    roles |= {names.role("link", database, node) for database in mine for node in nodes}
-    found = connection.execute(
+    roles |= {names.role("owner", database) for database in own}
+    roles |= {names.role("link", database, node) for database in own for node in nodes}
+    rows = connection.execute(
         "select rolname from pg_roles where rolname = any (%s)"
         " or exists (select from unnest(%s::text[]) as t where starts_with(rolname, t)) order by 1",
-        (sorted(roles), [names.table_roles(names.role("owner", database)) for database in mine]),
+        (sorted(roles), [names.table_roles(names.role("owner", database)) for database in own]),
     ).fetchall()
-    for (role,) in found:
+    for (role,) in rows:
         name = sql.Identifier(role)
         connection.execute(sql.SQL("drop owned by {} cascade").format(name))
         connection.execute(sql.SQL("drop role {}").format(name))

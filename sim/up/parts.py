@@ -87,7 +87,7 @@ async def look(state: State) -> tuple[TopologyPart, ...]:
 def running(folder: Path) -> dict[TopologyPart, psutil.Process]:
     """Those that live."""
     place = str(folder.absolute())
-    found = {}
+    results = {}
     for process in psutil.process_iter():
         try:
             words = process.cmdline()
@@ -95,10 +95,10 @@ def running(folder: Path) -> dict[TopologyPart, psutil.Process]:
                 continue
             at = words.index(_MODULE)
             if words[at + 1 : at + 2] == [place]:
-                found[TopologyPart(words[at + 2], *words[at + 3 : at + 4])] = process
+                results[TopologyPart(words[at + 2], *words[at + 3 : at + 4])] = process
         except psutil.Error:
             continue  # gone meanwhile, or somebody else's
-    return found
+    return results
 
 
 def start(state: State) -> None:
@@ -110,17 +110,18 @@ def start(state: State) -> None:
     alive, needed = running(state.folder), asyncio.run(look(state))
     begun = [(part, _start(state.folder, part)) for part in needed if part not in alive]
     for part, process in begun:
-        said = state.folder / part.file
+        wording = state.folder / part.file
 
-        def ready(said: Path = said, process: subprocess.Popen[bytes] = process) -> bool:
+        def ready(message: Path = wording, process: subprocess.Popen[bytes] = process) -> bool:
             return (
-                RUNS in said.read_text(errors="replace").splitlines() or process.poll() is not None
+                RUNS in message.read_text(errors="replace").splitlines()
+                or process.poll() is not None
             )
 
         wait_for(ready, what=f"the {part} to run", timeout_s=_READY_TIMEOUT_S)
         if process.poll() is not None:
-            text = said.read_text(errors="replace").strip()
-            raise ServerError(f"the {part} has ended: {text.splitlines()[-1] if text else said}")
+            text = wording.read_text(errors="replace").strip()
+            raise ServerError(f"the {part} has ended: {text.splitlines()[-1] if text else wording}")
 
 
 #: Not reaped elsewhere if they end while we live.

@@ -75,16 +75,16 @@ class State:
 
     def dsns_without_password(self) -> dict[str, str]:
         """The same, with a file of this folder that libpq reads the password from, and only its owner can."""
-        lines, found = [], {}
+        lines, results = [], {}
         for name, dsn in self.dsns.items():
             parts = conninfo.conninfo_to_dict(dsn)
             password = str(parts.pop("password", "") or "")
             fields = [str(parts.get(key) or "*") for key in ("host", "port", "dbname", "user")]
             lines.append(":".join(_escaped(each) for each in (*fields, password)))
             parts["passfile"] = str(self.folder / _PASSWORDS)
-            found[name] = conninfo.make_conninfo("", **parts)
+            results[name] = conninfo.make_conninfo("", **parts)
         self._write(_PASSWORDS, "\n".join(dict.fromkeys(lines)) + "\n")
-        return found
+        return results
 
     def save(self) -> None:
         """Write it, whole or not at all."""
@@ -129,10 +129,10 @@ def load(folder: Path) -> State:
     Raises:
         ConfigurationError: nothing was.
     """
-    found = look(folder)
-    if found is None:
+    result = look(folder)
+    if result is None:
         raise ConfigurationError(f"nothing was set up in {folder}: `twopc up` first")
-    return found
+    return result
 
 
 def look(folder: Path) -> State | None:

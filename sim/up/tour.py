@@ -180,7 +180,7 @@ class Tour:
             self._state.publisher, _OPEN_THERE, (f"^{re.escape(link_prefix(self.first))} [0-9]+$",)
         )
         return TourLook(
-            balances={name: int(found[0][0]) for name, found in rows.items()},
+            balances={name: int(result[0][0]) for name, result in rows.items()},
             windows=windows,
             held=int(held),
             moment=await eyes.look(),

@@ -181,17 +181,17 @@ class _Validation:
         modes = await update_modes(self.distribution, self.ends.publisher)
         self.read_only = modes.get(self.ends.subscriber) == "read only"
         chosen, versions = await self._articles(tables), not self.read_only
-        found = [
+        results = [
             _Comparison(
                 article, await membership.condition(self.reader, article.article), versions=versions
             )
             for article in chosen
         ]
-        looks, left = 0, list(found)
-        while any(each in left or each.pending for each in found) and looks < LOOKS_MAX:
+        looks, left = 0, list(results)
+        while any(each in left or each.pending for each in results) and looks < LOOKS_MAX:
             looks += 1
-            async with self._moment(found) as touched:
-                for each in found:
+            async with self._moment(results) as touched:
+                for each in results:
                     keys = touched[each.article.article_id]
                     if keys is None:
                         continue  # a call may have touched any row
@@ -206,7 +206,7 @@ class _Validation:
                 "validate again while fewer are made"
             )
         verdicts = []
-        for each in found:
+        for each in results:
             verdict = each.verdict(self.ends.subscriber, looks)
             if repair and verdict.differences:
                 verdict = replace(verdict, repaired=tuple(await self._repair(each)))
@@ -216,11 +216,11 @@ class _Validation:
 
     async def _articles(self, tables: Sequence[str]) -> list[DistributedArticle]:
         ends = self.ends
-        found = await publisher_end.subscribed_articles(
+        result = await publisher_end.subscribed_articles(
             self.distribution, ends.publisher, ends.subscriber
         )
-        names = [each.article.name for each in found]
-        if not found:
+        names = [each.article.name for each in result]
+        if not result:
             raise SubscriptionError(
                 f"{ends.subscriber!r} has no active subscription that is distributed to: `twopc subscribe {ends.subscriber}` first"
             )
@@ -229,7 +229,7 @@ class _Validation:
                 raise SubscriptionError(
                     f"{ends.subscriber!r} has no subscription to {table!r}; it has {', '.join(names)}"
                 )
-        return [each for each in found if not tables or each.article.name in tables]
+        return [each for each in result if not tables or each.article.name in tables]
 
     # -- moments ----------------------------------------------------------------------------------
     @asynccontextmanager
@@ -280,15 +280,15 @@ class _Validation:
 
     def _publisher_gids(self, prepared: Sequence[str]) -> list[str]:
         """The Publisher's branches of transactions that have one prepared at the Subscriber."""
-        found: list[str] = []
+        results: list[str] = []
         for gid in prepared:
             branch = BranchId.parse(gid)
             if branch is None or node_of(branch.branch) != self.ends.subscriber:
                 continue
             name = self.ends.publisher
             either = (name, further_branch(name, self.ends.subscriber))
-            found += [branch_gid(str(branch.global_id), each) for each in either]
-        return found
+            results += [branch_gid(str(branch.global_id), each) for each in either]
+        return results
 
     async def _until(self, look: Callable[[], Awaitable[object]], what: str) -> None:
         end = time.monotonic() + self.timeout_s
@@ -314,8 +314,8 @@ class _Validation:
         there, here = await together(
             buckets(self.reader, each.there, apart), buckets(self.subscriber, each.here, apart)
         )
-        for total, found in ((each.expected, there), (each.actual, here)):
-            for rows, checksum in found.values():
+        for total, result in ((each.expected, there), (each.actual, here)):
+            for rows, checksum in result.values():
                 total.count(checksum, rows)
         differing = sorted(
             bucket for bucket in there.keys() | here.keys() if there.get(bucket) != here.get(bucket)

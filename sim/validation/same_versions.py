@@ -88,14 +88,14 @@ class ArticleRows:
     async def repair(self, drifted: Collection[Apart]) -> None:
         """Give the Publisher's values to these rows and to those that differ under the same version; not to any in use."""
         async for there, here in self._differing():
-            found = []
+            results = []
             for key in there.keys() & here.keys():
                 versions = self._versions(key, there, here)
                 if versions[1] == versions[2] or versions in drifted:
-                    found.append(
+                    results.append(
                         RowDifference(key=key, expected=there[key][0], actual=here[key][0])
                     )
-            await subscriber_end.repair(self._subscriber, self._article, found, self._fetch)
+            await subscriber_end.repair(self._subscriber, self._article, results, self._fetch)
 
     def _versions(self, key: Key, there: Rowset, here: Rowset) -> Apart:
         return key, there[key][1][self._version], here[key][1][self._version]

@@ -35,13 +35,13 @@ async def attempt(client: LoadClient, deed: ClientTransaction, level: str) -> At
             kind=IN_DOUBT, why=error.sqlstate, fields=_told(error, gid), rowcounts=rowcounts
         )
     except TransactionError as error:
-        told = _told(error, gid)
+        report = _told(error, gid)
         await leave(client.rollback())
-        if "conflict" in told:
+        if "conflict" in report:
             return AttemptOutcome(
-                kind=REJECTED, why=told["conflict"]["kind"], fields=told, rowcounts=rowcounts
+                kind=REJECTED, why=report["conflict"]["kind"], fields=report, rowcounts=rowcounts
             )
-        return AttemptOutcome(kind=ERROR, why=error.sqlstate, fields=told, rowcounts=rowcounts)
+        return AttemptOutcome(kind=ERROR, why=error.sqlstate, fields=report, rowcounts=rowcounts)
     return AttemptOutcome(kind=COMMITTED, fields={"gid": gid}, rowcounts=rowcounts)
 
 

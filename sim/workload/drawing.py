@@ -60,12 +60,12 @@ def nodes(scenario: Scenario, workload: Workload) -> dict[str, int]:
 def places(weights: Mapping[str, int], clients: int) -> list[str]:
     """At which node each client works: as near to the weights as whole clients come, and taking turns."""
     given = dict.fromkeys(weights, 0)
-    found = []
+    results = []
     for _ in range(clients):
         node = min(given, key=lambda each: (given[each] + 1) / weights[each])
         given[node] += 1
-        found.append(node)
-    return found
+        results.append(node)
+    return results
 
 
 class Drawer:
@@ -110,9 +110,9 @@ class Drawer:
     def _other(self, key: int, of: random.Random) -> int:
         """Another key, by the same distribution; if only one is ever drawn, its neighbour."""
         for _ in range(8):
-            found = self.picker.pick(of)
-            if found != key:
-                return found
+            result = self.picker.pick(of)
+            if result != key:
+                return result
         return key % self.count + 1
 
 

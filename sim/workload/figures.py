@@ -146,12 +146,12 @@ class Figures:
         if not histogram.get_total_count():
             return None
         if which == "mean":
-            found = histogram.get_mean_value()
+            result = histogram.get_mean_value()
         elif which == "max":
-            found = histogram.get_max_value()
+            result = histogram.get_max_value()
         else:
-            found = histogram.get_value_at_percentile(float(which[1:]))
-        return float(found) / (1e6 if unit == "s" else 1e3)
+            result = histogram.get_value_at_percentile(float(which[1:]))
+        return float(result) / (1e6 if unit == "s" else 1e3)
 
 
 _COUNTED = (
@@ -166,17 +166,17 @@ assert IN_DOUBT in _COUNTED
 
 def _summary(histogram: HdrHistogram) -> dict[str, float]:
     """Count, mean, percentiles and the longest, in milliseconds."""
-    found = {"count": histogram.get_total_count(), "mean": histogram.get_mean_value() / 1000}
+    results = {"count": histogram.get_total_count(), "mean": histogram.get_mean_value() / 1000}
     for percentile in PERCENTILES:
-        found[f"p{percentile:g}"] = histogram.get_value_at_percentile(percentile) / 1000
-    found["max"] = histogram.get_max_value() / 1000
-    return {name: round(value, 3) for name, value in found.items()}
+        results[f"p{percentile:g}"] = histogram.get_value_at_percentile(percentile) / 1000
+    results["max"] = histogram.get_max_value() / 1000
+    return {name: round(value, 3) for name, value in results.items()}
 
 
 def _stretch(at_s: float, width_s: float, of: Sequence[tuple[str, float]]) -> dict[str, float]:
     latencies = sorted(latency for kind, latency in of if kind == COMMITTED)
     kinds: Mapping[str, int] = Counter(kind for kind, _ in of)
-    told = {
+    report = {
         "at_s": at_s,
         "attempts": len(of),
         "committed": len(latencies),
@@ -185,9 +185,9 @@ def _stretch(at_s: float, width_s: float, of: Sequence[tuple[str, float]]) -> di
         "committed_per_s": len(latencies) / width_s,
     }
     if latencies:
-        told["p50_ms"] = _rank(latencies, 0.5) * 1000
-        told["p99_ms"] = _rank(latencies, 0.99) * 1000
-    return {name: round(value, 3) for name, value in told.items()}
+        report["p50_ms"] = _rank(latencies, 0.5) * 1000
+        report["p99_ms"] = _rank(latencies, 0.99) * 1000
+    return {name: round(value, 3) for name, value in report.items()}
 
 
 def _rank(ordered: Sequence[float], share: float) -> float:

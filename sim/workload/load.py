@@ -214,21 +214,21 @@ class Load:
         self, name: str, node: str, client: LoadClient, deed: ClientTransaction, intended_s: float
     ) -> None:
         """Attempt it until it is committed, in doubt, or has been tried often enough."""
-        said = self._workload.on_conflict
+        text = self._workload.on_conflict
         of = chance(self._seed, f"{name}, {deed.number} again")
-        for number in range(1, said.retry + 2):
+        for number in range(1, text.retry + 2):
             began_s = self.now()
             ended = await attempt(client, deed, self._level(node))
-            again = ended.kind == REJECTED and number <= said.retry and not self._is_late()
-            self._note(name, node, deed, ended, number, intended_s, began_s, again=again)
+            repeated = ended.kind == REJECTED and number <= text.retry and not self._is_late()
+            self._note(name, node, deed, ended, number, intended_s, began_s, again=repeated)
             if ended.is_lost and ended.kind != COMMITTED:
                 await self._bench.sleep(of.uniform(*LOST_REST_S))
-            if not again:
+            if not repeated:
                 return
-            pause_s = drawing.backoff(said.backoff, of)
+            pause_s = drawing.backoff(text.backoff, of)
             self._lives(self.now() + pause_s)
             await self._bench.sleep(pause_s)
-            if said.after == "sync" and node in self._subscribers:
+            if text.after == "sync" and node in self._subscribers:
                 await self.syncing.sync(node)
 
     def _is_late(self) -> bool:

@@ -89,9 +89,9 @@ async def play(
             else:
                 history.write("ok", node=subscriber, step=LAST_SYNC, tag="SYNC")
         await write_deliveries(stage, history)
-    told = load.figures.told()
-    told["thresholds"] = compared(load.figures, scenario.thresholds)
-    history.write("load", data=told)
+    text = load.figures.told()
+    text["thresholds"] = compared(load.figures, scenario.thresholds)
+    history.write("load", data=text)
     await final_states(scenario, stage, history)
     await answers(case, stage, history)
     return CaseLesson()
@@ -141,7 +141,7 @@ def drawn(case: Case, seed: int) -> dict[str, Any]:
     workload = case.scenario.workload
     assert workload is not None, "it is a load"
     weights = drawing.nodes(case.scenario, workload)
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "seed": seed,
         "nodes": weights,
         "mix": dict(workload.mix)
@@ -153,12 +153,12 @@ def drawn(case: Case, seed: int) -> dict[str, Any]:
         "on_conflict": workload.on_conflict.model_dump(exclude={"hole", "holes"}),
     }
     if workload.rate is not None:
-        told["rate_per_s"] = workload.rate
+        report["rate_per_s"] = workload.rate
     else:
-        told["clients"] = drawing.places(weights, workload.clients or 1)
+        report["clients"] = drawing.places(weights, workload.clients or 1)
     if workload.keys_of is not None:
         keys = workload.keys_of
-        told["keys"] = {"table": keys.table, "count": keys.count, "pick": keys.pick}
+        report["keys"] = {"table": keys.table, "count": keys.count, "pick": keys.pick}
     if workload.think is not None:
-        told["think"] = " ".join((workload.think.distribution, *workload.think.values))
-    return told
+        report["think"] = " ".join((workload.think.distribution, *workload.think.values))
+    return report

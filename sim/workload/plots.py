@@ -32,12 +32,12 @@ def is_drawable() -> bool:
 
 def write_plots(records: Sequence[HistoryRecord], directory: Path) -> list[Path]:
     """A picture of each load of a run as ``load.png``, ``load-2.png`` …, and ``loads.png`` of all together."""
-    loads = [(name, told) for name, each in by_order(records) if (told := of(each))]
-    drawn = [(name, told) for name, told in loads if told["series"]]
+    loads = [(name, text) for name, each in by_order(records) if (text := of(each))]
+    drawn = [(name, report) for name, report in loads if report["series"]]
     written = []
-    for number, (name, told) in enumerate(drawn, start=1):
+    for number, (name, summary) in enumerate(drawn, start=1):
         path = directory / ("load.png" if number == 1 else f"load-{number}.png")
-        _save(_over_time(name, told), path)
+        _save(_over_time(name, summary), path)
         written.append(path)
     if len(drawn) > 1:
         path = directory / "loads.png"
@@ -60,20 +60,20 @@ def _figure() -> Figure:
     return figure
 
 
-def _over_time(name: str, told: Mapping[str, Any]) -> Figure:
+def _over_time(name: str, report: Mapping[str, Any]) -> Figure:
     figure = _figure()
     figure.suptitle(name)
-    series: Sequence[Mapping[str, float]] = told["series"]
+    series: Sequence[Mapping[str, float]] = report["series"]
     at = [each["at_s"] for each in series]
     latency, conflicts, rate = figure.subplots(3, sharex=True)
     for percentile in ("p50", "p99"):
-        found = [
+        results = [
             (each["at_s"], each[f"{percentile}_ms"])
             for each in series
             if f"{percentile}_ms" in each
         ]
-        if found:
-            times, values = zip(*found, strict=True)
+        if results:
+            times, values = zip(*results, strict=True)
             latency.plot(times, values, label=percentile, color=_COLOURS[percentile])
             latency.legend(loc="upper right")
     _label(latency, "commit (ms)")
@@ -97,13 +97,16 @@ def _side_by_side(loads: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
     latency, conflicts = figure.subplots(2, sharex=True)
     names = [name for name, _ in loads]
     for percentile, shift in (("p50", -0.2), ("p99", 0.2)):
-        heights = [told["latencies_ms"].get("commit", {}).get(percentile, 0.0) for _, told in loads]
+        heights = [
+            summary["latencies_ms"].get("commit", {}).get(percentile, 0.0) for _, summary in loads
+        ]
         places = [place + shift for place in range(len(loads))]
         latency.bar(places, heights, 0.4, label=percentile, color=_COLOURS[percentile])
     latency.legend(loc="upper left")
     _label(latency, "commit (ms)")
     rates = [
-        100 * told["counts"]["rejected"] / max(1, told["counts"]["attempts"]) for _, told in loads
+        100 * report["counts"]["rejected"] / max(1, report["counts"]["attempts"])
+        for _, report in loads
     ]
     conflicts.bar(range(len(loads)), rates, 0.6, color=_COLOURS["rejected"])
     conflicts.set_xticks(range(len(loads)), names, rotation=15, ha="right")

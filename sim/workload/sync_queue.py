@@ -29,10 +29,10 @@ class SyncQueue:
 
     async def sync(self, *subscribers: str) -> None:
         """Return when they have got what was committed when this was called, or could not."""
-        wanted = [name for name in subscribers if name not in self.paused]
-        if not wanted:
+        requested = [name for name in subscribers if name not in self.paused]
+        if not requested:
             return
-        self._wanted |= dict.fromkeys(wanted)
+        self._wanted |= dict.fromkeys(requested)
         gate = self._next
         if not self._works:
             self._works = True
@@ -42,22 +42,22 @@ class SyncQueue:
     async def _work(self) -> None:
         try:
             while self._wanted:
-                wanted, gate = [*self._wanted], self._next
+                requested, gate = [*self._wanted], self._next
                 self._wanted, self._next = {}, self._bench.gate()
-                await self._once(wanted)
+                await self._once(requested)
                 gate.open()
         finally:
             self._works = False
 
     async def _once(self, subscribers: list[str]) -> None:
         began_s = self._bench.time()
-        told: dict[str, Any] = {"node": " ".join(subscribers), "step": "sync"}
+        report: dict[str, Any] = {"node": " ".join(subscribers), "step": "sync"}
         try:
             await self._bench.sync(subscribers)
         except TwopcError as error:
             self._figures.synced(0.0, failed=True)
-            self._write("error", message=str(error), **told)
+            self._write("error", message=str(error), **report)
         else:
             took_s = self._bench.time() - began_s
             self._figures.synced(took_s)
-            self._write("ok", data={"latency_us": round(took_s * 1e6)}, **told)
+            self._write("ok", data={"latency_us": round(took_s * 1e6)}, **report)

@@ -29,9 +29,9 @@ def compared(figures: Figures, thresholds: Sequence[Threshold]) -> list[dict[str
 
 
 def _compared(figures: Figures, threshold: Threshold) -> dict[str, Any]:
-    found = figures.measure(threshold.metric, threshold.unit)
+    result = figures.measure(threshold.metric, threshold.unit)
     return {
         "bound": threshold.text,
-        "measured": None if found is None else f"{found:.4g}{threshold.unit}",
-        "kept": found is not None and _COMPARE[threshold.op](found, threshold.number),
+        "measured": None if result is None else f"{result:.4g}{threshold.unit}",
+        "kept": result is not None and _COMPARE[threshold.op](result, threshold.number),
     }

@@ -55,10 +55,10 @@ def numbers(raw: bytes | None, code: str) -> tuple[int, ...]:
 
 def texts(raw: bytes | None) -> list[bytes]:
     """The elements of an array of texts without NULLs; none if it is NULL itself."""
-    found: list[bytes] = []
+    results: list[bytes] = []
     at = _HEADER.size
     while raw is not None and at < len(raw):
         start = at + 4
         at = start + int.from_bytes(raw[at:start])
-        found.append(raw[start:at])
-    return found
+        results.append(raw[start:at])
+    return results

@@ -46,17 +46,17 @@ def takers(number: int, propagation: Propagation) -> dict[int, CommandHandlers]:
         number: the article's; or the one under which its rows beside calls are stored, for the same functions.
     """
     article_id = base_of(number)
-    found = {}
+    results = {}
     for operation in OPERATIONS:
         form = propagation.method(operation).format
         is_call = form is not Format.SQL
         kind = TYPE_OF[operation] + (0 if is_call else _STATEMENT)
         if form is not Format.NONE:
             many = sql.Identifier(SCHEMA, set_function(article_id, kind)) if is_call else None
-            found[code_of(number, kind)] = CommandHandlers(
+            results[code_of(number, kind)] = CommandHandlers(
                 one=sql.Identifier(SCHEMA, apply_function(article_id, kind)), many=many
             )
-    return found
+    return results
 
 
 def call_taker(article_id: int) -> dict[int, CommandHandlers]:

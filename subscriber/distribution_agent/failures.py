@@ -77,19 +77,19 @@ class Culprit:
         article, form = self.article.article, self.article.propagation.method(operation).format
         if form in (Format.SQL, Format.NONE):
             return ""
-        wanted = parameters(article, operation, form)
+        requested = parameters(article, operation, form)
         values = record_values(self.command.encode())
-        if len(wanted) != len(values):
+        if len(requested) != len(values):
             return ""
-        images = {each.image for each in wanted}
+        images = {each.image for each in requested}
         image = next(each for each in ("key", "old", "new") if each in images)
-        found = {
+        results = {
             parameter.column.name: value
-            for parameter, value in zip(wanted, values, strict=True)
+            for parameter, value in zip(requested, values, strict=True)
             if parameter.image == image and parameter.column is not None
         }
         text = ", ".join(
-            f"{name} = {'NULL' if (value := found[name]) is None else value.decode()}"
+            f"{name} = {'NULL' if (value := results[name]) is None else value.decode()}"
             for name in article.key
         )
         return text[:_SHOWN_MAX]

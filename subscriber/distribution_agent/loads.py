@@ -152,10 +152,10 @@ def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[BatchL
     posted: list[list[StoredMessage]] = [[] for _ in batches]
     for row in range(result.ntuples):
         at = int.from_bytes(result.get_value(row, 0) or b"")
-        part, found = _part(result, row)
+        part, results = _part(result, row)
         if part.count:
             parts[at].append(part)
-        posted[at] += found
+        posted[at] += results
     return [
         BatchLoad(batch=batch, parts=tuple(parts[at]), posted=tuple(posted[at]))
         for at, batch in enumerate(batches)
@@ -168,10 +168,10 @@ def block_of(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[BatchL
     parts, posted, last = [], [], None
     for row in range(result.ntuples):
         last = max(last or 0, int.from_bytes(result.get_value(row, 0) or b""))
-        part, found = _part(result, row)
+        part, results = _part(result, row)
         if part.count:
             parts.append(part)
-        posted += found
+        posted += results
     load = BatchLoad(
         batch=batch,
         parts=tuple(parts),
@@ -186,10 +186,10 @@ def _part(result: pq.abc.PGresult, row: int) -> tuple[StreamPart, list[StoredMes
     stream, codes, calls, low, high, count, posted = (
         result.get_value(row, column) for column in range(1, 8)
     )
-    found = []
+    results = []
     for text in texts(posted):
         seqno, kind, body = text.decode().split(" ", 2)
-        found.append(StoredMessage(seqno=lsn_value(seqno), type=int(kind), body=json.loads(body)))
+        results.append(StoredMessage(seqno=lsn_value(seqno), type=int(kind), body=json.loads(body)))
     return (
         StreamPart(
             stream=int.from_bytes(stream or b""),
@@ -199,5 +199,5 @@ def _part(result: pq.abc.PGresult, row: int) -> tuple[StreamPart, list[StoredMes
             high=int.from_bytes(high or b""),
             count=int.from_bytes(count or b""),
         ),
-        found,
+        results,
     )

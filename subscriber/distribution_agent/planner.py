@@ -152,11 +152,11 @@ class BatchPlanner:
         first = commands = length = own = 0
         articles: tuple[int, ...] = ()
         for at, seqno in enumerate(window.seqnos):
-            mine = window.originators[at] == self.own
-            wanted = self.wanted(seqno, window.xids[at])
-            count = 0 if mine and not self.echoed else window.commands[at]
+            is_own = window.originators[at] == self.own
+            requested = self.wanted(seqno, window.xids[at])
+            count = 0 if is_own and not self.echoed else window.commands[at]
             if at > first and (
-                wanted != articles
+                requested != articles
                 or at - first >= size
                 or commands + count > threshold
                 or length + window.bytes[at] > block_bytes
@@ -165,10 +165,10 @@ class BatchPlanner:
                 yield batch
                 position = batch.upto
                 first, commands, length, own = at, 0, 0, 0
-            articles = wanted
+            articles = requested
             commands += count
             length += window.bytes[at]
-            own += mine
+            own += is_own
         if window.seqnos:
             yield self._batch(
                 position, window, first, len(window.seqnos), articles, commands, length, own

@@ -303,16 +303,16 @@ class WorldPort(Protocol):
 
 async def answers(pending: Iterable[PendingGroup]) -> list[StepsAnswer]:
     """What each came to, once all are done; raises the first failure."""
-    found: list[StepsAnswer] = []
+    results: list[StepsAnswer] = []
     lost: LostError | None = None
     for each in pending:
         try:
-            found.append(await each)
+            results.append(await each)
         except LostError as error:
             lost = lost or error
     if lost is not None:
         raise lost
-    return found
+    return results
 
 
 async def perform(session: SessionPort, *steps: Step) -> StepsAnswer:

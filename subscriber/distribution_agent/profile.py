@@ -69,8 +69,8 @@ class Profile:
         ):
             value = getattr(self, name)
             if value < low or (high is not None and value > high):
-                wanted = f"from {low} to {high}" if high is not None else f"at least {low}"
-                raise ConfigurationError(f"agent profile: {name} is {value}; use {wanted}")
+                requested = f"from {low} to {high}" if high is not None else f"at least {low}"
+                raise ConfigurationError(f"agent profile: {name} is {value}; use {requested}")
         for error in self.skip_errors:
             if not _NUMBER.match(error) and not _SQLSTATE.match(error):
                 raise ConfigurationError(

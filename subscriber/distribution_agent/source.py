@@ -117,9 +117,9 @@ class ServerSource:
             profile = profile or Profile.from_json(json.loads(kept or "{}"))
             timeout = f"set statement_timeout = {profile.query_timeout_ms}"
             checked(await pipe.run((Statement(timeout, kept=False), ())))
-            found = cls(pipe, int(str(number)), subscriber, profile)
-            found.publisher_db = str(publisher_db)
-            return found
+            result = cls(pipe, int(str(number)), subscriber, profile)
+            result.publisher_db = str(publisher_db)
+            return result
         except BaseException:
             await pipe.close()
             raise
@@ -317,14 +317,14 @@ class ServerSource:
     async def articles(self) -> dict[int, DistributedArticle]:
         """The Publisher's tables that are articles, by number."""
         rows = checked(await self.pipe.run((queries.ARTICLES, (self._text_id,)))).rows(0)
-        found = [DistributedArticle.from_row(json.loads(str(row))) for (row,) in rows]
-        return {each.article_id: each for each in found}
+        results = [DistributedArticle.from_row(json.loads(str(row))) for (row,) in rows]
+        return {each.article_id: each for each in results}
 
     async def proc_articles(self) -> dict[int, ProcArticle]:
         """The Publisher's routines, by number."""
         rows = checked(await self.pipe.run((queries.PROC_ARTICLES, (self._text_id,)))).rows(0)
-        found = [ProcArticle.from_json(json.loads(str(row))) for (row,) in rows]
-        return {each.article_id: each for each in found}
+        results = [ProcArticle.from_json(json.loads(str(row))) for (row,) in rows]
+        return {each.article_id: each for each in results}
 
     async def close(self) -> None:
         """Close the connection."""

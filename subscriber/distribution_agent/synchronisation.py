@@ -127,13 +127,13 @@ class Synchronisation:
             DeliveryError: a change cannot be applied at one of them; the others have got everything.
         """
         agents = self._agents
-        wanted = choose(subscribers, await agents.subscriptions())
+        requested = choose(subscribers, await agents.subscriptions())
         if agents.are_running:
-            await self._await_delivered(wanted)
+            await self._await_delivered(requested)
             return {}
         async with agents.turn():
             await self.read()
-            done = await agents.together(self.drive, wanted)
+            done = await agents.together(self.drive, requested)
         failures = [each for each in done if isinstance(each, BaseException)]
         for further in failures[1:]:
             _log.warning("a Subscriber did not get everything", error=str(further))
@@ -141,7 +141,7 @@ class Synchronisation:
             raise failures[0]
         return {
             name: each
-            for name, each in zip(wanted, done, strict=True)
+            for name, each in zip(requested, done, strict=True)
             if isinstance(each, AgentProgress)
         }
 

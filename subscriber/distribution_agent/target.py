@@ -200,9 +200,9 @@ class ServerTarget:
     async def prepared(self) -> list[StreamId]:
         rows = (await ask(self._first, (_PREPARED, ()))).rows(0)
         self._database = int(str(rows[0][1]))
-        ours = (self._publisher, self._database)
+        own = (self._publisher, self._database)
         parsed = [StreamId.parse(gid) for gid, _ in rows if gid]
-        return [one for one in parsed if one and (one.publisher, one.database) == ours]
+        return [one for one in parsed if one and (one.publisher, one.database) == own]
 
     async def open_streams(self, count: int) -> None:
         if count <= 1:

@@ -101,5 +101,5 @@ def _is_polymorphic(argument: Argument) -> bool:
 
 def _type(name: str, *, escape: bool) -> str:
     base = name.removesuffix("[]")
-    found = _ENDLESS.get(base, base) + name[len(base) :]
-    return found.replace("%", "%%") if escape else found
+    result = _ENDLESS.get(base, base) + name[len(base) :]
+    return result.replace("%", "%%") if escape else result

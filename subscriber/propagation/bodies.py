@@ -201,13 +201,13 @@ class Bodies:
 
     def _assignments(self, source: ValueSource, *, key: bool) -> list[sql.Composed]:
         always = {column.name for column in self.always}
-        found = []
+        results = []
         for column in self.article.value_columns:
             if column.name in always or (column.name in self.article.key and not key):
                 continue
             value = self.updated(column, source, f.raw("t.") + sql.Identifier(column.name))
-            found.append(sql.SQL("{} = {}").format(sql.Identifier(column.name), value))
-        return found
+            results.append(sql.SQL("{} = {}").format(sql.Identifier(column.name), value))
+        return results
 
     def updated(self, column: Column, source: ValueSource, held: sql.Composable) -> sql.Composable:
         """What a column holds after an update: its new value, or `held` if it did not change."""

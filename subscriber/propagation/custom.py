@@ -94,16 +94,16 @@ async def find_routine(
         _CANDIDATES,
         {"types": [kind for _, kind in arguments], "name": parts[-1], "schemas": schemas},
     )
-    found = await cursor.fetchall()
-    fitting = next((row for row in found if row[7]), None)
+    rows = await cursor.fetchall()
+    fitting = next((row for row in rows if row[7]), None)
     if fitting is None:
-        if not found:
+        if not rows:
             raise SubscriptionError(
                 f"{where} does not exist in schema {' or '.join(schemas)}: create it with the parameters "
                 f"({expected})"
             )
         raise SubscriptionError(
-            f"{where} has the parameters ({found[0][4]}); this call brings ({expected})"
+            f"{where} has the parameters ({rows[0][4]}); this call brings ({expected})"
         )
     schema, name, signature, kind, _, source, language, _ = fitting
     ending = ends_transaction(source) if language == "plpgsql" else ""

@@ -46,18 +46,18 @@ async def fit_images(connection: Connection, calls: Calls) -> None:
         if not held:
             await connection.execute(calls.image_type(name).encode())
             continue
-        wanted = dict(attributes)
+        requested = dict(attributes)
         # they are numbered, so what is more or less is at the end
         actions = [
             sql.SQL("drop attribute {}").format(sql.Identifier(each))
             for each in held
-            if each not in wanted
+            if each not in requested
         ]
         actions += [
             sql.SQL("alter attribute {} type {}" if each in held else "add attribute {} {}").format(
                 sql.Identifier(each), f.raw(kind)
             )
-            for each, kind in wanted.items()
+            for each, kind in requested.items()
             if held.get(each) != kind
         ]
         if actions:

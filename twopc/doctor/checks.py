@@ -25,16 +25,16 @@ _GIDS_SHOWN = 5
 def version_finding(number: int) -> Finding:
     """What there is to say of a ``server_version_num``; an error means: ask nothing else."""
     what = "server version"
-    found = f"{number // 10000}.{number % 10000}"
+    result = f"{number // 10000}.{number % 10000}"
     if number < VERSION_MIN:
-        found += ": a wait in dblink cannot be cancelled before 17"
+        result += ": a wait in dblink cannot be cancelled before 17"
         remedy = "move to PostgreSQL 17 or later"
-        return Finding(level="error", what=what, found=found, remedy=remedy)
+        return Finding(level="error", what=what, found=result, remedy=remedy)
     if number in VERSIONS_REFUSED:
-        found += ": pgoutput can crash or lose rows before 18.2"
+        result += ": pgoutput can crash or lose rows before 18.2"
         remedy = "update to PostgreSQL 18.2 or later"
-        return Finding(level="error", what=what, found=found, remedy=remedy)
-    return Finding(level="ok", what=what, found=found)
+        return Finding(level="error", what=what, found=result, remedy=remedy)
+    return Finding(level="ok", what=what, found=result)
 
 
 def writable(node: ExaminedNode) -> Iterator[Finding]:
@@ -88,14 +88,14 @@ def prepared_slots(node: ExaminedNode) -> Iterator[Finding]:
     used = int(node.row("SELECT count(*) AS used FROM pg_prepared_xacts")["used"])
     more = alter_system(name, str(max(connections, slots + _MORE)), restart=True)
     if slots == 0:
-        found = f"{setting}: nothing can be prepared"
-        yield Finding(level="error", what=name, found=found, remedy=more)
+        result = f"{setting}: nothing can be prepared"
+        yield Finding(level="error", what=name, found=result, remedy=more)
     elif used >= slots:
-        found = f"{setting}, all in use: nothing more can be prepared"
-        yield Finding(level="error", what=name, found=found, remedy=f"{more}\ntwopc indoubt")
+        result = f"{setting}, all in use: nothing more can be prepared"
+        yield Finding(level="error", what=name, found=result, remedy=f"{more}\ntwopc indoubt")
     elif slots < connections:
-        found = f"{setting}, fewer than max_connections ({connections}): a commit can find none"
-        yield Finding(level="warning", what=name, found=found, remedy=more)
+        result = f"{setting}, fewer than max_connections ({connections}): a commit can find none"
+        yield Finding(level="warning", what=name, found=result, remedy=more)
     else:
         yield Finding(level="ok", what=name, found=f"{setting}, {used} in use")
 
@@ -165,8 +165,8 @@ def prepared_transactions(node: ExaminedNode) -> Iterator[Finding]:
     )
     if not rows:
         yield Finding(level="ok", what="prepared transactions", found="none")
-    for ours in (True, False):
-        some = [row for row in rows if (BranchId.parse(row["gid"]) is not None) is ours]
+    for own in (True, False):
+        some = [row for row in rows if (BranchId.parse(row["gid"]) is not None) is own]
         if not some:
             continue
         shown = [
@@ -182,10 +182,10 @@ def prepared_transactions(node: ExaminedNode) -> Iterator[Finding]:
         ]
         yield Finding(
             level="warning",
-            what="prepared transactions" if ours else "prepared by others",
+            what="prepared transactions" if own else "prepared by others",
             found=f"{'; '.join(shown)}: no replication slot can be made before they end",
             remedy="twopc indoubt\ntwopc recover"
-            if ours
+            if own
             else "\n".join(["ask whoever prepared them", *finish]),
         )
 

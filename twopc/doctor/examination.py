@@ -55,8 +55,8 @@ def examine(
     try:
         parameters = parse_dsn(dsn)
     except ServerError as error:
-        said, _, remedy = str(error).partition(": ")
-        return (Finding(level="error", what="connection", found=said, remedy=remedy),)
+        text, _, remedy = str(error).partition(": ")
+        return (Finding(level="error", what="connection", found=text, remedy=remedy),)
     try:
         with _connect(dsn, parameters) as connection:
             version = checks.version_finding(connection.info.server_version)
@@ -85,7 +85,7 @@ def examine(
 
 def registered_slots(dsns: Iterable[str]) -> frozenset[str] | None:
     """The slots that distribution databases know; None: there are none, or one of them cannot be asked."""
-    found: list[str] = []
+    results: list[str] = []
     asked = False
     for dsn in dsns:
         try:
@@ -93,11 +93,11 @@ def registered_slots(dsns: Iterable[str]) -> frozenset[str] | None:
                 known = "SELECT to_regclass('msrepl.mspublisher_databases') IS NOT NULL AS known"
                 if any(row["known"] for row in connection.execute(known)):
                     slots_known = "SELECT slot FROM msrepl.mspublisher_databases"
-                    found += [row["slot"] for row in connection.execute(slots_known)]
+                    results += [row["slot"] for row in connection.execute(slots_known)]
         except (psycopg.Error, ServerError):
             return None  # its own examination says why
         asked = True
-    return frozenset(found) if asked else None
+    return frozenset(results) if asked else None
 
 
 def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tuple[str, ...]:
@@ -108,24 +108,24 @@ def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tup
     answer or a role does not exist there.
     """
     parameters = parse_dsn(dsn)
-    wanted = sorted(set(roles))
+    requested = sorted(set(roles))
     try:
         with _connect(dsn, parameters) as connection:
             known = {
                 row["rolname"]
                 for row in connection.execute(
                     "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)",
-                    ([coordinator_role, *wanted],),
+                    ([coordinator_role, *requested],),
                 )
             }
-            for role in (coordinator_role, *wanted):
+            for role in (coordinator_role, *requested):
                 if role not in known:
                     raise ServerError(
                         f"role {role!r} does not exist there: {statement('CREATE ROLE {};', role)}"
                     )
             missing = connection.execute(
                 "SELECT r AS role FROM unnest(%s::name[]) r WHERE NOT pg_has_role(%s, r, 'SET')",
-                (wanted, coordinator_role),
+                (requested, coordinator_role),
             )
             return tuple(
                 statement("GRANT {} TO {} WITH SET TRUE;", row["role"], coordinator_role)

@@ -33,27 +33,27 @@ class Age:
 
     def warnings(self) -> tuple[str, ...]:
         """What somebody should hear of, in sentences; the worst last."""
-        found = []
+        results = []
         if self.age_s >= OLD_S:
-            found.append(
+            results.append(
                 f"prepared for {duration(self.age_s)}: no vacuum cleans up what is younger, in any "
                 "table of this database"
             )
         if self.log_bytes >= _MUCH_BYTES:
-            found.append(
+            results.append(
                 f"slot {self.slot} keeps {size(self.log_bytes)} of log: no slot moves past what is prepared"
             )
         if self.xids >= self.freeze_xids:
-            found.append(
+            results.append(
                 f"{self.xids:,} transactions old, over autovacuum_freeze_max_age: forced vacuums run and "
                 f"freeze nothing; {self._left()}"
             )
         elif self.xids >= _NEAR * self.freeze_xids:
-            found.append(
+            results.append(
                 f"{self.xids:,} transactions old, {self.xids / self.freeze_xids:.0%} of "
                 f"autovacuum_freeze_max_age; {self._left()}"
             )
-        return tuple(found)
+        return tuple(results)
 
     def _left(self) -> str:
         left = max(STOPS_AT_XIDS - self.xids, 0)

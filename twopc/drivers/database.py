@@ -143,10 +143,10 @@ def direct(node: str, connection: AsyncConnection[Any], pid: int) -> None:
     Raises:
         ConfigurationError: somebody lies between.
     """
-    told = connection.info.backend_pid
-    if pid != told:
+    text = connection.info.backend_pid
+    if pid != text:
         raise ConfigurationError(
-            f"the connection to {node} leads through a pooler (process {pid} answers, {told} was said to): a "
+            f"the connection to {node} leads through a pooler (process {pid} answers, {text} was said to): a "
             "coordinator has session state, an epoch that lives by it and the role that finishes a branch; "
             f"give it the address of {node}'s server itself"
         )

@@ -47,13 +47,13 @@ async def read_back(
     record = effect.record
     while True:
         try:
-            found = await hub.runtime.unbroken(hub.log.read_back(epoch, sequence))
+            result = await hub.runtime.unbroken(hub.log.read_back(epoch, sequence))
         except LookupError:
             return RESEND_FIRED
         except psycopg.Error:
             if not await pause(hub, until):
                 return RESEND_FIRED
             continue
-        if found is not None and found.kind is record.kind:
+        if result is not None and result.kind is record.kind:
             return e.LogFound(record=record)
         return e.LogMissing(record=record)

@@ -145,10 +145,10 @@ class DecisionLog:
 
     def current(self, variant: str) -> EpochIds | None:
         """The ids for transactions of a variant, if there is an epoch and it can be written for."""
-        found, lean = self.epochs.get(variant), self._lean
-        if found is None or found.epoch in self.fenced or lean is None or lean.lost:
+        result, lean = self.epochs.get(variant), self._lean
+        if result is None or result.epoch in self.fenced or lean is None or lean.lost:
             return None
-        return found
+        return result
 
     async def epoch(self, variant: str) -> EpochIds:
         """As `current`; opens an epoch at the first use.
@@ -158,10 +158,10 @@ class DecisionLog:
         """
         async with self._opening:
             await self._connect()
-            found = self.current(variant)
-            if found is None:
-                found = self.epochs[variant] = await self._open_epoch(variant)
-            return found
+            result = self.current(variant)
+            if result is None:
+                result = self.epochs[variant] = await self._open_epoch(variant)
+            return result
 
     # -- writing -----------------------------------------------------------------------------------
 

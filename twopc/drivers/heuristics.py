@@ -54,8 +54,8 @@ async def found(
 ) -> None:
     """Record that a branch was found ended otherwise than decided, or with nothing decided. Logged,
     whatever happens."""
-    said = f"decided: {decided}" if decided is not None else "nothing was decided"
-    reason = f"{said}; found {outcome}: somebody finished it by hand"
+    text = f"decided: {decided}" if decided is not None else "nothing was decided"
+    reason = f"{text}; found {outcome}: somebody finished it by hand"
     _log.warning("heuristic outcome", gid=gid, node=node, outcome=str(outcome), reason=reason)
     damage = decided is not None and decided is not outcome
     with suppress(psycopg.Error):  # it is found again as long as the decision is kept

@@ -79,8 +79,8 @@ async def settle(
             owner = await participant.owner_of(branch)
             if owner is not None:
                 hub.owners[session.subscriber] = owner
-        found = await participant.settle(branch, outcome, [n for n in names if n != name])
+        result = await participant.settle(branch, outcome, [n for n in names if n != name])
     except psycopg.Error as error:
         _log.warning("branch not settled yet", gid=branch, outcome=str(outcome), reason=str(error))
         return e.AckLost(participant=name)
-    return votes.committed(name) if found is Outcome.COMMITTED else votes.aborted(name)
+    return votes.committed(name) if result is Outcome.COMMITTED else votes.aborted(name)

@@ -174,15 +174,15 @@ async def in_doubt(
         ledger = CoordinatorLedger(
             coordinators=coordinators, resolved=frozenset(any_client), epochs={}, is_known=False
         )
-    found: list[InDoubtBranch] = []
+    results: list[InDoubtBranch] = []
     for participant in participants:
         try:
-            found += await _prepared_at(participant, database, ledger)
+            results += await _prepared_at(participant, database, ledger)
         except psycopg.OperationalError as error:
             if unreachable is None:
                 raise
             unreachable[participant.name] = reason_of(error)
-    return sorted(found, key=lambda one: -one.age_s)
+    return sorted(results, key=lambda one: -one.age_s)
 
 
 def reason_of(error: psycopg.Error) -> str:
@@ -194,7 +194,7 @@ def reason_of(error: psycopg.Error) -> str:
 async def _prepared_at(
     participant: ServerParticipant, database: Database, ledger: CoordinatorLedger
 ) -> list[InDoubtBranch]:
-    found: list[InDoubtBranch] = []
+    results: list[InDoubtBranch] = []
     waiters: dict[str, list[Waiter]] = {}
     for gid, pid, name, lock, relation in await participant.database.fetch(_WAITERS):
         waiter = Waiter(pid=pid, application_name=name, lock=lock, relation=relation)
@@ -202,7 +202,7 @@ async def _prepared_at(
     for gid, owner, is_ours, *rest in await participant.database.fetch(_PREPARED):
         age_s, xid, relations, xids, freeze_xids, log_bytes, slot = rest
         record = await _decision_of(database, ledger, gid)
-        found.append(
+        results.append(
             InDoubtBranch(
                 gid=gid,
                 node=participant.name,
@@ -226,7 +226,7 @@ async def _prepared_at(
                 ),
             )
         )
-    return found
+    return results
 
 
 def _is_under_way(gid: str, ledger: CoordinatorLedger, record: Record | None) -> bool:

@@ -45,31 +45,31 @@ def raise_unless_committed(transaction: Transaction, driver: Driver) -> None:
     raise refusal_at_commit(failure, driver.reason, gid=gid, node=node)
 
 
-def rejection(found: ServerReport, *, gid: str, node: str) -> RejectedError:
+def rejection(result: ServerReport, *, gid: str, node: str) -> RejectedError:
     """The refusal that an error report stands for; the transaction is, or can only be, rolled back."""
     return from_sqlstate(
-        found.sqlstate, found.message, detail=found.detail, hint=found.hint, node=node, gid=gid
+        result.sqlstate, result.message, detail=result.detail, hint=result.hint, node=node, gid=gid
     )
 
 
 def refusal_at_commit(
-    found: ServerReport | None, reason: str, *, gid: str, node: str
+    result: ServerReport | None, reason: str, *, gid: str, node: str
 ) -> RejectedError:
     """The refusal of a commit, once it is rolled back everywhere."""
-    if found is None:
+    if result is None:
         message = f"rolled back at every site: {reason}"
         return VoteError(message, gid=gid, node=node, sqlstate="40000")
-    error = rejection(found, gid=gid, node=node)
+    error = rejection(result, gid=gid, node=node)
     if type(error) is not RejectedError:
         return error
-    message = found.message
-    if found.sqlstate == "25P02":
+    message = result.message
+    if result.sqlstate == "25P02":
         message = "an earlier statement had failed, and its error was not acted on"
     return VoteError(
         f"rolled back at every site: {message}",
         gid=gid,
         node=node,
-        sqlstate=found.sqlstate,
-        detail=found.detail,
-        hint=found.hint or forbidden.remedy(found.sqlstate, found.message),
+        sqlstate=result.sqlstate,
+        detail=result.detail,
+        hint=result.hint or forbidden.remedy(result.sqlstate, result.message),
     )

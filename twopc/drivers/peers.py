@@ -48,9 +48,9 @@ async def ask(
         try:
             if fence:
                 for gid, name in gids.items():
-                    found = await participant.fence(gid, [branch.branch])
-                    if found is not None:
-                        ended[name] = found
+                    result = await participant.fence(gid, [branch.branch])
+                    if result is not None:
+                        ended[name] = result
                     else:
                         missing.add(node)
             else:

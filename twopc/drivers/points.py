@@ -135,16 +135,16 @@ class Points:
                 self._arm_text(entry.strip())
 
     def _arm_text(self, entry: str) -> None:
-        found = _ARM.match(entry)
-        if found is None:
+        match = _ARM.match(entry)
+        if match is None:
             raise ConfigurationError(
                 f"TWOPC_ARM: {entry!r} is not <point>=kill or <point>=stop, with @n for the n-th time"
             )
-        sign = signal.SIGKILL if found["action"] == "kill" else signal.SIGSTOP
+        sign = signal.SIGKILL if match["action"] == "kill" else signal.SIGSTOP
         self.arm(
-            found["point"].strip(),
+            match["point"].strip(),
             lambda _: os.kill(os.getpid(), sign),
-            nth=int(found["nth"] or 1),
+            nth=int(match["nth"] or 1),
         )
 
     def arm(self, name: str, action: Action, *, nth: int = 1) -> None:
@@ -168,14 +168,14 @@ class Points:
 
     async def reach(self, name: str) -> None:
         """Run what is armed at `name`. Call only if `armed`."""
-        found = self._actions.get(name)
-        if found is None:
+        results = self._actions.get(name)
+        if results is None:
             return
-        found.arrivals += 1
-        if found.arrivals != found.nth:
+        results.arrivals += 1
+        if results.arrivals != results.nth:
             return
         self.disarm(name)
-        result = found.action(name)
+        result = results.action(name)
         if inspect.isawaitable(result):
             await result
 

@@ -175,12 +175,12 @@ class Driver:
         self.results = results
         read = self._read(results)
         self.failure, self.good = read.failure, read.good
-        mine = read.subscriber
+        own = read.subscriber
         if read.failure is not None:
             await self._session.roll_back()
         elif read.is_alone and self._work and not self._surely_wrote():
-            mine = await self._commit_alone(ballot.subscriber)
-        self._votes = {ballot.publisher: read.publisher, ballot.subscriber: mine}
+            own = await self._commit_alone(ballot.subscriber)
+        self._votes = {ballot.publisher: read.publisher, ballot.subscriber: own}
 
     def _read(self, results: list[pq.abc.PGresult]) -> votes.Votes:
         """The votes, from what a message has brought."""

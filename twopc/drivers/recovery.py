@@ -120,16 +120,18 @@ class Recovery:
             psycopg.Error: the distribution database cannot be reached; nothing was decided.
         """
         async with self._turn:
-            mine = set(own)
+            own_epochs = set(own)
             seen = _RecoveryPass()
             await self._reach("recovery.begin")
-            await self._fence(seen, mine)
-            found = await self._prepared(self._participants.values(), seen)
+            await self._fence(seen, own_epochs)
+            result = await self._prepared(self._participants.values(), seen)
             busy = active()
             left = unsettled if unsettled is not None else set()
-            for gid, (node, branch) in found.items():
+            for gid, (node, branch) in result.items():
                 key = _key(branch)
-                if key not in busy and (branch.global_id.epoch in mine or key[0] in seen.dead):
+                if key not in busy and (
+                    branch.global_id.epoch in own_epochs or key[0] in seen.dead
+                ):
                     seen.prepared[gid] = (node, branch)
             keys = {_key(b) for _, b in seen.prepared.values()}
             seen.decisions = await self._decisions.decisions(
@@ -194,7 +196,7 @@ class Recovery:
         self, participants: Iterable[ParticipantPort], seen: _RecoveryPass
     ) -> dict[str, tuple[str, BranchId]]:
         prefix = f"{PREFIX}:{self._coordinator}:"
-        found: dict[str, tuple[str, BranchId]] = {}
+        results: dict[str, tuple[str, BranchId]] = {}
         for participant in participants:
             try:
                 branches = await participant.prepared(prefix)
@@ -205,10 +207,10 @@ class Recovery:
             for gid in branches:
                 branch = BranchId.parse(gid)
                 if branch is not None and branch.node == participant.name:
-                    found[gid] = (participant.name, branch)
+                    results[gid] = (participant.name, branch)
                     if not branches[gid].is_ours:
                         seen.strange[gid] = branches[gid].owner
-        return found
+        return results
 
     async def _look_again(self, seen: _RecoveryPass, busy: set[Key]) -> None:
         """Keep what is prepared still and nobody has begun to work on."""
@@ -258,10 +260,10 @@ class Recovery:
     async def _tell(self, seen: _RecoveryPass, key: Key, effect: x.Send, reason: str) -> e.Event:
         name, gid = effect.to, self._gid(key, effect.to)
         outcome = Outcome.COMMITTED if effect.message is Message.COMMIT else Outcome.ABORTED
-        found = await self._finish(seen, gid, node_of(name), outcome, reason)
-        if found is None:
+        result = await self._finish(seen, gid, node_of(name), outcome, reason)
+        if result is None:
             return e.AckLost(participant=name)
-        if found is Outcome.COMMITTED:
+        if result is Outcome.COMMITTED:
             return e.BranchCommitted(participant=name)
         return e.BranchAborted(participant=name)
 
@@ -276,18 +278,18 @@ class Recovery:
         was_prepared = gid in seen.prepared
         await self._reach(f"recovery.before_finish({node})")
         try:
-            found = await participant.settle(gid, outcome, [])
+            result = await participant.settle(gid, outcome, [])
         except psycopg.Error as error:
             _log.warning("branch not settled yet", gid=gid, node=node, reason=str(error))
             return None
         if was_prepared:
-            settled = SettledBranch(gid=gid, node=node, outcome=found, reason=reason)
+            settled = SettledBranch(gid=gid, node=node, outcome=result, reason=reason)
             seen.settled.append(settled)
             if self.observe is not None:
                 self.observe(settled)
-            _log.info("branch settled", gid=gid, node=node, outcome=str(found), reason=reason)
+            _log.info("branch settled", gid=gid, node=node, outcome=str(result), reason=reason)
         await self._reach(f"recovery.after_finish({node})")
-        return found
+        return result
 
     async def _settle_undecided(
         self, seen: _RecoveryPass, gid: str, node: str, branch: BranchId
@@ -356,10 +358,10 @@ class Recovery:
         open_ = {*seen.decisions, *(_key(branch) for _, branch in seen.prepared.values())}
         publisher, prefix = self._participants[self._publisher], self._gid_prefix(epoch)
         after = ""
-        while found := await publisher.committed(prefix, after, _BATCH_ROWS):
-            *_, after = found
+        while result := await publisher.committed(prefix, after, _BATCH_ROWS):
+            *_, after = result
             asked: dict[str, dict[str, str]] = {}
-            for gid, sites in found.items():
+            for gid, sites in result.items():
                 branch = BranchId.parse(gid)
                 if branch is None or _key(branch) in open_:
                     continue

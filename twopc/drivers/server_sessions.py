@@ -175,14 +175,14 @@ class ServerSessions(Sessions):
             raise self.refused(report_of(error)) from error
         session = ServerSession(self.subscriber, epoch, self._take_role, connection, self._busy)
         results = await session.lean.run(_STARTED + self._take_role)
-        found = refusal(results, session.lean)
-        if found is not None:
+        result = refusal(results, session.lean)
+        if result is not None:
             await session.lean.close()
-            raise self.refused(found)
-        said = [(results[0].get_value(0, column) or b"").decode() for column in range(4)]
-        session.started, session.isolation, session.modes = said[0], said[2], said[3]
+            raise self.refused(result)
+        lines = [(results[0].get_value(0, column) or b"").decode() for column in range(4)]
+        session.started, session.isolation, session.modes = lines[0], lines[2], lines[3]
         try:
-            direct(self.subscriber, connection, int(said[1] or 0))
+            direct(self.subscriber, connection, int(lines[1] or 0))
         except BaseException:
             await session.lean.close()
             raise
@@ -279,8 +279,8 @@ class Finishers:
         )
         lean = Lean(connection, self._busy)
         begin = sql.SQL(f"{path.SET};{DURABLE};set role {{}}").format(sql.Identifier(owner))
-        found = refusal(await lean.run(begin.as_bytes(None)), lean)
-        if found is not None:
+        result = refusal(await lean.run(begin.as_bytes(None)), lean)
+        if result is not None:
             await lean.close()
-            raise psycopg.OperationalError(str(found))
+            raise psycopg.OperationalError(str(result))
         return lean

@@ -24,9 +24,9 @@ _ROLL_BACK = b"rollback; select msrepl.reset_link()"
 def refusal(results: list[pq.abc.PGresult], lean: LeanPort) -> ServerReport | None:
     """The first error among the results, or the loss of the connection."""
     for result in results:
-        found = report(result)
-        if found is not None:
-            return found
+        outcome = report(result)
+        if outcome is not None:
+            return outcome
     return ServerReport(message=lean.lost, sqlstate="08006") if lean.lost else None
 
 

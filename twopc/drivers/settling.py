@@ -46,8 +46,8 @@ async def settle(at: Branches, gid: str, outcome: Outcome, sites: list[str]) -> 
         owner = await at.owner_of(gid)
         if owner is not None and await at.finish(gid, owner, outcome):
             return outcome
-        found = await at.fence(gid, sites)
-        if found is not None:
-            return found
+        result = await at.fence(gid, sites)
+        if result is not None:
+            return result
         await at.pause()
     raise pg.ObjectInUse(f"branch {gid} at {at.name} is being finished by another session")

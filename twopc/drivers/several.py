@@ -299,9 +299,9 @@ class SeveralDriver(Driver):
                 if armed
                 else await lean.answer()
             )
-        for ballot, found in zip(asked, results, strict=True):
+        for ballot, result in zip(asked, results, strict=True):
             lean = self._session_of(ballot.publisher).lean
-            read = votes.read(ballot, found, lost=lean.lost, unsynced=lean.unsynced)
+            read = votes.read(ballot, result, lost=lean.lost, unsynced=lean.unsynced)
             await self._note(ballot, read.publisher, read.subscriber, read.failure)
 
     def _question(self, ballot: votes.Ballot) -> tuple[bytes, bytes]:

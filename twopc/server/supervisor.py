@@ -49,16 +49,16 @@ def clear(directory: Path, sockets: Path) -> tuple[int, ...]:
 def processes_of(data: Path) -> list[psutil.Process]:
     """Every living process of the server on `data`; zombies do not count."""
     place = os.path.realpath(data)
-    found = []
+    results = []
     for process in psutil.process_iter():
         try:
             if process.name() == "postgres" and (
                 process.cwd() == place or str(data) in process.cmdline()
             ):
-                found.append(process)
+                results.append(process)
         except (psutil.Error, OSError):
             continue  # gone meanwhile, a zombie, or somebody else's
-    return found
+    return results
 
 
 def end_processes(data: Path) -> tuple[int, ...]:
@@ -66,15 +66,15 @@ def end_processes(data: Path) -> tuple[int, ...]:
 
     Returns the pids that were found; raises TimeoutError if some survive SIGKILL.
     """
-    found = processes_of(data)
+    result = processes_of(data)
     # It alone still has the command line with which it was started.
-    postmaster = [process for process in found if str(data) in _command_line(process)]
+    postmaster = [process for process in result if str(data) in _command_line(process)]
     for process in postmaster:
         _send(process, signal.SIGQUIT)
     if postmaster:
-        _becomes_true(lambda: not any(map(_is_alive, found)), _QUIT_TIMEOUT_S)
+        _becomes_true(lambda: not any(map(_is_alive, result)), _QUIT_TIMEOUT_S)
     kill_processes(data)
-    return tuple(process.pid for process in found)
+    return tuple(process.pid for process in result)
 
 
 def kill_processes(data: Path) -> None:

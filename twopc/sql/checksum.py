@@ -149,16 +149,16 @@ class ChecksumTexts:
 
     def rows_by_key(self, *, values: bool = False, lock: bool = False) -> bytes:
         """Key and row's hash of the keys given, and the row itself if its `values` are wanted."""
-        wanted: list[sql.Composable] = [self._key_text("h"), sql.Identifier("h", "msrepl_hash")]
+        requested: list[sql.Composable] = [self._key_text("h"), sql.Identifier("h", "msrepl_hash")]
         if values:
             names = [column.name for column in self._values]
-            wanted.append(sql.SQL("row({})::text").format(f.identifiers(names, "h")))
+            requested.append(sql.SQL("row({})::text").format(f.identifiers(names, "h")))
         query = sql.SQL(
             "select {wanted}\nfrom {given}\n"
             "join lateral (select t.*, {row_hash} as msrepl_hash from {table} as t\n"
             "              where {same} and {filter}{lock}) as h on true"
         ).format(
-            wanted=f.COMMA.join(wanted),
+            wanted=f.COMMA.join(requested),
             given=self._given(),
             row_hash=self._row_hash(),
             table=self._table,

@@ -224,10 +224,10 @@ async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -
     # one message: only with its parameters in the text may several statements be in it
     async with AsyncClientCursor(connection, row_factory=dict_row) as details:
         await details.execute(_DETAILS, {"relid": relid})
-        found = [await details.fetchall()]
+        rows = [await details.fetchall()]
         while details.nextset():
-            found.append(await details.fetchall())
-    described, unique, keys, checked, triggers = found
+            rows.append(await details.fetchall())
+    described, unique, keys, checked, triggers = rows
     uniques = tuple(UniqueKey(**{**row, "columns": tuple(row["columns"])}) for row in unique)
     partitions = await _rows(connection, _PARTITIONS, (relid,)) if relation["kind"] == "p" else []
     return Table(
@@ -260,8 +260,8 @@ def _foreign_key(row: dict[str, Any]) -> ForeignKey:
 
 async def _no_such_table(connection: AsyncConnection[Any], schema: str, table: str) -> str:
     names = [row[0] for row in await _rows(connection, _SIMILAR, (schema,))]
-    wanted = f"{schema}.{table}"
-    elsewhere = [name for name in names if name.split(".", 1)[1] == table]
-    close = elsewhere or difflib.get_close_matches(wanted, names, n=3) or names[:5]
+    requested = f"{schema}.{table}"
+    qualified = [name for name in names if name.split(".", 1)[1] == table]
+    close = qualified or difflib.get_close_matches(requested, names, n=3) or names[:5]
     remedy = f"did you mean {', '.join(close)}?" if close else "the database has no tables"
-    return f"table {wanted} does not exist in {connection.info.dbname!r}: {remedy}"
+    return f"table {requested} does not exist in {connection.info.dbname!r}: {remedy}"

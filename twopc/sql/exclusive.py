@@ -34,20 +34,20 @@ select place.class, held.n, held.holder from place, held where held.is_ours and 
 """
 
 
-def free_key(name: LiteralString, ours: LiteralString) -> LiteralString:
+def free_key(name: LiteralString, own: LiteralString) -> LiteralString:
     """A query of one row: the key to take, two integers, and the strangers who hold keys of this name; or NULL.
 
     Args:
         name: an expression of type text.
-        ours: a condition on `a.usesysid`, which holds for the roles that may do what the lock is for.
+        own: a condition on `a.usesysid`, which holds for the roles that may do what the lock is for.
     """
-    return _text(_HELD + _FREE, name, ours)
+    return _text(_HELD + _FREE, name, own)
 
 
-def others(name: LiteralString, ours: LiteralString) -> LiteralString:
+def others(name: LiteralString, own: LiteralString) -> LiteralString:
     """A query of the keys that other sessions of ours hold, and of who they are; see `free_key`."""
-    return _text(_HELD + _OTHERS, name, ours)
+    return _text(_HELD + _OTHERS, name, own)
 
 
-def _text(text: LiteralString, name: LiteralString, ours: LiteralString) -> LiteralString:
-    return text.replace("{ours}", ours).replace("{name}", name)
+def _text(text: LiteralString, name: LiteralString, own: LiteralString) -> LiteralString:
+    return text.replace("{ours}", own).replace("{name}", name)

@@ -61,7 +61,7 @@ def options(
         path: None: where an administrator's own statements look for objects, too.
     """
     given = conninfo.conninfo_to_dict(dsn).get("options", os.environ.get("PGOPTIONS"))
-    ours = dict(settings) if path is None else {"search_path": path} | dict(settings)
-    words = [f"-c {name}={value}".replace(", ", ",") for name, value in ours.items()]
+    merged = dict(settings) if path is None else {"search_path": path} | dict(settings)
+    words = [f"-c {name}={value}".replace(", ", ",") for name, value in merged.items()]
     escaped = [word[:3] + word[3:].replace(" ", r"\ ") for word in words]
     return " ".join([str(given or ""), *escaped]).strip()

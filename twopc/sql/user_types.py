@@ -133,8 +133,8 @@ async def types_by_name(
     if not names:
         return {}
     async with full_names(connection):
-        found = await _types(connection, _BY_NAME, list(names))
-    return {user_type.name: user_type for user_type in found}
+        result = await _types(connection, _BY_NAME, list(names))
+    return {user_type.name: user_type for user_type in result}
 
 
 async def _types(

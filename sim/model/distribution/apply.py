@@ -87,10 +87,10 @@ class Receiver:
     def position(self, publisher: str) -> int | None:
         """As it is committed; None if nothing was ever begun."""
         table = self.node.table(POSITION)
-        found: tuple[Any, ...] | None = next(
+        result: tuple[Any, ...] | None = next(
             (row for row in table.committed() if row[0] == publisher), None
         )
-        return None if found is None else found[1]
+        return None if result is None else result[1]
 
     def move(self, tx: OpenTx, publisher: str, was: int, becomes: int) -> Steps[int]:
         """``msrepl.move_position``: 40001 if it is not where the agent believes it to be."""
@@ -235,9 +235,13 @@ class Receiver:
 
     def custom(self, article: DistributedArticle, operation: str) -> str | None:
         """The procedure of the user's that is called; None: the default one."""
-        wanted = article.procedure(operation)
+        requested = article.procedure(operation)
         schema = article.article.schema
-        names = (wanted,) if "." in wanted else (f"{schema}.{wanted}", f"public.{wanted}", wanted)
+        names = (
+            (requested,)
+            if "." in requested
+            else (f"{schema}.{requested}", f"public.{requested}", requested)
+        )
         return next((name for name in names if name in self.node.procedures), None)
 
     def raise_error(self, tx: OpenTx, number: int, *more: Any) -> Steps[None]:
@@ -259,9 +263,9 @@ def apply_call(
         places = ", ".join(f":{each}" for each in given)
         yield from tx.run(f"select {name}({places})", given)
         return
-    wanted = article.propagation.method(operation).procedure
-    if wanted is not None:
-        raise SqlError("42883", f"function {wanted} does not exist")
+    requested = article.propagation.method(operation).procedure
+    if requested is not None:
+        raise SqlError("42883", f"function {requested} does not exist")
     if operation == "ins":
         yield from tx.insert(table.name, call.inserted(receiver.node, tx))
         return

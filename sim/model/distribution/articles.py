@@ -46,13 +46,13 @@ def split(name: str) -> tuple[str, str]:
     return schema or "public", table
 
 
-def propagation_of(said: Mapping[str, Any]) -> Propagation:
+def propagation_of(text: Mapping[str, Any]) -> Propagation:
     """How an article travels, from what differs from the original's defaults."""
-    return Propagation.from_json({**Propagation().as_json(), **said})
+    return Propagation.from_json({**Propagation().as_json(), **text})
 
 
 def _columns(table: HeapTable, published: Sequence[str]) -> tuple[Column, ...]:
-    wanted = {*published, *table.key, VERSION_COLUMN} if published else {*table.at}
+    requested = {*published, *table.key, VERSION_COLUMN} if published else {*table.at}
     return tuple(
         Column(
             name=column.name,
@@ -62,7 +62,7 @@ def _columns(table: HeapTable, published: Sequence[str]) -> tuple[Column, ...]:
             generated="s" if column.generated is not None else "",
         )
         for column in table.columns
-        if column.name in wanted
+        if column.name in requested
     )
 
 
@@ -237,7 +237,7 @@ class Registry:
     def terms(self, subscriber: str) -> tuple[ArticleTerms, ...]:
         """What its agent goes by: of the active ones."""
         own = self.originator(subscriber)
-        found = [
+        results = [
             ArticleTerms(
                 article_id=number,
                 after=each.after,
@@ -249,8 +249,8 @@ class Registry:
             if each.active
         ]
         if self.routines:
-            found += list(self._of_routines(subscriber, found))
-        return tuple(found)
+            results += list(self._of_routines(subscriber, results))
+        return tuple(results)
 
     def _of_routines(
         self, subscriber: str, tables: Sequence[ArticleTerms]
@@ -275,12 +275,12 @@ class Registry:
         article = self.articles[number].article
         if article.row_filter is None:
             return True
-        found = self._conditions.get(number)
-        if found is None:
-            found = self._conditions[number] = condition(
+        result = self._conditions.get(number)
+        if result is None:
+            result = self._conditions[number] = condition(
                 article.row_filter, self.publisher.table(article.name), self.publisher.plans
             )
-        return found(values)
+        return result(values)
 
     def filtered(self, relation: RelationMessage) -> list[int]:
         """Numbers of a table's articles with a row filter."""

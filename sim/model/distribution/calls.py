@@ -92,8 +92,8 @@ class ReadCall:
             else:
                 keys.append(typed)
         if not keys:
-            found = old or self._new
-            keys = [found[name] for name in shape.key]
+            result = old or self._new
+            keys = [result[name] for name in shape.key]
         self.key: Values = tuple(keys)
         """By which the row is found."""
         self.shown_key = dict(zip(shape.key, keys, strict=True))

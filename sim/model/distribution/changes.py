@@ -98,8 +98,8 @@ def decoded(table: HeapTable, relation: RelationMessage, change: RowChange) -> R
 
 
 def _texts(values: Row, places: Sequence[int]) -> Values:
-    found: Values = []
+    results: Values = []
     for place in places:
         value = values[place] if place < len(values) else None
-        found.append(None if value is None else output(value).encode())
-    return found
+        results.append(None if value is None else output(value).encode())
+    return results

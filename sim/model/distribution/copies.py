@@ -123,8 +123,8 @@ class ModelCopySource:
 
         def look(_: NodeSession) -> Steps[str | None]:
             branches = self._node.prepared().items()
-            found = (gid for gid, one in branches if one.owner == self._role)
-            return (yield from at_once(next(found, None)))
+            results = (gid for gid, one in branches if one.owner == self._role)
+            return (yield from at_once(next(results, None)))
 
         return await AwaitableSteps(self.connection.ask(look, "look for prepared branches"))
 
@@ -189,9 +189,9 @@ class ModelCopyTarget:
             table = self._node.table(each.article.name)
             columns = [column.name for column in each.article.value_columns]
             columns = [name for name in columns if name in table.at]
-            found = await _asked(self._source.connection, _select(each, columns))
+            result = await _asked(self._source.connection, _select(each, columns))
             await _asked(
-                self._connection, _FILL, table=table.name, columns=columns, rows=found.rows
+                self._connection, _FILL, table=table.name, columns=columns, rows=result.rows
             )
 
     async def create_objects(self) -> None:
@@ -199,12 +199,12 @@ class ModelCopyTarget:
 
     async def position(self) -> int:
         """See `CopyTargetPort`."""
-        found = await _asked(self._connection, _POSITION, publisher=self._source.name)
-        return int(found.rows[0][0])
+        result = await _asked(self._connection, _POSITION, publisher=self._source.name)
+        return int(result.rows[0][0])
 
     async def refuse_prepared(self) -> None:
         """See `CopyTargetPort`."""
-        ours = await AwaitableSteps(
+        own = await AwaitableSteps(
             self._connection.ask(
                 lambda _: at_once(
                     [gid for gid in self._node.prepared() if gid.startswith(f"{PREFIX}:")]
@@ -212,9 +212,9 @@ class ModelCopyTarget:
                 "look for branches",
             )
         )
-        if ours:
+        if own:
             raise SubscriptionError(
-                f"database {self.name!r} still has prepared branches ({ours[0]}): run `twopc recover`"
+                f"database {self.name!r} still has prepared branches ({own[0]}): run `twopc recover`"
                 " first"
             )
 

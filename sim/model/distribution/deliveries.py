@@ -60,7 +60,7 @@ def deliveries(
         skipped: errors by position.
     """
     by_article = {each.article_id: each for each in terms}
-    found = []
+    results = []
     for each in transactions:
         parts: dict[int | None, list[DecodedCommand]] = {}
         for command in each.commands:
@@ -68,7 +68,7 @@ def deliveries(
             if wants is not None and wants.wants(each.seqno, each.xid):
                 parts.setdefault(command.originator, []).append(command)
         for number, commands in sorted(parts.items(), key=lambda part: origin(part[0])):
-            found.append(
+            results.append(
                 ModelDelivery(
                     node=node,
                     seqno=lsn_text(each.seqno),
@@ -82,7 +82,7 @@ def deliveries(
                     skipped=skipped.get(each.seqno, ""),
                 )
             )
-    return found
+    return results
 
 
 def _words(
@@ -90,10 +90,10 @@ def _words(
     routines: Mapping[int, ProcArticle],
     commands: Sequence[DecodedCommand],
 ) -> tuple[str, ...]:
-    told = [_word(articles, routines, each) for each in commands]
-    if len(told) > _TOLD:
-        told[_TOLD:] = [f"{len(told) - _TOLD} more"]
-    return tuple(told)
+    lines = [_word(articles, routines, each) for each in commands]
+    if len(lines) > _TOLD:
+        lines[_TOLD:] = [f"{len(lines) - _TOLD} more"]
+    return tuple(lines)
 
 
 def _word(

@@ -222,12 +222,12 @@ class Distribution:
         """See `AgentsPort`."""
         while self._driving is not None:
             await AwaitableSteps(wait(self._driving))
-        mine = self._driving = self.kernel.event()
+        own = self._driving = self.kernel.event()
         try:
             yield
         finally:
             self._driving = None
-            mine.succeed()
+            own.succeed()
 
     async def read(self) -> None:
         """See `AgentsPort`."""
@@ -308,7 +308,7 @@ class Distribution:
 
     def take_deliveries(self) -> list[ModelDelivery]:
         """What the agents have met since this was asked last: delivered, passed over, left out."""
-        found: list[ModelDelivery] = []
+        results: list[ModelDelivery] = []
         gids = {}
         for marker in self.publisher.markers():
             branch = BranchId.parse(marker.gid)
@@ -317,7 +317,7 @@ class Distribution:
         for name, seat in self.seats.items():
             after = self._told.get(name, 0)
             upto = self._told[name] = self.position(name)
-            found += deliveries(
+            results += deliveries(
                 self.store.between(after, upto), self.registry.terms(name), self.registry.articles,
                 routines=self.registry.routines,
                 node=name, origin=self._origin, gids=gids,
@@ -327,7 +327,7 @@ class Distribution:
                     if each.event == "skipped" and each.seqno is not None
                 },
             )  # fmt: skip
-        return found
+        return results
 
     def _origin(self, number: int | None) -> str:
         return self.registry.names.get(number or 0, self.spec.publisher)

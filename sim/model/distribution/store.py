@@ -202,20 +202,20 @@ class PublisherStore:
     def window(self, position: int, most: int) -> tuple[Window, list[StoredTransaction]]:
         """The next transactions after a position."""
         first = self._place(position)
-        found = self._kept[first : min(first + most, self._count)]
+        result = self._kept[first : min(first + most, self._count)]
         window = Window(
-            seqnos=[each.seqno for each in found],
-            xids=[each.xid for each in found],
-            commands=[len(each.commands) for each in found],
-            bytes=[each.bytes for each in found],
-            originators=[each.originator for each in found],
+            seqnos=[each.seqno for each in result],
+            xids=[each.xid for each in result],
+            commands=[len(each.commands) for each in result],
+            bytes=[each.bytes for each in result],
+            originators=[each.originator for each in result],
         )
-        return window, found
+        return window, result
 
     def own_transactions(self, position: int, originator: int) -> list[int]:
         """A Subscriber's own transactions after a position."""
-        found = self._kept[self._place(position) : self._count]
-        return [each.seqno for each in found if each.originator == originator]
+        result = self._kept[self._place(position) : self._count]
+        return [each.seqno for each in result if each.originator == originator]
 
     def commands(self, after: int, upto: int) -> list[DecodedCommand]:
         """All commands after a position up to another."""
@@ -240,10 +240,10 @@ class PublisherStore:
         """Put transactions behind the first `stored`, and the mark behind them; others see it from the commit on."""
         del self._kept[max(0, stored - self._gone) :]
         self._kept += transactions
-        told = {"upto": upto, "stored": stored + len(transactions)}
+        report = {"upto": upto, "stored": stored + len(transactions)}
         if self._of_calls:
-            told["horizon"] = max(horizon, self.horizon)
-        yield from session.execute(_MOVE_OF_CALLS if self._of_calls else _MOVE, told)
+            report["horizon"] = max(horizon, self.horizon)
+        yield from session.execute(_MOVE_OF_CALLS if self._of_calls else _MOVE, report)
 
     def report(self, subscriber: str, position: int) -> None:
         """Everything up to there is at a Subscriber, durably; what all have got is not needed any more."""

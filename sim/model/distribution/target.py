@@ -218,12 +218,12 @@ class ModelTarget:
     async def rival(self) -> str:
         return await self._process.perform(self._rival(self._lines[0].connection.session.pid))
 
-    def _rival(self, mine: int) -> Steps[str]:
+    def _rival(self, own: int) -> Steps[str]:
         until = self._process.kernel.now + _TAKE_OVER_S
         while others := [
             one.pid
             for one in self._node.sessions.values()
-            if one.application_name == self._name and one.pid < mine
+            if one.application_name == self._name and one.pid < own
         ]:
             if self._process.kernel.now > until:
                 return f"pid {others[0]}"
@@ -237,8 +237,8 @@ class ModelTarget:
 
     def _find_position(self, session: NodeSession) -> Steps[int]:
         for _ in range(2):
-            found = yield from session.execute(_POSITION, {"publisher": self._publisher})
-            rows: Any = found.rows
+            result = yield from session.execute(_POSITION, {"publisher": self._publisher})
+            rows: Any = result.rows
             if rows:
                 return int(rows[0][0])
             yield from session.execute(_FIRST, {"publisher": self._publisher})
@@ -260,8 +260,8 @@ class ModelTarget:
             )
         )
         parsed = [StreamId.parse(gid) for gid in gids]
-        ours = (self._publisher, DATABASE)
-        return [one for one in parsed if one and (one.publisher, one.database) == ours]
+        own = (self._publisher, DATABASE)
+        return [one for one in parsed if one and (one.publisher, one.database) == own]
 
     async def open_streams(self, count: int) -> None:
         if count <= 1:

@@ -75,12 +75,12 @@ def explore(
             ways = []
             for after, fault in successors(search.states[place]):
                 search.generated += 1
-                found = places.get(after)
-                if found is None:
-                    found = places[after] = len(search.states)
+                result = places.get(after)
+                if result is None:
+                    result = places[after] = len(search.states)
                     search.states.append(after)
                 if not fault:
-                    ways.append(found)
+                    ways.append(result)
             search.ways.append(ways)
         start, end = end, len(search.states)
         if end > states_max:

@@ -148,8 +148,8 @@ class Evidence:
         """Nothing is drawn here."""
 
     def _decided(self, gid: str) -> bool:
-        found = GlobalId.parse(gid)
-        if found is None:
+        result = GlobalId.parse(gid)
+        if result is None:
             return False
         system = self.system
         if self.agent_of:
@@ -159,18 +159,18 @@ class Evidence:
                 for node in agents
                 for marker in node.markers()
             )
-        record = system.ledger.decisions.get((found.epoch, found.sequence))
+        record = system.ledger.decisions.get((result.epoch, result.sequence))
         return record is not None and record.kind is RecordKind.COMMIT
 
     def point(self) -> str:
         """The last point of the protocol that a coordinator has come to; empty if it has come to none."""
         for note in reversed(self.trace):
-            found = _POINTS.get((type(note.what), getattr(note.what, "message", None)))
-            if found is not None:
+            result = _POINTS.get((type(note.what), getattr(note.what, "message", None)))
+            if result is not None:
                 node = node_of(
                     getattr(note.what, "to", "") or getattr(note.what, "participant", "")
                 )
-                return found.format(node)
+                return result.format(node)
         return ""
 
     # -- looking -----------------------------------------------------------------------------------
@@ -243,13 +243,13 @@ class Evidence:
     def _held(self, name: str) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
         """A table's rows by node: without versions of rows, and whole."""
         spec = next(one for one in self.system.spec.tables if one.name == name)
-        found = {}
+        results = {}
         for node in self.system.nodes.values():
             table = node.table(name)
             own = [at for at, one in enumerate(table.columns) if one.name in spec.columns]
             whole = tuple(tuple(row) for row in table.rows())
-            found[node.name] = tuple(tuple(row[at] for at in own) for row in whole), whole
-        return found
+            results[node.name] = tuple(tuple(row[at] for at in own) for row in whole), whole
+        return results
 
     def rows(self) -> str:
         """What is in the tables at the end, in words."""
@@ -270,9 +270,9 @@ class Evidence:
 
     def gids(self) -> list[str]:
         """Of every transaction that is known of."""
-        found = dict.fromkeys(one.gid for one in self.told if one.gid)
-        found.update(dict.fromkeys(one.gid for one in self.trace))
-        return [gid for gid in found if GlobalId.parse(gid) is not None]
+        results = dict.fromkeys(one.gid for one in self.told if one.gid)
+        results.update(dict.fromkeys(one.gid for one in self.trace))
+        return [gid for gid in results if GlobalId.parse(gid) is not None]
 
 
 __all__ = ["BranchMoment", "Evidence", "FinalState", "Outcome", "ReportedOutcome", "TraceEntry"]

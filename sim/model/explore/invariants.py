@@ -18,7 +18,7 @@ from twopc.sim.model.explore.evidence import COMMITTED, FENCED, PREPARED, Eviden
 def atomic(evidence: Evidence) -> list[str]:
     """I1: in the end every branch is committed, or none is."""
     committed = evidence.committed()
-    said = [
+    lines = [
         f"{gid} is committed, and {other} is not"
         for gid, others in evidence.participants.items()
         if gid in committed
@@ -28,7 +28,7 @@ def atomic(evidence: Evidence) -> list[str]:
     ]
     damage = [one for one in evidence.damage if one.gid not in evidence.by_hand]
     return [
-        *said,
+        *lines,
         *[f"{one.gid} is {one.outcome}: {one.decided} was decided" for one in damage],
     ]
 
@@ -51,18 +51,20 @@ def _alone(evidence: Evidence, gid: str) -> set[str]:
 def voted(evidence: Evidence) -> list[str]:
     """I2: whoever is told to commit has voted yes."""
     yes: set[tuple[str, str]] = set()
-    said = []
+    lines = []
     for note in evidence.trace:
         what = note.what
         if isinstance(what, e.VotedYes):
             yes.add((note.gid, what.participant))
         elif isinstance(what, x.Send) and what.message is Message.COMMIT:
             if (note.gid, what.to) not in yes:
-                said.append(f"{note.gid}: {what.to} was told to commit without its vote")
+                lines.append(f"{note.gid}: {what.to} was told to commit without its vote")
         elif isinstance(what, x.Log) and what.record.kind is RecordKind.COMMIT:
             missing = [one for one in what.record.participants if (note.gid, one) not in yes]
-            said += [f"{note.gid}: commit was decided without the vote of {one}" for one in missing]
-    return said
+            lines += [
+                f"{note.gid}: commit was decided without the vote of {one}" for one in missing
+            ]
+    return lines
 
 
 def answered_truly(evidence: Evidence) -> list[str]:
@@ -78,48 +80,48 @@ def answered_truly(evidence: Evidence) -> list[str]:
         for gid in moment.stands
         if (branch := BranchId.parse(gid)) is not None
     }
-    said = []
+    lines = []
     for one in evidence.told:
         if one.outcome in ("refused", "rolled back") and one.gid in committed:
             where = ", ".join(sorted(committed[one.gid]))
-            said.append(
+            lines.append(
                 f"{one.session} was told that {one.gid} is {one.outcome}, and it is committed at {where}"
             )
         if one.outcome == "committed" and one.gid in wrote and one.gid not in committed:
-            said.append(f"{one.session} was told that {one.gid} is committed, and it is not")
-    return said
+            lines.append(f"{one.session} was told that {one.gid} is committed, and it is not")
+    return lines
 
 
 def never_flips(evidence: Evidence) -> list[str]:
     """I4: what a branch once was for good it stays."""
     final: dict[str, str] = {}
-    said = []
+    lines = []
     for moment in evidence.moments:
         for gid, how in moment.stands.items():
             before = final.get(gid)
             if before is not None and how != before:
-                said.append(f"{gid} was {before} and then {how}")
+                lines.append(f"{gid} was {before} and then {how}")
             if how in (COMMITTED, FENCED):
                 final[gid] = how
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(lines))
 
 
 def nothing_left(evidence: Evidence) -> list[str]:
     """I5: after recovery nothing is prepared, and nobody is to be told anything."""
     rest = evidence.rests[-1]
-    said = [
+    lines = [
         f"{gid} is still prepared at {node}"
         for node, gids in rest.prepared.items()
         for gid in gids
         if gid not in evidence.foreign
     ]
     by_hand = {
-        (found.global_id.epoch, found.global_id.sequence)
+        (result.global_id.epoch, result.global_id.sequence)
         for gid in evidence.by_hand
-        if (found := BranchId.parse(gid)) is not None
+        if (result := BranchId.parse(gid)) is not None
     }
     left = [one for one in rest.decisions if one[0] not in by_hand]  # kept as evidence
-    return [*said, *[f"the decision log still holds {one}" for one in left]]
+    return [*lines, *[f"the decision log still holds {one}" for one in left]]
 
 
 def others_untouched(evidence: Evidence) -> list[str]:
@@ -130,21 +132,21 @@ def others_untouched(evidence: Evidence) -> list[str]:
 
 def decided_first(evidence: Evidence) -> list[str]:
     """I7: nobody is told to commit before the decision is durable."""
-    told: set[str] = set()
-    said = []
+    texts: set[str] = set()
+    lines = []
     for note in evidence.trace:
         what = note.what
         if not isinstance(what, x.Send) or what.message is not Message.COMMIT:
             continue
-        if note.gid not in told and not note.decided:
-            said.append(f"{what.to} was told to commit {note.gid} before the decision was durable")
-        told.add(note.gid)
-    return said
+        if note.gid not in texts and not note.decided:
+            lines.append(f"{what.to} was told to commit {note.gid} before the decision was durable")
+        texts.add(note.gid)
+    return lines
 
 
 def remembered(evidence: Evidence) -> list[str]:
     """I8: while one branch is committed and another prepared, the decision can be found."""
-    said = []
+    lines = []
     for moment in evidence.moments:
         by: dict[tuple[int, int], dict[str, str]] = {}
         for gid, how in moment.stands.items():
@@ -157,8 +159,8 @@ def remembered(evidence: Evidence) -> list[str]:
                 continue
             agents = [one for one, how in stands.items() if how == COMMITTED and evidence.agent_of]
             if not agents:
-                said.append(f"{key} is {stands}, and the decision is forgotten")
-    return list(dict.fromkeys(said))
+                lines.append(f"{key} is {stands}, and the decision is forgotten")
+    return list(dict.fromkeys(lines))
 
 
 def settled_once(evidence: Evidence) -> list[str]:
@@ -169,35 +171,35 @@ def settled_once(evidence: Evidence) -> list[str]:
 
 def converged(evidence: Evidence) -> list[str]:
     """Every node has the same rows; in the same versions, unless it only reads."""
-    rest, said = evidence.rests[-1], []
+    rest, text = evidence.rests[-1], []
     only_read = {one.name for one in evidence.system.spec.subscribers if one.update == "read only"}
     for table, nodes in rest.versions.items():
         exact = {node: held for node, held in nodes.items() if node not in only_read}
-        for found in (exact, rest.rows[table] if only_read else {}):
-            if len(set(found.values())) > 1:
-                shown = "; ".join(f"{node} has {list(held)}" for node, held in found.items())
-                said.append(f"{table}: {shown}")
+        for result in (exact, rest.rows[table] if only_read else {}):
+            if len(set(result.values())) > 1:
+                shown = "; ".join(f"{node} has {list(held)}" for node, held in result.items())
+                text.append(f"{table}: {shown}")
                 break
-    return said
+    return text
 
 
 def same_rows(evidence: Evidence) -> list[str]:
     """As `converged`, versions of rows aside, at the Publisher and where sessions were."""
-    said: list[str] = []
+    lines: list[str] = []
     if evidence.by_hand:
-        return said  # that is damage, and told
+        return lines  # that is damage, and told
     nodes_used = {evidence.system.spec.publisher} | {
         branch.branch.partition("/")[0]
-        for found in evidence.rests[-1].markers.values()
-        for gid in found
+        for result in evidence.rests[-1].markers.values()
+        for gid in result
         if (branch := BranchId.parse(gid)) is not None
     }
     for table, nodes in evidence.rests[-1].rows.items():
         held = {node: rows for node, rows in nodes.items() if node in nodes_used}
         if len(set(held.values())) > 1:
             shown = "; ".join(f"{node} has {list(rows)}" for node, rows in held.items())
-            said.append(f"{table}: {shown}")
-    return said
+            lines.append(f"{table}: {shown}")
+    return lines
 
 
 def echoed(evidence: Evidence) -> list[str]:

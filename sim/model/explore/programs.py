@@ -136,7 +136,7 @@ class ScriptRun:
             name, client.node, client.also, numbers, any_client=client.any_client
         )
         params: dict[str, Any] = {}
-        told, refused = self.evidence.told, False
+        report, refused = self.evidence.told, False
         self._sessions[name] = session
         touches = frozenset((f"client {name}",))
         assert self.kernel.watch is not None
@@ -153,17 +153,17 @@ class ScriptRun:
                     yield from session.begin(client.level)
                 if text == "commit":
                     yield from session.commit()
-                    told.append(_told(name, client, step, session.gid, "committed"))
+                    report.append(_told(name, client, step, session.gid, "committed"))
                 elif text == "rollback":
                     yield from session.rollback()
-                    told.append(_told(name, client, step, session.gid, "rolled back"))
+                    report.append(_told(name, client, step, session.gid, "rolled back"))
                 elif text == "sync":
                     yield from self.system.sync(self.system.subscribers)
                 elif text == "reinitialise":
                     yield from self.system.reinitialise(client.node)
                 elif text != "begin":
                     given = {**params, **client.params.get(step, {})}
-                    found = yield from (
+                    rows = yield from (
                         session.execute(
                             text, given, at=client.at.get(step, ""), beneath=step in client.beneath
                         )
@@ -171,10 +171,10 @@ class ScriptRun:
                         else session.execute(text, given)
                     )
                     for column, by in client.saves.get(step, {}).items():
-                        row = (found.rows or [()])[0]
-                        params[column] = row[found.names.index(by)]
+                        row = (rows.rows or [()])[0]
+                        params[column] = row[rows.names.index(by)]
             except (TransactionError, LocalProtocolError) as error:
-                told.append(_told(name, client, step, session.gid, _outcome(error), error))
+                report.append(_told(name, client, step, session.gid, _outcome(error), error))
                 with suppress(TransactionError):  # its connection may be lost, too
                     yield from session.rollback()
                 refused = True
@@ -222,10 +222,10 @@ class ScriptRun:
 
     def strikes(self) -> Sequence[Strike]:
         """What may go wrong now."""
-        found: list[Strike] = []
+        results: list[Strike] = []
         for kind in self.budget.of:
-            found += STRIKES[kind](self)
-        return found
+            results += STRIKES[kind](self)
+        return results
 
     def finish(self) -> list[tuple[str, str]]:
         """Mend what is broken, and let recovery do its work."""
@@ -247,14 +247,14 @@ class ScriptRun:
         hung = [name for name, process in self._alive.items() if process.is_alive]
         if hung:
             return [("ends", f"{', '.join(hung)} never ended")]
-        found = [
+        results = [
             one
             for one in broken(self.evidence, self.script.checks)
             if one[0] not in self.script.forgoes
         ]
         for name, claim in self.script.claims.items():
-            found += [(name, message) for message in claim(self.evidence)]
-        return found
+            results += [(name, message) for message in claim(self.evidence)]
+        return results
 
     def _deliver(self) -> str:
         """What was committed everywhere; why it cannot be."""
@@ -273,11 +273,11 @@ class ScriptRun:
     def ending(self) -> str:
         """What each client was told, and what is in the tables."""
         last = {one.session: one.outcome for one in self.evidence.told}
-        told = ", ".join(
+        text = ", ".join(
             f"{name} {last.get(name, 'nothing')}{' after a wait' if name in self._waited else ''}"
             for name in self.script.clients
         )
-        return f"{told}; {self.evidence.rows()}"
+        return f"{text}; {self.evidence.rows()}"
 
     def story(self, option: Option) -> str:
         """Steps, and what goes wrong."""

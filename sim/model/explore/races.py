@@ -109,22 +109,22 @@ class EventLog:
 
     def _needs(self, seen: dict[str, int], maker: int) -> int:
         """Places of those on which it depends."""
-        found = 1 << maker if maker >= 0 else 0
+        result = 1 << maker if maker >= 0 else 0
         for what, how in seen.items():
-            found |= (self._seers if how == WRITE else self._changers).get(what, 0)
-        return found
+            result |= (self._seers if how == WRITE else self._changers).get(what, 0)
+        return result
 
     def _first(self, place: int, here: int) -> list[int]:
         """Names of those that can come first of what happens up to `here` without what is at `place`."""
-        found, some = [], 0
+        results, some = [], 0
         for one in range(place + 1, here + 1):
             before = self._before[one]
             if before >> place & 1 and one != here:
                 continue
             if not before & some:
-                found.append(self._names[one])
+                results.append(self._names[one])
             some |= 1 << one
-        return found
+        return results
 
 
 def _bits(number: int) -> Iterator[int]:

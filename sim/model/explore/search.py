@@ -181,11 +181,11 @@ class Search:
             if not point.options:
                 break
             if sleeping:
-                wanted = self._awake(point, points)
-                self.pruned += len(point.options) - len(wanted)
-                if not wanted:
+                requested = self._awake(point, points)
+                self.pruned += len(point.options) - len(requested)
+                if not requested:
                     return
-                point.known.update(point.options[at].name for at in wanted)
+                point.known.update(point.options[at].name for at in requested)
             else:
                 left = (faults - spent, deviations - strayed)
                 here = known.get((kernel.state, left[0]), -1)
@@ -193,8 +193,8 @@ class Search:
                     self.pruned += 1
                     return
                 known[kernel.state, left[0]] = left[1]
-                wanted = _within(point.options, left[1])
-            point.at, point.left = wanted[0], wanted[1:]
+                requested = _within(point.options, left[1])
+            point.at, point.left = requested[0], requested[1:]
             points.append(point)
             self._follow(kernel, run, point.options, point)
             if sleeping and self._reduced:
@@ -230,13 +230,15 @@ class Search:
         if points:
             before = points[-1]
             point.sleep = {
-                name: theirs
-                for name, theirs in before.sleep.items()
-                if not depend(theirs, before.seen)
+                name: other
+                for name, other in before.sleep.items()
+                if not depend(other, before.seen)
             }
-        wanted = [at for at, option in enumerate(point.options) if option.name not in point.sleep]
-        first = [at for at in wanted if isinstance(point.options[at], Choice)][:1]
-        strikes = [at for at in wanted if isinstance(point.options[at], Strike)]
+        requested = [
+            at for at, option in enumerate(point.options) if option.name not in point.sleep
+        ]
+        first = [at for at in requested if isinstance(point.options[at], Choice)][:1]
+        strikes = [at for at in requested if isinstance(point.options[at], Strike)]
         absorbing = [at for at in strikes if self._absorbs(point.options[at], points)]
         point.known.update(point.options[at].name for at in absorbing)
         return first + [at for at in strikes if at not in absorbing]
@@ -244,10 +246,10 @@ class Search:
     def _absorbs(self, strike: Option, points: list[_Point]) -> bool:
         """It leaves nothing of something that has just happened: then it is tried without that instead."""
         assert isinstance(strike, Strike)
-        found = [*self._past.absorbed(strike)]
-        for place, names in found:
+        results = [*self._past.absorbed(strike)]
+        for place, names in results:
             points[place].want(names)
-        return bool(found)
+        return bool(results)
 
     def _reverse(self, points: list[_Point], stretch: int) -> None:
         """What has just happened may have come before something else: then that is tried, too."""

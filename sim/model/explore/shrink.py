@@ -17,10 +17,10 @@ from twopc.sim.model.wiring import Wiring
 
 
 def shrink(
-    program: Program, wiring: Wiring, budget: Budget, found: BrokenInvariant
+    program: Program, wiring: Wiring, budget: Budget, result: BrokenInvariant
 ) -> BrokenInvariant:
-    """A run as short as this finds one, that breaks the invariant that `found` breaks first."""
-    best = found
+    """A run as short as this finds one, that breaks the invariant that `result` breaks first."""
+    best = result
     parts = 2
     while True:
         places = [at for at, choice in enumerate(best.choices) if choice]
@@ -32,7 +32,7 @@ def shrink(
             shorter = played_again(program, wiring, budget, tried)
             if (
                 shorter is not None
-                and found.invariants[0] in shorter.invariants
+                and result.invariants[0] in shorter.invariants
                 and shorter.events < best.events
             ):
                 best, parts = shorter, 2
@@ -44,7 +44,7 @@ def shrink(
 
 
 def fewer(
-    script: Script, wiring: Wiring, budget: Budget, found: BrokenInvariant, *, runs: int = 300
+    script: Script, wiring: Wiring, budget: Budget, result: BrokenInvariant, *, runs: int = 300
 ) -> tuple[Script, BrokenInvariant]:
     """The same with fewer clients, if some are not needed for the same invariant to break."""
     bounds = replace(budget, deviations=2, runs=runs)
@@ -54,9 +54,9 @@ def fewer(
         clients = {one: client for one, client in script.clients.items() if one != name}
         smaller = replace(script, clients=clients)
         shorter = Search(smaller, wiring, bounds).by_bounds().broken
-        if shorter is not None and found.invariants[0] in shorter.invariants:
-            script, found = smaller, shorter
-    return script, found
+        if shorter is not None and result.invariants[0] in shorter.invariants:
+            script, result = smaller, shorter
+    return script, result
 
 
 def _without(choices: Choices, places: list[int]) -> Choices:

@@ -163,13 +163,13 @@ def _one_wins(evidence: Evidence) -> list[str]:
 
 def _whole_transactions(evidence: Evidence) -> list[str]:
     """Money goes from one account to the other, so there is the same amount at every moment."""
-    said = [
+    lines = [
         f"{node} has shown {list(held)}"
         for moment in evidence.moments
         for node, held in moment.rows.items()
         if sum(balance for _, balance in held) != 200
     ]
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(lines))
 
 
 def _never_goes_back(evidence: Evidence) -> list[str]:

@@ -121,7 +121,7 @@ def _away(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
 
 
 def _nodes(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
-    found = []
+    results = []
     for name in names:
         node = run.system.nodes[name]
         if not node.up:
@@ -130,14 +130,14 @@ def _nodes(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
             what = f"{name} goes down" + (
                 f" with {place} more records on its disk" if place else ""
             )
-            found.append(
+            results.append(
                 Strike(
                     what, lambda one=name, upto=kept: run.node_down(one, upto),  # type: ignore[misc]
                     (f"node {name}",), "" if place else f"restart node {name} immediate",
                     _memory_at(name, with_log=True),
                 )
             )  # fmt: skip
-    return found
+    return results
 
 
 def _publisher(run: ScriptRun) -> list[Strike]:
@@ -213,18 +213,18 @@ def _by_hand(run: ScriptRun) -> list[Strike]:
 def _agents(run: ScriptRun) -> list[Strike]:
     if run.system.distribution is None:
         return []
-    found = []
+    results = []
     for name in run.system.subscribers:
         seat = run.system.agent(name)
         if seat.process is not None and seat.process.alive:
-            found.append(
+            results.append(
                 Strike(
                     f"the agent of {name} is killed",
                     lambda one=seat: one.crash(),  # type: ignore[misc]
                     ("*",), f"crash agent {name}",
                 )
             )  # fmt: skip
-    return found
+    return results
 
 
 def _log_readers(run: ScriptRun) -> list[Strike]:
@@ -236,19 +236,19 @@ def _log_readers(run: ScriptRun) -> list[Strike]:
 
 
 def _backends(run: ScriptRun) -> list[Strike]:
-    found = []
+    results = []
     for name, node in run.system.nodes.items():
         for session in node.sessions.values():
             if session.tx is not None and not session.busy and session.dead is None:
                 who = session.application_name or "somebody"
-                found.append(
+                results.append(
                     Strike(
                         f"{name} ends the idle session of {who}",
                         lambda one=session: one.terminate(),  # type: ignore[misc]
                         (f"node {name}",), on=session.called,
                     )
                 )  # fmt: skip
-    return found
+    return results
 
 
 #: By kind: what of it may happen now.

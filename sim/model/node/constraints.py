@@ -56,14 +56,14 @@ def shown(table: HeapTable, values: Values) -> str:
 # -- unique keys ---------------------------------------------------------------------------------------
 
 
-def meets(tx: OpenTx, index: Index, values: Values, mine: HeapRow | None) -> Xact | HeapRow | None:
+def meets(tx: OpenTx, index: Index, values: Values, own: HeapRow | None) -> Xact | HeapRow | None:
     """Who has a key: a row, or a transaction under way on which it depends; None if it is free."""
     key = index.key(values)
     if index.distinct and None in key:
         return None
     top = tx.top
     for row in index.entries.get(key, ()):
-        if row is mine:
+        if row is own:
             continue
         for version in row.versions:
             if index.key(version.values) != key:
@@ -79,23 +79,23 @@ def meets(tx: OpenTx, index: Index, values: Values, mine: HeapRow | None) -> Xac
                 return ended
     for claim in index.claims.get(key, ()):
         if claim.top is not top:
-            found: Xact = claim
-            return found
+            result: Xact = claim
+            return result
     return None
 
 
 def enter_keys(
-    tx: OpenTx, table: HeapTable, indexes: Sequence[Index], values: Values, mine: HeapRow | None,
+    tx: OpenTx, table: HeapTable, indexes: Sequence[Index], values: Values, own: HeapRow | None,
     events: list[RowEvent],
 ) -> Steps[None]:  # fmt: skip
     """Check a row's keys one index after the other: who waits at one has entered those before it already."""
     if len(indexes) == 1:
-        yield from check_unique(tx, table, indexes[0], values, mine, events)
+        yield from check_unique(tx, table, indexes[0], values, own, events)
         return
     claimed: list[tuple[Index, Values]] = []
     try:
         for index in indexes:
-            yield from check_unique(tx, table, index, values, mine, events)
+            yield from check_unique(tx, table, index, values, own, events)
             if index.deferrable or (index.where is not None and not index.where(values)):
                 continue
             key = index.key(values)
@@ -114,7 +114,7 @@ def check_unique(
     table: HeapTable,
     index: Index,
     values: Values,
-    mine: HeapRow | None,
+    own: HeapRow | None,
     events: list[RowEvent],
 ) -> Steps[None]:
     """23505, after waiting for whoever may have the key; a deferrable one is looked at later."""
@@ -129,7 +129,7 @@ def check_unique(
                 events.append(_KeyRecheck(table, index, key, tx))  # type: ignore[arg-type] # fired with them
         return
     while True:
-        other = meets(tx, index, values, mine)
+        other = meets(tx, index, values, own)
         if other is None:
             return
         if isinstance(other, HeapRow):
@@ -142,14 +142,14 @@ def duplicate(table: HeapTable, index: Index, key: Values) -> SqlError:
     """The key is taken."""
     names = ", ".join(table.columns[place].name for place in index.places)
     types = [table.columns[place].type for place in index.places]
-    told = ", ".join(
+    text = ", ".join(
         "null" if value is None else str(type_.output(value))
         for type_, value in zip(types, key, strict=True)
     )
     return SqlError(
         "23505",
         f'duplicate key value violates unique constraint "{index.name}"',
-        detail=f"Key ({names})=({told}) already exists.",
+        detail=f"Key ({names})=({text}) already exists.",
         constraint=index.name,
     )
 
@@ -220,25 +220,25 @@ class ModelForeignKey:
     def missing(self, key: Values) -> SqlError:
         """A child would point to nothing."""
         names = ", ".join(self.child.columns[place].name for place in self.places)
-        told = ", ".join(str(value) for value in key)
+        text = ", ".join(str(value) for value in key)
         return SqlError(
             "23503",
             f'insert or update on table "{bare(self.child)}" violates foreign key constraint "{self.name}"',
-            detail=f'Key ({names})=({told}) is not present in table "{bare(self.parent)}".',
+            detail=f'Key ({names})=({text}) is not present in table "{bare(self.parent)}".',
             constraint=self.name,
         )
 
     def referenced(self, key: Values, *, restrict: bool) -> SqlError:
         """A parent that a child points to would go."""
         names = ", ".join(self.parent.columns[place].name for place in self.index.places)
-        told = ", ".join(str(value) for value in key)
+        text = ", ".join(str(value) for value in key)
         kind = "RESTRICT setting of foreign key" if restrict else "foreign key"
         verb = "is referenced" if restrict else "is still referenced"
         return SqlError(
             "23001" if restrict else "23503",
             f'update or delete on table "{bare(self.parent)}" violates {kind} constraint '
             f'"{self.name}" on table "{bare(self.child)}"',
-            detail=f'Key ({names})=({told}) {verb} from table "{bare(self.child)}".',
+            detail=f'Key ({names})=({text}) {verb} from table "{bare(self.child)}".',
             constraint=self.name,
         )
 
@@ -253,26 +253,33 @@ def check_child(tx: OpenTx, key: ModelForeignKey, values: Values, row: HeapRow) 
     """A row of the child is there: so must be what it points to, and stay. 23503, 40001"""
     from twopc.sim.model.node.rows import take
 
-    wanted = key.key(values)
+    requested = key.key(values)
     newest = row.versions[-1] if row.versions else None
-    if wanted is None or newest is None or newest.values is not values or newest.xmax is not None:
+    if (
+        requested is None
+        or newest is None
+        or newest.values is not values
+        or newest.xmax is not None
+    ):
         return  # changed again since: that change is looked at by itself
     snap = tx.statement()
-    for parent in list(key.index.entries.get(wanted, ())):
+    for parent in list(key.index.entries.get(requested, ())):
         version = snap.version(parent)
-        if version is None or key.index.key(version.values) != wanted:
+        if version is None or key.index.key(version.values) != requested:
             continue
         got: Any = yield from take(tx, parent, version, KEY_SHARE, snap)
-        if got is not None and key.index.key(got.values) == wanted:
+        if got is not None and key.index.key(got.values) == requested:
             return
-    raise key.missing(wanted)
+    raise key.missing(requested)
 
 
-def children(tx: OpenTx, key: ModelForeignKey, wanted: Values, snap: CommitSnapshot) -> list[Any]:
+def children(
+    tx: OpenTx, key: ModelForeignKey, requested: Values, snap: CommitSnapshot
+) -> list[Any]:
     """Rows that point to a key, as a snapshot sees them."""
-    found = []
+    results = []
     for row in key.child.all_rows:
         version = snap.version(row)
-        if version is not None and key.key(version.values) == wanted:
-            found.append((row, version))
-    return found
+        if version is not None and key.key(version.values) == requested:
+            results.append((row, version))
+    return results

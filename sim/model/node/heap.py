@@ -265,10 +265,10 @@ class HeapTable:
 
     def rows(self) -> list[Values]:
         """What is committed, by key."""
-        found = list(self.committed())
+        results = list(self.committed())
         if self.primary is not None:
-            found.sort(key=self.primary.key)
-        return found
+            results.sort(key=self.primary.key)
+        return results
 
 
 def _columns(places: tuple[int, ...]) -> Callable[[Values], Values]:

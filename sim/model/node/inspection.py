@@ -35,19 +35,19 @@ def rows(node: ModelNode, table: str, columns: Sequence[str]) -> list[dict[str, 
 def xids(node: ModelNode, table: str) -> list[int]:
     """The transactions that wrote what is committed, by the rows' key."""
     there = node.table(table)
-    found = list(there.newest())
+    results = list(there.newest())
     if there.primary is not None:
         key = there.primary.key
-        found.sort(key=lambda version: key(version.values))
-    return [version.xmin.top.xid for version in found]
+        results.sort(key=lambda version: key(version.values))
+    return [version.xmin.top.xid for version in results]
 
 
 def markers(node: ModelNode) -> list[MarkerRow]:
     """Rows of ``msrepl.branch_marker``."""
-    found = []
+    results = []
     for row in node.table("msrepl.branch_marker").rows():
         gid, xid, participants, originator, calls, _, pending, fence = tuple[Any, ...](row[:8])
-        found.append(
+        results.append(
             MarkerRow(
                 gid=gid,
                 xid=xid,
@@ -58,7 +58,7 @@ def markers(node: ModelNode) -> list[MarkerRow]:
                 fence=fence,
             )
         )
-    return found
+    return results
 
 
 def log(node: ModelNode, after_lsn: int) -> Sequence[CommittedTransaction]:
@@ -66,25 +66,25 @@ def log(node: ModelNode, after_lsn: int) -> Sequence[CommittedTransaction]:
     records = node.wal.records
     start = bisect_right(records, after_lsn, key=lambda record: record.end_lsn)
     durable = node.wal.durable
-    found = []
+    results = []
     for record in records[start:]:
         if record.end_lsn > durable:
             break
         if record.committed is not None:
-            found.append(record.committed)
-    return found
+            results.append(record.committed)
+    return results
 
 
 def waits(node: ModelNode) -> list[LockWait]:
     """One for each transaction that each session waits for."""
-    found = []
+    results = []
     for session in node.sessions.values():
         wait = session.wait
         if wait is None or wait.event is None or wait.event.triggered:
             continue
         lock, relation = wait.lock()
         what = f"a row of {relation}" if wait.row is not None else f"{lock} {relation}".rstrip()
-        found += [
+        results += [
             LockWait(
                 xid=wait.xact.top.xid,
                 holder=top.xid,
@@ -96,12 +96,12 @@ def waits(node: ModelNode) -> list[LockWait]:
             )
             for top in wait.blockers()
         ]
-    return found
+    return results
 
 
 def wait_rows(node: ModelNode) -> list[WaitRow]:
     """Sessions with an open transaction, as `twopc.waits.WAITS_SQL` would find them."""
-    found = []
+    results = []
     born = node.clock() - node.kernel.now
     for session in node.sessions.values():
         if session.tx is None:
@@ -114,7 +114,7 @@ def wait_rows(node: ModelNode) -> list[WaitRow]:
             lock, relation = wait.lock()
             blockers = wait.blockers()
             since = born + wait.since
-        found.append(
+        results.append(
             WaitRow(
                 node=node.name,
                 server=f"{node.name}@{node.started}",
@@ -134,7 +134,7 @@ def wait_rows(node: ModelNode) -> list[WaitRow]:
                 holder_gids=tuple(top.gid for top in blockers if top.session is None),
             )
         )
-    return found
+    return results
 
 
 def snapshot_text(node: ModelNode, xmax: int) -> str:

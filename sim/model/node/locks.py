@@ -60,10 +60,10 @@ class Locks:
         held = row.holders
         if held:
             top, bad, had = xact.top, CONFLICTS[mode], False
-            for other, theirs in held.items():
+            for other, others in held.items():
                 if other.top is top:
-                    had = had or theirs >= mode
-                elif theirs in bad:
+                    had = had or others >= mode
+                elif others in bad:
                     return False
             if had:
                 return True
@@ -274,8 +274,8 @@ class Locks:
             return True
         if mode > ROW_EXCLUSIVE or table.strong or table.waiting:
             bits = TABLE_CONFLICTS[mode]
-            for other, theirs in table.locks.items():
-                if theirs & bits and other is not top:
+            for other, others in table.locks.items():
+                if others & bits and other is not top:
                     return False
             if table.waiting and not held and any(wait.mode & bits for wait in table.waiting):
                 return False

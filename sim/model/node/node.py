@@ -153,10 +153,10 @@ class ModelNode:
 
     def table(self, name: str) -> HeapTable:
         """42P01"""
-        found = self.tables.get(name) or self.tables.get(name.removeprefix("public."))
-        if found is None:
+        result = self.tables.get(name) or self.tables.get(name.removeprefix("public."))
+        if result is None:
             raise SqlError("42P01", f'relation "{name}" does not exist')
-        return found
+        return result
 
     # -- sessions ------------------------------------------------------------------------------------
 
@@ -337,8 +337,8 @@ class ModelNode:
     def branch(self, gid: str) -> PreparedTransaction | None:
         """One of them, if it is prepared."""
         self.tell(f"branch {gid}", changed=False)
-        found = self.branches.get(gid)
-        return found if found is not None and found.valid else None
+        result = self.branches.get(gid)
+        return result if result is not None and result.valid else None
 
     def fence(self, gid: str, sites: Sequence[str]) -> Steps[str]:
         """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""

@@ -252,7 +252,7 @@ def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
     session = node.connect("postgres", "msrepl fence")
     session.settings["lock_timeout"] = "50ms"
     machine = node.participant(node.settings)
-    wanted = any(
+    requested = any(
         isinstance(effect, x.Log) and effect.record.kind is RecordKind.ABORTED
         for effect in machine.receive(e.FenceTold(), node.clock())
     )
@@ -263,18 +263,18 @@ def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
             if branch is not None and branch.valid:
                 return "prepared"
             try:
-                if wanted and (yield from _take_gid(session, gid, sites)):
+                if requested and (yield from _take_gid(session, gid, sites)):
                     return "fenced"
                 break
             except SqlError as error:
                 if error.sqlstate != "55P03" or turn == 19:
                     raise
-        found = yield from session.execute(
+        result = yield from session.execute(
             "select fence from msrepl.branch_marker where gid = :gid for share", {"gid": gid}
         )
-        if not found.rows:
+        if not result.rows:
             raise SqlError("P0002", "query returned no rows")
-        return "fenced" if found.rows[0][0] else "committed"
+        return "fenced" if result.rows[0][0] else "committed"
     finally:
         session.close()
 

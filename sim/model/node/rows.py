@@ -241,17 +241,17 @@ def _differ(old: Values, new: Values, places: frozenset[int]) -> bool:
 
 def visible(tx: OpenTx, table: HeapTable, snap: CommitSnapshot) -> list[tuple[HeapRow, Version]]:
     """All rows that a statement sees, in the order of the heap."""
-    found = []
+    results = []
     in_order, last = True, 0
     for row in table.all_rows:
         version = snap.version(row)
         if version is not None:
-            found.append((row, version))
+            results.append((row, version))
             in_order = in_order and version.tid > last
             last = version.tid
     if not in_order:
-        found.sort(key=_tid)
-    return found
+        results.sort(key=_tid)
+    return results
 
 
 def _tid(pair: tuple[HeapRow, Version]) -> int:

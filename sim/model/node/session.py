@@ -379,8 +379,8 @@ class NodeSession:
     def _savepoint(self, verb: str, name: str) -> Steps[str]:
         tx = self.tx
         if tx is None:
-            said = {"savepoint": "SAVEPOINT", "release": "RELEASE SAVEPOINT"}
-            shown = said.get(verb, "ROLLBACK TO SAVEPOINT")
+            lines = {"savepoint": "SAVEPOINT", "release": "RELEASE SAVEPOINT"}
+            shown = lines.get(verb, "ROLLBACK TO SAVEPOINT")
             raise SqlError("25P01", f"{shown} can only be used in transaction blocks")
         if verb == "rollback to":
             tx.rollback_to(name)

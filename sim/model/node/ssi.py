@@ -49,95 +49,95 @@ class Ssi:
         """It has its snapshot."""
         top.ssi = self._all[top] = SerializableXact(top, no)
 
-    def read(self, mine: SerializableXact, table: str, keys: Iterable[Values]) -> None:
+    def read(self, own: SerializableXact, table: str, keys: Iterable[Values]) -> None:
         """It reads rows by key, or `ALL`. 40001"""
-        known = mine.reads.setdefault(table, set())
+        known = own.reads.setdefault(table, set())
         for key in keys:
             if key in known:
                 continue
             known.add(key)
             if key == GAP:
                 continue  # only who puts a key there later is in its way
-            for other in self._concurrent(mine):
+            for other in self._concurrent(own):
                 written = other.writes.get(table)
                 if written and (key == ALL or key in written):
-                    self._conflict(mine, other, mine)
+                    self._conflict(own, other, own)
 
-    def check_read(self, mine: SerializableXact) -> None:
+    def check_read(self, own: SerializableXact) -> None:
         """A row was looked at. 40001"""
-        self._check_doomed(mine, "conflict out checking")
+        self._check_doomed(own, "conflict out checking")
 
-    def wrote(self, mine: SerializableXact, table: str, keys: Iterable[Values]) -> list[Values]:
+    def wrote(self, own: SerializableXact, table: str, keys: Iterable[Values]) -> list[Values]:
         """It changes the rows of these keys, or makes them; those that are new. 40001"""
-        self._check_doomed(mine, "conflict in checking")
-        known = mine.writes.setdefault(table, set())
+        self._check_doomed(own, "conflict in checking")
+        known = own.writes.setdefault(table, set())
         new = [key for key in keys if key not in known]
         known.update(new)
-        for other in self._concurrent(mine):
+        for other in self._concurrent(own):
             read = other.reads.get(table)
             if read and (ALL in read or not read.isdisjoint(known)):
-                self._conflict(other, mine, mine)
+                self._conflict(other, own, own)
         return new
 
-    def check_commit(self, mine: SerializableXact) -> None:
+    def check_commit(self, own: SerializableXact) -> None:
         """Whether it may commit, or prepare. 40001"""
-        self._check_doomed(mine, "commit attempt")
-        for reader in mine.ins:
+        self._check_doomed(own, "commit attempt")
+        for reader in own.ins:
             if reader.commit or reader.doomed:
                 continue
             for far in reader.ins:
-                if far is mine or not (far.commit or far.doomed):
+                if far is own or not (far.commit or far.doomed):
                     if reader.ready:
                         raise _failure("commit attempt with conflict in from prepared pivot")
                     reader.doomed = True
                     break
         self._order += 1
-        mine.ready = self._order
+        own.ready = self._order
 
     def end(self, top: TopXact) -> None:
         """It has committed or rolled back; what no running transaction overlaps is forgotten."""
-        mine = top.ssi
+        own = top.ssi
         if top.state == COMMITTED:
             self._order += 1
-            mine.commit = self._order
+            own.commit = self._order
         else:
-            self._drop(mine)
+            self._drop(own)
         running = [one.no for one in self._all.values() if not one.commit]
         oldest = min(running, default=None)
         for one in list(self._all.values()):
             if one.commit and (oldest is None or one.top.commit_no <= oldest):
                 self._all.pop(one.top, None)
 
-    def _drop(self, mine: SerializableXact) -> None:
-        self._all.pop(mine.top, None)
+    def _drop(self, own: SerializableXact) -> None:
+        self._all.pop(own.top, None)
         for other in self._all.values():
-            if mine in other.ins:
-                other.ins.remove(mine)
-            if mine in other.outs:
-                other.outs.remove(mine)
+            if own in other.ins:
+                other.ins.remove(own)
+            if own in other.outs:
+                other.outs.remove(own)
 
-    def _concurrent(self, mine: SerializableXact) -> list[SerializableXact]:
+    def _concurrent(self, own: SerializableXact) -> list[SerializableXact]:
         return [
             other
             for other in self._all.values()
-            if other is not mine
+            if other is not own
             and other.top.state != ABORTED
-            and not (other.commit and other.top.commit_no <= mine.no)
-            and not (mine.commit and mine.top.commit_no <= other.no)
+            and not (other.commit and other.top.commit_no <= own.no)
+            and not (own.commit and own.top.commit_no <= other.no)
         ]
 
     @staticmethod
-    def _check_doomed(mine: SerializableXact, during: str) -> None:
-        if mine.doomed:
+    def _check_doomed(own: SerializableXact, during: str) -> None:
+        if own.doomed:
             raise _failure(f"identification as a pivot, during {during}")
 
     def _conflict(
-        self, reader: SerializableXact, writer: SerializableXact, mine: SerializableXact
+        self, reader: SerializableXact, writer: SerializableXact, own: SerializableXact
     ) -> None:
         if writer in reader.outs or reader.doomed or writer.doomed:
             return
         if self._fails(reader, writer):
-            if mine is writer:
+            if own is writer:
                 raise _failure("identification as a pivot, during conflict in checking")
             if writer.ready:
                 raise _failure("conflict out to pivot, during read")

@@ -43,11 +43,11 @@ class RowEvent:
 
 def firing(tx: OpenTx, table: HeapTable, when: str, operation: str) -> list[Any]:
     """Triggers of a kind that fire now, by name."""
-    found = table.triggers_of.get((when, operation))
-    if found is None:
+    result = table.triggers_of.get((when, operation))
+    if result is None:
         return []
     here = "replica" if tx.replica else "origin"
-    return [trigger for trigger in found if trigger.fires == here or trigger.fires == "always"]
+    return [trigger for trigger in result if trigger.fires == here or trigger.fires == "always"]
 
 
 def before_row(

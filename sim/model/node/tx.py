@@ -149,8 +149,8 @@ class OpenTx:
             keys: of the primary key; None: all rows.
             found: there were rows to look at; only then is it noticed that the transaction must fail.
         """
-        mine = self.top.ssi
-        if mine is None:
+        own = self.top.ssi
+        if own is None:
             return
         small = len(table.all_rows) < SMALL_ROWS
         looked: tuple[Values, ...]
@@ -159,8 +159,8 @@ class OpenTx:
         else:
             looked = (*keys, GAP) if small else tuple(keys)
         if found:
-            self.node.ssi.check_read(mine)
-        self.node.ssi.read(mine, table.name, looked)
+            self.node.ssi.check_read(own)
+        self.node.ssi.read(own, table.name, looked)
 
     def wrote(self, table: HeapTable, values: Iterable[Values], *, placed: bool) -> None:
         """For SERIALIZABLE: rows that are changed.
@@ -211,11 +211,11 @@ class OpenTx:
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_SHARE)
         snap = self.statement()
-        found = self.find(there, key, snap)
-        self.read(there, (key,), found=found is not None)
-        if found is None:
+        result = self.find(there, key, snap)
+        self.read(there, (key,), found=result is not None)
+        if result is None:
             return None
-        got = yield from rows.take(self, *found, UPDATE, snap)
+        got = yield from rows.take(self, *result, UPDATE, snap)
         if got is None or there.primary is None or there.primary.key(got.values) != key:
             return None
         values: Values = got.values
@@ -224,9 +224,9 @@ class OpenTx:
     def get(self, table: str, key: Values) -> Values | None:
         """By key, as a new statement sees it."""
         there = self.node.table(table)
-        found = self.find(there, key, self.statement())
-        self.read(there, (key,), found=found is not None)
-        return found[1].values if found is not None else None
+        result = self.find(there, key, self.statement())
+        self.read(there, (key,), found=result is not None)
+        return result[1].values if result is not None else None
 
     def insert(self, table: str, row: Values) -> Steps[Values]:
         """Constraints and triggers included; columns left out at the end get their defaults."""
@@ -274,11 +274,11 @@ class OpenTx:
 
         events: list[RowEvent] = []
         yield from before_statement(self, there, "upd")
-        found = self.find(there, key, snap)
+        result = self.find(there, key, snap)
         changed = None
-        if found is not None and when(found[1].values):
+        if result is not None and when(result[1].values):
             changed = yield from rows.update(
-                self, there, *found, snap, computed, matches, events, names_keys=names_keys
+                self, there, *result, snap, computed, matches, events, names_keys=names_keys
             )
         yield from after_statement(self, there, "upd", events)
         return changed[1] if changed is not None else None
@@ -297,10 +297,10 @@ class OpenTx:
 
         events: list[RowEvent] = []
         yield from before_statement(self, there, "del")
-        found = self.find(there, key, snap)
+        result = self.find(there, key, snap)
         gone = None
-        if found is not None and when(found[1].values):
-            gone = yield from rows.delete(self, there, *found, snap, matches, events)
+        if result is not None and when(result[1].values):
+            gone = yield from rows.delete(self, there, *result, snap, matches, events)
         yield from after_statement(self, there, "del", events)
         return gone is not None
 
@@ -315,12 +315,12 @@ class OpenTx:
         count = 0
         yield from before_statement(self, there, "del")
         for key in keys:
-            found = self.find(there, key, snap)
-            if found is None:
+            result = self.find(there, key, snap)
+            if result is None:
                 continue
             self.read(there, (key,), found=True)
             gone = yield from rows.delete(
-                self, there, *found, snap, lambda values, key=key: index.key(values) == key, events  # type: ignore[misc] # a lambda's default
+                self, there, *result, snap, lambda values, key=key: index.key(values) == key, events  # type: ignore[misc] # a lambda's default
             )  # fmt: skip
             count += gone is not None
         yield from after_statement(self, there, "del", events)

@@ -73,11 +73,11 @@ class LockQueueWait:
         elif self.table is not None:
             bits = TABLE_CONFLICTS[self.mode]
             held = {x: m for x, m in self.table.locks.items() if m & bits}
-        found = [xact for xact in held if xact.top is not top]
-        if self.row is not None and len(found) > 1:
-            yield min(found, key=_xid)
+        results = [xact for xact in held if xact.top is not top]
+        if self.row is not None and len(results) > 1:
+            yield min(results, key=_xid)
         else:
-            yield from found
+            yield from results
 
     def _ahead(self) -> Iterator[LockQueueWait]:
         """Those before it in the queue whom it has to let pass."""
@@ -106,8 +106,8 @@ class LockQueueWait:
     def nearest(self) -> list[TopXact]:
         """Enough of those it waits for to find a ring: who queues waits for nothing but the same lock."""
         first = next(self._ahead(), None)
-        found = [xact.top for xact in self.conflicts()]
-        return found if first is None else [first.xact.top, *found]
+        results = [xact.top for xact in self.conflicts()]
+        return results if first is None else [first.xact.top, *results]
 
     def target(self) -> TopXact | None:
         """Whom it waits for first: with another one, it is another wait."""

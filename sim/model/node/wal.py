@@ -63,16 +63,16 @@ class WalRecord:
     @property
     def committed(self) -> CommittedTransaction | None:
         """What a log reader sees; made when one looks."""
-        found = self._committed
-        if found is None and self.changes is not None:
-            found = self._committed = CommittedTransaction(
+        result = self._committed
+        if result is None and self.changes is not None:
+            result = self._committed = CommittedTransaction(
                 lsn=self.lsn, end_lsn=self.end_lsn, xid=self.xid,
                 time_us=round((self.time_s - EPOCH_S) * 1e6), gid=self.gid,
                 changes=tuple(
                     [RowChange(table.name, what, old, new) for table, what, old, new in self.changes]  # type: ignore[arg-type] # one of three
                 ),
             )  # fmt: skip
-        return found
+        return result
 
 
 class Wal:
@@ -219,17 +219,17 @@ class Wal:
                 self._kernel.cancel(event)
         running, self._running, self._timer, self._lazy = self._running, None, None, None
         end = self._reached if kept is None else max(self._reached, min(kept, self._end))
-        found = [record for record in self._young if record.end_lsn <= end]
+        results = [record for record in self._young if record.end_lsn <= end]
         lost = [record for record in self._young if record.end_lsn > end]
         self._young.clear()
         if lost:
             del self.records[-len(lost) :]
-        self._end = self._reached = found[-1].end_lsn if found else self._reached
+        self._end = self._reached = results[-1].end_lsn if results else self._reached
         if running is not None:
             running.fail(RequestLostError(f"{self._node} went down"))
             running.defused = True
         self._look_again()
-        return found, lost
+        return results, lost
 
     def young(self) -> tuple[int, ...]:
         """Ends of the records that a crash may cut: every place where the disk may stop."""

@@ -52,10 +52,10 @@ class IgnoresTag(Driver):
     __slots__ = ()
 
     def _read(self, results: list[Any]) -> votes.Votes:
-        found = super()._read(results)
-        if found.failure is not None and found.failure.sqlstate == "25P02":
-            return replace(found, subscriber=votes.yes(found.subscriber.participant), failure=None)  # type: ignore[attr-defined] # a vote
-        return found
+        vote = super()._read(results)
+        if vote.failure is not None and vote.failure.sqlstate == "25P02":
+            return replace(vote, subscriber=votes.yes(vote.subscriber.participant), failure=None)  # type: ignore[attr-defined] # a vote
+        return vote
 
 
 class NeverLooks(ModelLinkedSession):
@@ -74,13 +74,13 @@ def ignores_tag(wiring: Wiring) -> Wiring:
     return replace(wiring, driver=IgnoresTag, session=NeverLooks)
 
 
-def _each_unknown(found: votes.Votes, by: Any) -> votes.Votes:
+def _each_unknown(result: votes.Votes, by: Any) -> votes.Votes:
     return replace(
-        found,
+        result,
         **{
             site: by(vote)
             for site in ("publisher", "subscriber")
-            if isinstance(vote := getattr(found, site), e.VoteUnknown)
+            if isinstance(vote := getattr(result, site), e.VoteUnknown)
         },
     )
 
@@ -91,8 +91,8 @@ class TakesLostForYes(Driver):
     __slots__ = ()
 
     def _read(self, results: list[Any]) -> votes.Votes:
-        found = _each_unknown(super()._read(results), lambda vote: votes.yes(vote.participant))
-        return replace(found, failure=None)
+        result = _each_unknown(super()._read(results), lambda vote: votes.yes(vote.participant))
+        return replace(result, failure=None)
 
 
 class TakesLostForReadOnly(Driver):
@@ -101,10 +101,10 @@ class TakesLostForReadOnly(Driver):
     __slots__ = ()
 
     def _read(self, results: list[Any]) -> votes.Votes:
-        found = _each_unknown(
+        result = _each_unknown(
             super()._read(results), lambda vote: votes.read_only(vote.participant)
         )
-        return replace(found, failure=None)
+        return replace(result, failure=None)
 
 
 class TellsWhoHasLeft(Driver):
@@ -113,10 +113,10 @@ class TellsWhoHasLeft(Driver):
     __slots__ = ()
 
     def _read(self, results: list[Any]) -> votes.Votes:
-        found = super()._read(results)
-        if isinstance(found.publisher, e.VotedReadOnly):
-            return replace(found, publisher=votes.yes(found.publisher.participant))
-        return found
+        result = super()._read(results)
+        if isinstance(result.publisher, e.VotedReadOnly):
+            return replace(result, publisher=votes.yes(result.publisher.participant))
+        return result
 
 
 class TakesLostForNo(Driver):
@@ -157,9 +157,9 @@ class FinishesFirst(Driver):
 async def _finish_first(driver: Driver, effect: x.Log) -> e.Event | None:
     if effect.record.kind is RecordKind.COMMIT:
         for name in effect.record.participants[:1]:
-            told = x.Send(to=name, message=Message.COMMIT)
+            text = x.Send(to=name, message=Message.COMMIT)
             if driver._hub.observe is not None:
-                driver._hub.observe(driver.gid, told)
+                driver._hub.observe(driver.gid, text)
             await Driver._commit(driver, name)
     return await Driver._log(driver, effect)
 

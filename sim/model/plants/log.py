@@ -75,13 +75,13 @@ class ExpiringSession(LedgerSession):
 
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
         """Fences them, and forgets."""
-        found = yield from super().fence(coordinator, own)
-        dead = {known.epoch for known in found}
+        result = yield from super().fence(coordinator, own)
+        dead = {known.epoch for known in result}
         for epoch in sorted(dead):
             self._ledger.tell(f"decisions of {epoch}", changed=True)
         for key in [key for key in self._ledger.decisions if key[0] in dead]:
             del self._ledger.decisions[key]
-        return found
+        return result
 
 
 class UnfencedSession(LedgerSession):

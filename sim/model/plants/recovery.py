@@ -36,7 +36,7 @@ class Sweeps(Recovery):
         active: Callable[[], set[Key]] = set,
     ) -> list[SettledBranch]:  # fmt: skip
         """First the broom."""
-        found = await super().run(own=own, unsettled=unsettled, active=active)
+        result = await super().run(own=own, unsettled=unsettled, active=active)
         for site in self._participants.values():
             try:
                 for gid in await site.prepared(f"{PREFIX}:"):
@@ -45,7 +45,7 @@ class Sweeps(Recovery):
                         await site.settle(gid, Outcome.ABORTED, [])
             except psycopg.Error:
                 continue
-        return found
+        return result
 
 
 class LooksOnce(Recovery):
@@ -80,8 +80,8 @@ class ListsWholeServer(Recovery):
     ) -> dict[str, tuple[str, BranchId]]:
         """The last database that was asked is the one that it is looked for in."""
         asked = [*participants]
-        found = await super()._prepared(self._participants.values(), seen)
-        return {gid: (asked[-1].name, branch) for gid, (_, branch) in found.items() if asked}
+        result = await super()._prepared(self._participants.values(), seen)
+        return {gid: (asked[-1].name, branch) for gid, (_, branch) in result.items() if asked}
 
 
 class PresumesCommit(Recovery):

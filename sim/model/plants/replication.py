@@ -35,12 +35,12 @@ def of_coordinators(command: DecodedCommand, own: int | None, echoed: Sequence[i
 
 def first_answer(condition: Condition) -> Condition:
     """What it said before the wait it says after it."""
-    said: list[bool] = []
+    lines: list[bool] = []
 
     def asked(row: Values) -> bool:
-        if not said:
-            said.append(condition(row))
-        return said[0]
+        if not lines:
+            lines.append(condition(row))
+        return lines[0]
 
     return asked
 

@@ -58,13 +58,13 @@ class TimesOut(ModelSite):
 
     async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
         """What is left of it."""
-        found = await super().prepared(prefix)
+        result = await super().prepared(prefix)
         late = self._node.clock() - _PATIENCE_S
-        for gid, one in [*found.items()]:
+        for gid, one in [*result.items()]:
             if one.prepared_at < late:
                 await self.finish(gid, one.owner, Outcome.ABORTED)
-                del found[gid]
-        return found
+                del result[gid]
+        return result
 
 
 _DOWN = Budget(of=("publisher",), deviations=0)

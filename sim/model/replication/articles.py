@@ -177,9 +177,9 @@ def publish(
     table = node.table(spec.name)
     if VERSION_COLUMN not in table.at:
         _add_version(table, births)
-    wanted = {*spec.published, *table.key, VERSION_COLUMN}
+    requested = {*spec.published, *table.key, VERSION_COLUMN}
     columns = tuple(
-        column.name for column in table.columns if not spec.published or column.name in wanted
+        column.name for column in table.columns if not spec.published or column.name in requested
     )
     article = ModelArticle(
         name=spec.name, table=table, columns=columns, filter_text=spec.filter or ""

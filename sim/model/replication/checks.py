@@ -32,12 +32,13 @@ class Checks:
         """``msrepl.await_branches``: until branches of the same Subscriber that are prepared here have ended."""
         if not self._behaviour.await_branches():
             return
-        wanted = set(tables)
+        requested = set(tables)
         before = [
             branch
             for branch in tx.node.prepared_by(tx.session_user)
             if any(
-                mode & ROW_EXCLUSIVE and name in wanted for name, mode in branch.top.tables.items()
+                mode & ROW_EXCLUSIVE and name in requested
+                for name, mode in branch.top.tables.items()
             )
         ]
         for branch in before:
@@ -57,8 +58,8 @@ class Checks:
 
     def _held(self, tx: OpenTx, article: ModelArticle, key: Values) -> Values | None:
         """The row with a key, whether or not it is in the Subscriber's partition."""
-        found = tx.find(article.table, key, tx.statement())
-        return found[1].values if found is not None else None
+        result = tx.find(article.table, key, tx.statement())
+        return result[1].values if result is not None else None
 
     def _shown(
         self, tx: OpenTx, article: ModelArticle, row: Values | None
@@ -118,10 +119,10 @@ class Checks:
         key = sent_version = held_version = image = None
         for old in call.old:
             there = article.key_of_values(old)
-            found = self._shown(tx, article, self._held(tx, article, there))
-            if found[0] is not None or sent == 1:
+            result = self._shown(tx, article, self._held(tx, article, there))
+            if result[0] is not None or sent == 1:
                 key, sent_version = article.key_json(there), old[article.version_sent]
-                held_version, image = found
+                held_version, image = result
                 break
         for old in call.old:
             row = self._held(tx, article, article.key_of_values(old))
@@ -148,23 +149,23 @@ class Checks:
 
     def clash(self, tx: OpenTx, article: ModelArticle, call: SyncCall, error: SqlError) -> SqlError:
         """A unique key is taken: by which row, and whether it is taken in several ways."""
-        found = self._clashes(tx, article, call)
-        best = max(found.values(), key=lambda one: len(one[0]), default=None)
+        result = self._clashes(tx, article, call)
+        best = max(result.values(), key=lambda one: len(one[0]), default=None)
         names, key, sent, held, image = best or ([error.constraint], None, None, None, None)
         names = sorted(set(names))
         if call.operation == "ins":
-            kind, said = (
+            kind, lines = (
                 "insert_exists",
                 f"a row of {article.name} with the same key is at the Publisher already",
             )
         else:
-            kind, said = (
+            kind, lines = (
                 "update_exists",
                 f"the UPDATE gives a row of {article.name} a key that is taken at the Publisher",
             )
         return facts.conflict(
             "multiple_unique" if len(names) > 1 else kind, "23505", 20515, article.name,
-            key or self.only_key(article, call), f"{said} ({', '.join(names)})",
+            key or self.only_key(article, call), f"{lines} ({', '.join(names)})",
             sent=sent, held=held, image=image, constraints=names,
         )  # fmt: skip
 
@@ -177,7 +178,7 @@ class Checks:
         own = {old[:-1] for old in call.old} if update else set()
         primary = article.table.primary
         assert primary is not None
-        found: dict[Values, tuple[list[str], Raw, Any, Any, Raw | None]] = {}
+        results: dict[Values, tuple[list[str], Raw, Any, Any, Raw | None]] = {}
         for index in sorted(article.table.indexes, key=lambda one: one.name):
             places = [article.sent_at.get(place) for place in index.places]
             if index.where is not None or None in places:
@@ -191,16 +192,16 @@ class Checks:
                         continue
                     key = call.old[at][:-1] if update else article.key_of_values(new)
                     sent = call.old[at][-1] if update else new[article.version_sent]
-                    if key in found:
-                        found[key][0].append(index.name)
+                    if key in results:
+                        results[key][0].append(index.name)
                     else:
-                        found[key] = (
+                        results[key] = (
                             [index.name],
                             article.key_json(key),
                             sent,
                             *self._shown(tx, article, row),
                         )
-        return found
+        return results
 
     # -- what must not happen ------------------------------------------------------------------------
 
@@ -246,11 +247,11 @@ class Checks:
         yield from statements.lock(tx, article.table, concerned)
         snap = tx.statement()
         for one in concerned:
-            found = tx.find(article.table, one, snap)
-            if found is None:
+            result = tx.find(article.table, one, snap)
+            if result is None:
                 continue
             for child, version in constraints.children(
-                tx, key, key.index.key(found[1].values), snap
+                tx, key, key.index.key(result[1].values), snap
             ):
                 primary = child.table.primary
                 if key.child is article.table and primary.key(version.values) in sent:

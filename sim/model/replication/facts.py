@@ -100,9 +100,9 @@ def conflict(
     return SqlError(state, message, detail=detail, hint=hint)
 
 
-def refused(state: str, message: str, hint: str = "", **said: Any) -> SqlError:
-    """An error of ours with other facts; none without `said`."""
-    return SqlError(state, message, detail=json_text(said) if said else "", hint=hint)
+def refused(state: str, message: str, hint: str = "", **text: Any) -> SqlError:
+    """An error of ours with other facts; none without `text`."""
+    return SqlError(state, message, detail=json_text(text) if text else "", hint=hint)
 
 
 def triggered(article: str, key: Raw, cause: str) -> SqlError:

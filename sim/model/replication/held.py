@@ -52,13 +52,13 @@ def enter(tx: OpenTx, table: str, operation: str) -> None:
 def leave(tx: OpenTx, table: str, operation: str, *, ends: bool, may_act: bool) -> int:
     """``msrepl.leave_statement``: the number under which its rows are to be held; 0 if they may be sent."""
     state = tx.setting(_OPEN) or ""
-    found = re.search(f";{re.escape(table)} {operation} ([0-9]+)", state)
-    others = state if found is None else state[: found.start()] + state[found.end() :]
-    if ends and found is not None:
+    match = re.search(f";{re.escape(table)} {operation} ([0-9]+)", state)
+    others = state if match is None else state[: match.start()] + state[match.end() :]
+    if ends and match is not None:
         tx.set(_OPEN, others, local=True)
     if ";" not in others and not may_act and not tx.setting(_HELD):
         return 0
-    return int(found[1]) if found is not None else 1
+    return int(match[1]) if match is not None else 1
 
 
 def hold(tx: OpenTx, link: Link, rows: Sequence[HeldRow]) -> None:
@@ -104,7 +104,7 @@ def net_effect(rows: Sequence[HeldRow]) -> list[_Net]:
     """Each row once, from what it was to what it is; nothing of those that came and went."""
     by_old = {row.old_link: row for row in rows if row.old_link is not None}
     made = {row.new_link for row in rows if row.new_link is not None}
-    found = []
+    results = []
     for row in rows:
         if row.old_link is not None and row.old_link in made:
             continue
@@ -114,8 +114,8 @@ def net_effect(rows: Sequence[HeldRow]) -> list[_Net]:
             net.place, net.moved = max(net.place, after.place), net.moved or after.moved
             net.last = after
         if net.first.old_link is not None or net.last.new_link is not None:
-            found.append(net)
-    return found
+            results.append(net)
+    return results
 
 
 def calls(
@@ -173,11 +173,11 @@ def _above(changed: set[str], articles: Mapping[str, ModelArticle]) -> dict[str,
         name: {key.parent.name for key in articles[name].references} & changed
         for name in sorted(changed)
     }
-    above = {name: set(found) for name, found in direct.items()}
+    above = {name: set(results) for name, results in direct.items()}
     while True:
         grown = {
-            name: found | {up for one in sorted(found) for up in direct[one]}
-            for name, found in above.items()
+            name: result | {up for one in sorted(result) for up in direct[one]}
+            for name, result in above.items()
         }
         if grown == above:
             return above

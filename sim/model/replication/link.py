@@ -97,8 +97,8 @@ class Link:
 
         touches = frozenset((self._publisher.name,))
         what = next((_shown(one) for one in message if not isinstance(one, str)), str(message[-1]))
-        found: list[StatementResult] = yield from self._waiting(wire.ask(work, what, touches))
-        return found
+        result: list[StatementResult] = yield from self._waiting(wire.ask(work, what, touches))
+        return result
 
     def open(self) -> Steps[None]:
         """Connect, anew if need be. 08001"""
@@ -228,14 +228,14 @@ class Link:
             for top in publisher.open
             if relation in top.tables and top.session is not me
         )
-        said = (
+        lines = (
             f"{', '.join(holders)} holds locks on it"
             if holders
             else "its holder has ended meanwhile"
         )
         waited = f"{self._session.node.lock_timeout_s:g}s"
         return facts.refused(
-            "55P03", f"a lock on public.{relation} at the Publisher was not granted within {waited}: {said}",
+            "55P03", f"a lock on public.{relation} at the Publisher was not granted within {waited}: {lines}",
             "Roll back to a savepoint or altogether, and try again. A prepared branch holds its locks until its "
             "coordinator or recovery finishes it.",
             kind="lock_timeout", number=0, article=f"public.{relation}", holders=holders,
@@ -286,10 +286,10 @@ class Link:
             return branch is not None and branch.owner == role
             yield  # it takes no time there
 
-        found: bool = yield from self._waiting(
+        result: bool = yield from self._waiting(
             wire.ask(look, f"is {gid} prepared", frozenset((self._publisher.name,)))
         )
-        return found
+        return result
 
 
 def _caught(work: Steps[Any]) -> Steps[tuple[Any, Exception | None]]:

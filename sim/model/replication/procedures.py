@@ -128,11 +128,13 @@ class ModelProcedures:
 
     def delete(self, tx: OpenTx, article: ModelArticle, call: SyncCall) -> Steps[None]:
         """``sp_mssync_del_<table>``"""
-        wanted = [(article.key_of_values(old), self._checks.same(article, old)) for old in call.old]
+        requested = [
+            (article.key_of_values(old), self._checks.same(article, old)) for old in call.old
+        ]
         done = yield from self._until_counted(
-            tx, article, call, lambda: statements.delete(tx, article.table, wanted)
+            tx, article, call, lambda: statements.delete(tx, article.table, requested)
         )
-        if not self._behaviour.all_counted(done, len(wanted)):
+        if not self._behaviour.all_counted(done, len(requested)):
             raise self._checks.mismatched_delete(tx, article, call, done)
 
     def _until_counted(

@@ -174,7 +174,7 @@ class Shipping:
 
     def uncoordinated(self, tx: OpenTx, article: str) -> SqlError:
         """``msrepl.raise_uncoordinated``"""
-        said: dict[str, Any] = {"kind": "uncoordinated", "number": 20512, "article": article}
+        lines: dict[str, Any] = {"kind": "uncoordinated", "number": 20512, "article": article}
         if any(table.name == MARKER and what == "ins" for table, what, _, _ in tx.top.changes):
             return facts.refused(
                 "25000",
@@ -182,13 +182,13 @@ class Shipping:
                 "settings msrepl.* were changed",
                 "Roll back and try again. RESET ALL has no place in a global transaction, and deferred triggers "
                 "that change replicated tables must fire before its end: SET CONSTRAINTS ALL IMMEDIATE.",
-                **said,
+                **lines,
             )
         return facts.refused(
             "25000",
             f"table {article} has an immediate-updating subscription: it is changed in a global transaction only",
             "Use topology.transaction(...) or a session of a scenario, which begin one.",
-            **said,
+            **lines,
         )
 
     # -- messages ------------------------------------------------------------------------------------
@@ -220,15 +220,15 @@ class Shipping:
         key = tx.setting(_SETTING)
         if not key or not tx.xid:
             return None
-        found = tx.find(tx.node.table(MARKER), (key,), tx.statement())
-        return found[1].values if found is not None and found[1].values[_XID] == tx.xid else None
+        result = tx.find(tx.node.table(MARKER), (key,), tx.statement())
+        return result[1].values if result is not None and result[1].values[_XID] == tx.xid else None
 
     def _same_level(self, tx: OpenTx, key: str) -> bool:
         """The last message was sent in the same subtransaction, and so cannot be gone back behind alone."""
         table = tx.node.table(MARKER)
         assert table.primary is not None
-        found = table.primary.entries.get((key,))
-        return found is not None and found[0].newest.xmin is tx.sub
+        result = table.primary.entries.get((key,))
+        return result is not None and result[0].newest.xmin is tx.sub
 
     def _begin(
         self, tx: OpenTx, gid: str, calls: int, pending: Sequence[Order] | None
@@ -439,10 +439,10 @@ def _change(tx: OpenTx, key: str, compute: Callable[[Row], Row]) -> Steps[Row | 
     table = tx.node.table(MARKER)
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
     snap = tx.statement()
-    found = tx.find(table, (key,), snap)
-    if found is None or found[1].values[_XID] != tx.xid:
+    result = tx.find(table, (key,), snap)
+    if result is None or result[1].values[_XID] != tx.xid:
         return None
-    changed = yield from rows.update(tx, table, *found, snap, compute, lambda _: True, [])
+    changed = yield from rows.update(tx, table, *result, snap, compute, lambda _: True, [])
     return changed[1] if changed is not None else None
 
 

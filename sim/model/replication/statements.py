@@ -35,11 +35,11 @@ def update(
     done = 0
     for key, when, compute in changes:
         tx.read(table, (key,), found=True)
-        found = tx.find(table, key, snap)
-        if found is None or not when(found[1].values):
+        result = tx.find(table, key, snap)
+        if result is None or not when(result[1].values):
             continue
         changed = yield from rows.update(
-            tx, table, *found, snap, compute, matching(table, key, when), events,
+            tx, table, *result, snap, compute, matching(table, key, when), events,
             names_keys=names_keys,
         )  # fmt: skip
         done += changed is not None
@@ -48,7 +48,7 @@ def update(
 
 
 def delete(
-    tx: OpenTx, table: HeapTable, wanted: Sequence[tuple[Values, Callable[[Values], bool]]]
+    tx: OpenTx, table: HeapTable, requested: Sequence[tuple[Values, Callable[[Values], bool]]]
 ) -> Steps[int]:
     """Delete rows by key; how many."""
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
@@ -56,12 +56,12 @@ def delete(
     events: list[RowEvent] = []
     yield from before_statement(tx, table, "del")
     done = 0
-    for key, when in wanted:
+    for key, when in requested:
         tx.read(table, (key,), found=True)
-        found = tx.find(table, key, snap)
-        if found is None or not when(found[1].values):
+        result = tx.find(table, key, snap)
+        if result is None or not when(result[1].values):
             continue
-        gone = yield from rows.delete(tx, table, *found, snap, matching(table, key, when), events)
+        gone = yield from rows.delete(tx, table, *result, snap, matching(table, key, when), events)
         done += gone is not None
     yield from after_statement(tx, table, "del", events)
     return done
@@ -86,10 +86,10 @@ def lock(tx: OpenTx, table: HeapTable, keys: Iterable[Values]) -> Steps[None]:
     yield from tx.lock_table(table, ROW_SHARE)
     snap = tx.statement()
     for key in keys:
-        found = tx.find(table, key, snap)
-        tx.read(table, (key,), found=found is not None)
-        if found is not None:
-            yield from rows.take(tx, *found, UPDATE, snap)
+        result = tx.find(table, key, snap)
+        tx.read(table, (key,), found=result is not None)
+        if result is not None:
+            yield from rows.take(tx, *result, UPDATE, snap)
 
 
 def matching(
@@ -105,9 +105,9 @@ def seen(
     tx: OpenTx, table: HeapTable, index: Index, key: Values, snap: CommitSnapshot
 ) -> list[Values]:
     """Rows with a unique key that a snapshot sees."""
-    found = []
+    results = []
     for row in index.entries.get(key, ()):
         version = snap.version(row)
         if version is not None and index.key(version.values) == key:
-            found.append(version.values)
-    return found
+            results.append(version.values)
+    return results

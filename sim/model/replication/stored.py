@@ -33,11 +33,11 @@ class StoredProcedures:
         snap = tx.statement()
         kept, stored = 0, []
         for new in sent:
-            found = tx.find(article.table, article.key_of_values(new), snap)
-            if found is None:
+            result = tx.find(article.table, article.key_of_values(new), snap)
+            if result is None:
                 continue
             kept += 1
-            row = found[1].values
+            row = result[1].values
             if any(row[there] != new[here] for there, here in article.travels):
                 stored.append(article.image(row))
         if kept != len(sent):

@@ -75,8 +75,8 @@ class ModelSubscription:
             session.link = Link(
                 session, self._network, self._publisher, self.node.name, self._procedures.plan
             )
-        found: Link = session.link
-        return found
+        result: Link = session.link
+        return result
 
     def install(self) -> None:
         """Make everything."""

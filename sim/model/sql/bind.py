@@ -109,13 +109,13 @@ class Scope:
             return source, place
         scope: Scope | None = self
         while scope is not None:
-            found = [(source, source.at[name]) for source in scope.sources if name in source.at]
-            if len(found) > 1:
+            results = [(source, source.at[name]) for source in scope.sources if name in source.at]
+            if len(results) > 1:
                 raise SqlError("42702", f'column reference "{name}" is ambiguous')
-            if found:
+            if results:
                 if name in self.variables:
                     raise SqlError("42702", f'column reference "{name}" is ambiguous')
-                return found[0]
+                return results[0]
             scope = scope.parent
         if name in self.variables:
             return None

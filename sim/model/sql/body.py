@@ -28,11 +28,11 @@ from twopc.sim.model.values import SqlError, Steps, UnsupportedError
 
 def sql_body(text: str, variables: frozenset[str], plans: Any) -> StatementBlock:
     """LANGUAGE SQL: the last statement's first value is the function's."""
-    found = [plans.compile_with(one, variables) for one in parse.statements(text)]
+    results = [plans.compile_with(one, variables) for one in parse.statements(text)]
 
     def run(tx: Any, c: Context) -> Steps[Any]:
         value = None
-        for plan in found:
+        for plan in results:
             result = yield from plan(tx, c.params, c.variables)
             value = result.rows[0][0] if result.rows else None
         return ("return", value)
@@ -79,8 +79,8 @@ class _BodyParser:
         self.place += 1
         return word
 
-    def expect(self, *wanted: str) -> None:
-        for one in wanted:
+    def expect(self, *requested: str) -> None:
+        for one in requested:
             if self.next() != one:
                 raise SqlError("42601", f'syntax error: "{one}" expected in a function body')
 
@@ -135,13 +135,13 @@ class _BodyParser:
         name = unquoted(self.next())
         if self.word() == "constant":
             self.next()
-        said = self.until(";", ":=", "default", "=")
+        text = self.until(";", ":=", "default", "=")
         value = None
         if self.next() != ";":
             value = self.expression(self.until(";"))
             self.expect(";")
-        said = re.sub(r"\s+not\s+null\s*\Z", "", said, flags=re.I)
-        type_ = None if said.lower() == "record" or "%" in said else types.named(said)
+        text = re.sub(r"\s+not\s+null\s*\Z", "", text, flags=re.I)
+        type_ = None if text.lower() == "record" or "%" in text else types.named(text)
         if type_ is not None:
             self.types[name] = type_
         self.variables |= {name}
@@ -156,12 +156,12 @@ class _BodyParser:
         return declare
 
     def steps(self, *stops: str) -> list[Step]:
-        found = []
+        results = []
         while self.word() not in stops:
             if not self.word():
                 raise SqlError("42601", "syntax error: end expected in a function body")
-            found.append(self.step())
-        return found
+            results.append(self.step())
+        return results
 
     def step(self) -> Step:
         word = self.word()
@@ -179,8 +179,8 @@ class _BodyParser:
         return self.statement()
 
     def expression(self, text: str) -> Callable[[Context], Any]:
-        found: Callable[[Context], Any] = self.plans.expression_with(text, self.variables)
-        return found
+        result: Callable[[Context], Any] = self.plans.expression_with(text, self.variables)
+        return result
 
     # -- statements ----------------------------------------------------------------------------------
 
@@ -308,26 +308,26 @@ class _BodyParser:
         return self._looped(each)
 
     def _ahead(self, stop: str) -> list[str]:
-        found = []
+        results = []
         at = self.place
         while at < len(self.tokens) and self.tokens[at][0] != stop:
-            found.append(self.tokens[at][0])
+            results.append(self.tokens[at][0])
             at += 1
-        return found
+        return results
 
     def leave(self) -> Step:
         self.next()
-        said = self.until(";")
+        text = self.until(";")
         self.expect(";")
-        if said.lower() in ("new", "old"):
-            name = said.lower()
+        if text.lower() in ("new", "old"):
+            name = text.lower()
 
             def record(tx: Any, c: Context) -> Steps[Any]:
                 return ("return", c.variables[name])
                 yield  # a step is a generator
 
             return record
-        value = self.expression(said) if said else None
+        value = self.expression(text) if text else None
 
         def run(tx: Any, c: Context) -> Steps[Any]:
             c.snap = tx.statement()

@@ -114,8 +114,8 @@ def foreign(tree: Any) -> str:
     """
     if type(tree).__name__ not in _HAS:
         return ""
-    found = (_of_node(node, tree) for node in tree.walk())
-    return next(filter(None, found), "")
+    results = (_of_node(node, tree) for node in tree.walk())
+    return next(filter(None, results), "")
 
 
 def _of_node(node: Any, tree: Any) -> str:

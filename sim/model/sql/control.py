@@ -33,11 +33,11 @@ def control(text: str) -> Control | None:
     first = words[0] if words else ""
     second = words[1] if len(words) > 1 else ""
     if first in ("begin", "start"):
-        said = " ".join(words)
+        message = " ".join(words)
         modes = words[1 + (second in ("transaction", "work")) :]
         if modes and not is_mode(modes):
-            raise UnsupportedError(text, said.upper())
-        level = next((one for one in _LEVELS if f"isolation level {one}" in said), "")
+            raise UnsupportedError(text, message.upper())
+        level = next((one for one in _LEVELS if f"isolation level {one}" in message), "")
         level = "read committed" if level == "read uncommitted" else level
         return Control(verb="begin", name=first, level=level)
     if first in ("commit", "end", "rollback", "abort"):
@@ -60,8 +60,8 @@ def control(text: str) -> Control | None:
 
 def is_mode(words: Sequence[str]) -> bool:
     """Whether these are modes of a transaction that the model has: a level, READ WRITE, NOT DEFERRABLE."""
-    said = " ".join(words).replace(" , ", " ")
-    return re.fullmatch(rf"(?:(?:{_MODES})(?: |$))+", said) is not None
+    text = " ".join(words).replace(" , ", " ")
+    return re.fullmatch(rf"(?:(?:{_MODES})(?: |$))+", text) is not None
 
 
 def _last(text: str) -> str:

@@ -200,10 +200,10 @@ def add_index(table: HeapTable, index: Index) -> None:
 
 
 def _timing(thing: Index | ModelForeignKey, options: list[str]) -> None:
-    said = " ".join(options).upper()
-    if "INITIALLY DEFERRED" in said:
+    text = " ".join(options).upper()
+    if "INITIALLY DEFERRED" in text:
         thing.deferrable = thing.deferred = True
-    elif "DEFERRABLE" in said and "NOT DEFERRABLE" not in said:
+    elif "DEFERRABLE" in text and "NOT DEFERRABLE" not in text:
         thing.deferrable = True
 
 
@@ -229,14 +229,14 @@ def add_foreign_key(
     name = named or f"{bare(table)}_{'_'.join(map(str, names))}_fkey"
     key = ModelForeignKey(name, table, own, parent, index)
     _timing(key, options)
-    said = " ".join(options).upper()
+    text = " ".join(options).upper()
     for action in ("CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"):
-        if f"ON DELETE {action}" in said:
+        if f"ON DELETE {action}" in text:
             key.on_delete = action.lower()
-        if f"ON UPDATE {action}" in said:
+        if f"ON UPDATE {action}" in text:
             key.on_update = action.lower()
-    if "MATCH FULL" in said:
-        raise UnsupportedError(said, "MATCH FULL")
+    if "MATCH FULL" in text:
+        raise UnsupportedError(text, "MATCH FULL")
     table.references.append(key)
     parent.referenced.append(key)
     table.settle()

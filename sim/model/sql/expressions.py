@@ -66,10 +66,10 @@ def _column(node: Any, scope: Scope) -> Fn:
     if kind(node.this) == "Star":
         raise UnsupportedError(rendered(node), "* as a value")
     name, qualifier = node.name.lower() if not node.this.quoted else node.name, node.table
-    found = scope.find(name, qualifier)
-    if found is None:
+    result = scope.find(name, qualifier)
+    if result is None:
         return _variable(name, qualifier)
-    source, place = found
+    source, place = result
     slot = source.slot
     if slot == 0:
         return lambda r, c: r[0][place]
@@ -222,11 +222,11 @@ def _any(node: Any, scope: Scope) -> Fn:
             return None
         if isinstance(many, str):
             many = SqlType("array", element=SqlType("text")).input(many)
-        found: Any = want_all
+        result: Any = want_all
         for b in many:
             same = None if b is None else op.equal(a, b)
-            found = op.both(found, same) if want_all else op.either(found, same)
-        return found
+            result = op.both(result, same) if want_all else op.either(result, same)
+        return result
 
     return run
 
@@ -240,8 +240,8 @@ def _is(node: Any, scope: Scope) -> Fn:
     fn = compiled(node.this, scope)
     what, isnt = kind(node.expression), bool(node.args.get("negate"))
     if what in ("Null", "Boolean"):
-        wanted = None if what == "Null" else bool(node.expression.this)
-        return lambda r, c: (fn(r, c) is wanted) is not isnt
+        requested = None if what == "Null" else bool(node.expression.this)
+        return lambda r, c: (fn(r, c) is requested) is not isnt
     raise UnsupportedError(rendered(node), "this form of IS")
 
 
@@ -276,13 +276,13 @@ def _in(node: Any, scope: Scope) -> Fn:
             return False
         if value is None:
             return None
-        found: Any = False
+        result: Any = False
         for other in others:
             if other is None:
-                found = None
+                result = None
             elif op.equal(value, other):
                 return True
-        return found
+        return result
 
     return run
 
@@ -336,12 +336,12 @@ def _scalar(node: Any, scope: Scope) -> Fn:
     rows = _rows_of(node, scope)
 
     def run(r: Rows, c: Context) -> Any:
-        found = rows(r, c)
-        if len(found) > 1:
+        result = rows(r, c)
+        if len(result) > 1:
             raise SqlError(
                 "21000", "more than one row returned by a subquery used as an expression"
             )
-        return found[0][0] if found else None
+        return result[0][0] if result else None
 
     return run
 

@@ -49,9 +49,9 @@ class _Conflict:
             indexes = [index for index in indexes if index.name == constraint.name]
             missing = SqlError("42704", f'constraint "{constraint.name}" does not exist')
         elif keys:
-            wanted = {self.table.at.get(key) for key in keys}
+            requested = {self.table.at.get(key) for key in keys}
             indexes = [
-                index for index in indexes if set(index.places) == wanted and index.where is None
+                index for index in indexes if set(index.places) == requested and index.where is None
             ]
             missing = SqlError(
                 "42P10",
@@ -91,8 +91,8 @@ def plan_insert(node: Any, plans: Any) -> Plan:
     scope = Scope(plans)
     scope.add(source)
     returning = Returning(node.args.get("returning"), scope)
-    found = node.args.get("conflict")
-    conflict = _Conflict(found, source, plans) if found is not None else None
+    results = node.args.get("conflict")
+    conflict = _Conflict(results, source, plans) if results is not None else None
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         if not tx.locks.try_table(tx.top, table, ROW_EXCLUSIVE):
@@ -229,8 +229,8 @@ def _input(
 
     def selected(c: Context) -> list[Values]:
         made = []
-        for found in query.rows((), c):
-            fns: list[Fn | None] = [lambda r, c, value=value: value for value in found]  # type: ignore[misc] # a lambda's default
+        for row_values in query.rows((), c):
+            fns: list[Fn | None] = [lambda r, c, value=value: value for value in row_values]  # type: ignore[misc] # a lambda's default
             made.append(_row(plans, table, places, fns, c))
         return made
 

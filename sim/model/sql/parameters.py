@@ -54,24 +54,24 @@ class RoutineSignature:
 
     def arranged(self, tx: Any, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The values of `given` for a call. 42883"""
-        found = {each.name: value for each, value in zip(self._asked, values, strict=False)}
+        results = {each.name: value for each, value in zip(self._asked, values, strict=False)}
         if self._variadic is not None and WHOLE in named:
-            found[self._variadic.name] = named[WHOLE]
+            results[self._variadic.name] = named[WHOLE]
         elif self._variadic is not None and len(values) >= len(self._asked):
-            found[self._variadic.name] = list(values[len(self._asked) - 1 :])
+            results[self._variadic.name] = list(values[len(self._asked) - 1 :])
         elif len(values) > len(self._asked):
             raise self._unknown(len(values))
         for name, value in named.items():
             if name != WHOLE:
-                if name in found or all(each.name != name for each in self._asked):
+                if name in results or all(each.name != name for each in self._asked):
                     raise self._unknown(len(values) + len(named))
-                found[name] = value
+                results[name] = value
         for each in self._asked:
-            if each.name not in found:
+            if each.name not in results:
                 if each.default is None:
                     raise self._unknown(len(values) + len(named))
-                found[each.name] = each.default(Context(tx, {}, {}))
-        return [found[each.name] for each in self.given]
+                results[each.name] = each.default(Context(tx, {}, {}))
+        return [results[each.name] for each in self.given]
 
     def _unknown(self, count: int) -> SqlError:
         return SqlError("42883", f"function {self._name} with {count} arguments does not exist")

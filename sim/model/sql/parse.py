@@ -27,10 +27,10 @@ _NAME = "_named"
 @functools.lru_cache(maxsize=4096)
 def words(text: str) -> tuple[str, ...]:
     """The tokens of a text without semicolons at its end: words in lower case, anything else as written."""
-    found = [token.word or token.text for token in lexer.tokens(text) if token.kind != "space"]
-    while found and found[-1] == ";":
-        found.pop()
-    return tuple(found)
+    results = [token.word or token.text for token in lexer.tokens(text) if token.kind != "space"]
+    while results and results[-1] == ";":
+        results.pop()
+    return tuple(results)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -88,7 +88,7 @@ def kind(node: Any) -> str:
 
 def rendered(node: Any) -> str:
     """A node as SQL, for messages and for telling equal ones."""
-    found = node.meta.get("rendered")
-    if found is None:
-        found = node.meta["rendered"] = str(node.sql(dialect="postgres"))
-    return str(found)
+    result = node.meta.get("rendered")
+    if result is None:
+        result = node.meta["rendered"] = str(node.sql(dialect="postgres"))
+    return str(result)

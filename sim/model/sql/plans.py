@@ -45,26 +45,26 @@ class StatementPlans:
 
     def get(self, text: str) -> Plan | Control:
         """What a text means. 42601 and what binding raises; UnsupportedError."""
-        found = self._known.get(text)
-        if found is None:
+        result = self._known.get(text)
+        if result is None:
             short: Plan | Control | None = self._short.find(text)
             if short is not None:
                 return short  # gids do not come again
             steers = control(text)
             if steers is not None and steers.name and steers.verb != "begin":
                 return steers  # nor do they here
-            found = steers or self._compiled(text)
+            result = steers or self._compiled(text)
             if len(self._known) > 10_000:
                 self._known.clear()
-            self._known[text] = found
-        return found
+            self._known[text] = result
+        return result
 
     def statement(self, text: str) -> Plan:
         """A text that must not steer transactions. 2D000"""
-        found = self.get(text)
-        if isinstance(found, Control):
+        result = self.get(text)
+        if isinstance(result, Control):
             raise SqlError("2D000", "invalid transaction termination")
-        return found
+        return result
 
     def forget(self) -> None:
         """Definitions have changed."""
@@ -96,12 +96,12 @@ class StatementPlans:
         words = parse.words(text)
         if not words:
             return utility.nothing
-        found = utility.plan(text, words, self)
-        if found is not None:
-            return found
-        found = self._definition(text, words)
-        if found is not None:
-            return found
+        result = utility.plan(text, words, self)
+        if result is not None:
+            return result
+        result = self._definition(text, words)
+        if result is not None:
+            return result
         node = parse.tree(text)
         kind = parse.kind(node)
         if kind in ("Select", "Subquery"):

@@ -308,10 +308,10 @@ def alter_trigger(text: str, words: tuple[str, ...], plans: Any) -> str:
         "enable replica": "replica",
     }[verb]
     name = unquoted(words[at + 1])
-    found = [one for one in table.triggers if name in ("all", "user", one.name)]
-    if not found and name not in ("all", "user"):
+    results = [one for one in table.triggers if name in ("all", "user", one.name)]
+    if not results and name not in ("all", "user"):
         raise SqlError("42704", f'trigger "{name}" for table "{table.name}" does not exist')
-    for trigger in found:
+    for trigger in results:
         trigger.fires = fires
     return "ALTER TABLE"
 

@@ -31,7 +31,7 @@ class Scan:
         table: HeapTable | None = self.source.table
         if table is None or where is None or not table.indexes:
             return
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         parts = list(conjuncts(where))
         for part in parts:
             if kind(part) != "EQ":
@@ -39,10 +39,10 @@ class Scan:
             for column, value in ((part.this, part.expression), (part.expression, part.this)):
                 at = self._own(column, scope)
                 if at is not None and self._known_before(value, place, scope):
-                    found.setdefault(at, value)
+                    results.setdefault(at, value)
         for index in table.indexes:
-            if index.where is None and all(at in found for at in index.places):
-                self.key = index, [compiled(found[at], scope) for at in index.places]
+            if index.where is None and all(at in results for at in index.places):
+                self.key = index, [compiled(results[at], scope) for at in index.places]
                 self.exact = len(parts) == len(index.places)
                 return
 
@@ -79,12 +79,12 @@ class Scan:
         index, values = self.key
         key = []
         for at, value in zip(index.places, values, strict=True):
-            found = value(r, c)
-            if found.__class__ is str:
+            result = value(r, c)
+            if result.__class__ is str:
                 type_ = self.source.types[at]
                 if type_ is not None and type_.name not in ("text", "varchar"):
-                    found = type_.input(found)
-            key.append(found)
+                    result = type_.input(result)
+            key.append(result)
         return tuple(key)
 
     def handles(self, r: Rows, c: Context) -> list[tuple[HeapRow, Version]]:
@@ -97,21 +97,21 @@ class Scan:
             return visible(tx, table, snap)
         key = self.wanted(r, c)
         index = self.key[0]
-        found = []
+        results = []
         for row in index.entries.get(key, ()):  # type: ignore[arg-type] # there is a key
             version = snap.version(row)
             if version is not None and index.key(version.values) == key:
-                found.append((row, version))
+                results.append((row, version))
         if tx is not None and tx.top.ssi is not None:
             primary = table.primary
             if index.primary:
                 keys = [key] if key is not None else None
             elif primary is not None:
-                keys = [primary.key(version.values) for _, version in found]
+                keys = [primary.key(version.values) for _, version in results]
             else:
                 keys = None
-            tx.read(table, keys, found=bool(found))
-        return found
+            tx.read(table, keys, found=bool(results))
+        return results
 
     def rows(self, r: Rows, c: Context) -> Iterator[tuple[Values, Handle]]:
         """Values, and for a table where they are."""

@@ -118,11 +118,11 @@ class Query:
         scope = self.scope
         places: dict[int, int] = {}
         for item in items:
-            for found in item.walk(prune=lambda one: kind(one) in ("Select", "Subquery")):
-                inner = found.this if kind(found) == "Filter" else found
-                if not _is_aggregate(inner) or id(found) in places:
+            for result in item.walk(prune=lambda one: kind(one) in ("Select", "Subquery")):
+                inner = result.this if kind(result) == "Filter" else result
+                if not _is_aggregate(inner) or id(result) in places:
                     continue
-                if id(inner) in places and inner is found:
+                if id(inner) in places and inner is result:
                     continue
                 what = (
                     inner.this
@@ -133,8 +133,8 @@ class Query:
                 if what is not None and unique:
                     what = what.expressions[0]
                 fn = None if what is None or kind(what) == "Star" else compiled(what, scope)
-                only = truth(found.args["expression"].this, scope) if inner is not found else None
-                places[id(found)] = places[id(inner)] = len(self.aggregates)
+                only = truth(result.args["expression"].this, scope) if inner is not result else None
+                places[id(result)] = places[id(inner)] = len(self.aggregates)
                 self.aggregates.append((name_of(inner), fn, unique, only))
         if places:
             scope.aggregates = places
@@ -158,7 +158,7 @@ class Query:
         return compiled(node, self.scope)
 
     def _locked(self, node: Any) -> list[tuple[int, int, str]]:
-        found = []
+        results = []
         for lock in node.args.get("locks") or ():
             mode = _MODES[bool(lock.args.get("update")), bool(lock.args.get("key"))]
             waits = lock.args.get("wait")
@@ -170,15 +170,15 @@ class Query:
                 )
             for place, source in enumerate(self.scope.sources):
                 if source.table is not None and (not only or source.alias in only):
-                    found.append((place, mode, how))
-        if found and (self.grouped or self.distinct):
+                    results.append((place, mode, how))
+        if results and (self.grouped or self.distinct):
             raise SqlError("0A000", "FOR UPDATE is not allowed with GROUP BY clause")
-        return found
+        return results
 
     # -- running -------------------------------------------------------------------------------------
 
     def combined(
-        self, outer: Rows, c: Context, found: list[Any], seen: Any = None
+        self, outer: Rows, c: Context, result: list[Any], seen: Any = None
     ) -> list[tuple[Rows, Any]]:
         """Every combination of rows that satisfies WHERE, with what is locked: a list of (row, version)."""
         rows: list[tuple[Rows, Any]] = [(outer, ())]
@@ -199,14 +199,14 @@ class Query:
 
     def rows(self, outer: Rows, c: Context) -> list[Rows]:
         """What it returns, without locking."""
-        found = self.combined(outer, c, [])
-        return [result for result, *_ in self._cut(self._results(found, outer, c), outer, c)]
+        results = self.combined(outer, c, [])
+        return [result for result, *_ in self._cut(self._results(results, outer, c), outer, c)]
 
-    def _results(self, found: list[tuple[Rows, Any]], outer: Rows, c: Context) -> list[Any]:
+    def _results(self, result: list[tuple[Rows, Any]], outer: Rows, c: Context) -> list[Any]:
         if self.grouped:
-            found = self._groups(found, outer, c)
+            result = self._groups(result, outer, c)
         items = self.items
-        made = [(tuple([item(r, c) for item in items]), r, handles) for r, handles in found]
+        made = [(tuple([item(r, c) for item in items]), r, handles) for r, handles in result]
         if self.distinct:
             seen: dict[Rows, Any] = {}
             for one in made:
@@ -217,10 +217,10 @@ class Query:
         return made
 
     def _groups(
-        self, found: list[tuple[Rows, Any]], outer: Rows, c: Context
+        self, result: list[tuple[Rows, Any]], outer: Rows, c: Context
     ) -> list[tuple[Rows, Any]]:
         groups: dict[Rows, list[Rows]] = {}
-        for r, _ in found:
+        for r, _ in result:
             groups.setdefault(tuple([one(r, c) for one in self.group]), []).append(r)
         if not groups and not self.group:
             groups[()] = []
@@ -275,7 +275,7 @@ class Query:
 
     def _lock_one(self, r: Rows, handles: Any, c: Context) -> Steps[Rows | None]:
         changed = list(r)
-        again = False
+        repeated = False
         for place, mode, how in self.locks:
             handle = handles[place]
             if handle is None:
@@ -288,9 +288,9 @@ class Query:
                 return None
             if got is not version:
                 changed[place] = got.values
-                again = True
+                repeated = True
         result = tuple(changed)
-        if again and self.where is not None and not self.where(result, c):
+        if repeated and self.where is not None and not self.where(result, c):
             return None
         return result
 

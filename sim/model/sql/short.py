@@ -58,11 +58,11 @@ class ShortPaths:
 
     def _learned(self, head: str) -> Maker | None:
         maker: Maker | None = None
-        if found := _SET.match(head):
-            maker = _setting(found[1])
-        elif found := _CALL.match(head):
-            function = self._function(found[1])
-            maker = _calling(function, found[1]) if function is not None else None
+        if match := _SET.match(head):
+            maker = _setting(match[1])
+        elif match := _CALL.match(head):
+            function = self._function(match[1])
+            maker = _calling(function, match[1]) if function is not None else None
         if maker is not None:
             self._heads[head] = maker
         return maker
@@ -98,10 +98,10 @@ def _calling(function: Callable[..., Steps[Any]], name: str) -> Maker:
     """CALL of a procedure that may wait, with literals."""
 
     def make(rest: str) -> Any:
-        found = _ARGUMENTS.match(rest)
-        if found is None:
+        match = _ARGUMENTS.match(rest)
+        if match is None:
             return None
-        first, null, last = found.groups()
+        first, null, last = match.groups()
         given: list[Any] = [first]
         if null:
             given.append(None)
@@ -139,10 +139,10 @@ def calls(
         c = Context(tx, params, variables)
         c.snap = tx.statement()
         by_name = {key: one((), c) for key, one in named.items()}
-        found = yield from function(tx, *[one((), c) for one in given], **by_name)
-        if variables is not None and isinstance(found, OutParameters):
+        result = yield from function(tx, *[one((), c) for one in given], **by_name)
+        if variables is not None and isinstance(result, OutParameters):
             raise UnsupportedError(f"call {name}", "output parameters of a CALL in a body")
-        return called(name, found)
+        return called(name, result)
 
     return run
 

@@ -72,18 +72,18 @@ def repeat(
 
 def codes_of(text: str) -> frozenset[str]:
     """The SQLSTATEs of EXCEPTION WHEN; ``others`` among them."""
-    found = set()
+    results = set()
     for one in re.split(r"\s+or\s+", text.strip(), flags=re.I):
         word = one.strip().lower()
         if word.startswith("sqlstate"):
-            found.add(unquoted(one.split(None, 1)[1].strip()))
+            results.add(unquoted(one.split(None, 1)[1].strip()))
         elif word == "others":
-            found.add("others")
+            results.add("others")
         elif word in CONDITIONS:
-            found.add(CONDITIONS[word])
+            results.add(CONDITIONS[word])
         else:
             raise UnsupportedError(text, f"the condition {word}")
-    return frozenset(found)
+    return frozenset(results)
 
 
 def guarded(inner: StatementBlock, handlers: list[tuple[frozenset[str], StatementBlock]]) -> Step:
@@ -165,14 +165,14 @@ def complaint(text: str, expression: Callable[[str], Callable[[Context], Any]]) 
         message = re.sub(
             "%%|%", lambda m: "%" if m[0] == "%%" else _shown(next(values, None)), pattern
         )
-        said = {name: value(c) for name, value in options.items()}
-        code = said.get("errcode", state)
+        lines = {name: value(c) for name, value in options.items()}
+        code = lines.get("errcode", state)
         raise SqlError(
             CONDITIONS.get(code, code),
-            said.get("message") or message or code,
-            detail=said.get("detail") or "",
-            hint=said.get("hint") or "",
-            constraint=said.get("constraint") or "",
+            lines.get("message") or message or code,
+            detail=lines.get("detail") or "",
+            hint=lines.get("hint") or "",
+            constraint=lines.get("constraint") or "",
         )
         yield  # a step is a generator
 

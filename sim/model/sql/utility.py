@@ -109,18 +109,18 @@ def _tables(text: str, words: Sequence[str], plans: Any, after: Collection[str] 
 def names(text: str, words: Sequence[str], after: Collection[str] = ()) -> list[str]:
     """The names in a list, with their schemas unless that is public; see `_tables`."""
     left = [word for word in words if word not in after]
-    found = []
+    results = []
     while left:
         left = left[1:] if left[0] == "only" and left[1:2] not in ([], [","]) else left
         name, left = unquoted(left[0]), left[1:]
         if left[:1] == ["."] and len(left) > 1:
             schema, name, left = name, unquoted(left[1]), left[2:]
             name = name if schema == "public" else f"{schema}.{name}"
-        found.append(name)
+        results.append(name)
         if left[:1] not in ([], [","]) or left == [","]:
             raise UnsupportedError(text, f"{text.split()[0].upper()} … {' '.join(left).upper()}")
         left = left[1:]
-    return found
+    return results
 
 
 def _notifies(tx: Any) -> None:
@@ -159,9 +159,9 @@ def _set(text: str, words: tuple[str, ...]) -> Plan:
     return _at_once("SET", lambda tx: tx.set(name, value, local=local))
 
 
-def _set_level(tx: Any, said: str) -> None:
+def _set_level(tx: Any, text: str) -> None:
     for level in ("read uncommitted", "read committed", "repeatable read", "serializable"):
-        if level in said:
+        if level in text:
             if tx.top.cid > 0 and level != tx.top.level:
                 raise SqlError(
                     "25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query"
@@ -197,11 +197,11 @@ def _constraints(rest: list[str]) -> Plan:
 
 
 def _deferrable(node: Any) -> list[tuple[str, bool]]:
-    found = []
+    results = []
     for table in node.tables.values():
-        found += [(index.name, index.deferred) for index in table.indexes if index.deferrable]
-        found += [(key.name, key.deferred) for key in table.references if key.deferrable]
-    return found
+        results += [(index.name, index.deferred) for index in table.indexes if index.deferrable]
+        results += [(key.name, key.deferred) for key in table.references if key.deferrable]
+    return results
 
 
 def _show(name: str) -> Plan:
@@ -225,10 +225,10 @@ def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     mode = ACCESS_EXCLUSIVE
     if "in" in rest:
         place = rest.index("in")
-        said = " ".join(rest[place + 1 :]).removesuffix(" mode")
-        if said not in TABLE_MODES:
+        message = " ".join(rest[place + 1 :]).removesuffix(" mode")
+        if message not in TABLE_MODES:
             raise SqlError("42601", f"syntax error: {text}")
-        mode, rest = TABLE_MODES[said], rest[:place]
+        mode, rest = TABLE_MODES[message], rest[:place]
     tables = _tables(text, rest, plans)
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:

@@ -17,8 +17,8 @@ def width(node: Any, scope: Scope) -> str:
     if what == "Literal" and not node.is_string and node.this.isdigit():
         return "integer" if int(node.this) < 2**31 else "bigint"
     if what == "Column" and kind(node.this) != "Star":
-        found = scope.find(node.name, node.table)
-        type_ = found[0].types[found[1]] if found is not None else None
+        result = scope.find(node.name, node.table)
+        type_ = result[0].types[result[1]] if result is not None else None
         return (
             type_.name
             if type_ is not None and type_.name in ("smallint", "integer", "bigint")

@@ -64,7 +64,7 @@ def _row(at: int, moment: TimelineRow, columns: dict[str, int]) -> Markup:
         tag("div", _breakable(each.text), class_=f"more {each.style}".strip())
         for each in moment.more
     ]
-    said = tag(
+    text = tag(
         "div",
         tag("span", f"{entry.session}: ", class_="unseen"),
         tag("div", _text(entry), class_=entry.style or None),
@@ -80,7 +80,7 @@ def _row(at: int, moment: TimelineRow, columns: dict[str, int]) -> Markup:
             tag("span", " ms", class_="unseen") if stamp[-1:].isdigit() else None,
             class_="ms",
         ),
-        said,
+        text,
         style=f"grid-row:{at + _FIRST - 1}",
         data_moment=at,
     )
@@ -88,10 +88,10 @@ def _row(at: int, moment: TimelineRow, columns: dict[str, int]) -> Markup:
 
 def _text(entry: LaneEntry) -> Markup:
     """A step's name apart from its SQL."""
-    found = _NAMED.fullmatch(entry.text) if entry.style in ("", "good") else None
-    if found is None:
+    match = _NAMED.fullmatch(entry.text) if entry.style in ("", "good") else None
+    if match is None:
         return signs(entry.text)
-    return join(tag("b", found[1]), " ", _code(found[2]))
+    return join(tag("b", match[1]), " ", _code(match[2]))
 
 
 def _breakable(text: str) -> Markup:
@@ -102,11 +102,11 @@ def _breakable(text: str) -> Markup:
 
 def _code(text: str) -> Markup:
     """SQL, and behind it what came of it, which begins with a sign."""
-    found = re.search(r" (?=[✓→] ?)", text)
-    if found is None:
+    match = re.search(r" (?=[✓→] ?)", text)
+    if match is None:
         return tag("code", text)
-    sql, said = text[: found.start()], text[found.end() :]
-    return join(tag("code", sql), " ", tag("span", said, class_="result"))
+    sql, message = text[: match.start()], text[match.end() :]
+    return join(tag("code", sql), " ", tag("span", message, class_="result"))
 
 
 def _boxes(

@@ -17,15 +17,15 @@ _Series = Sequence[Mapping[str, float]]
 _Points = Sequence[tuple[float, float]]
 
 
-def load(order: PlayedOrder, told: Mapping[str, Any]) -> Markup:
+def load(order: PlayedOrder, report: Mapping[str, Any]) -> Markup:
     """Everything about a load but its verdict."""
     return tag(
         "div",
-        tag("p", in_short(told), class_="counts"),
-        _charts(told["series"]),
-        _latencies(told["latencies_ms"]),
-        _ends(told),
-        _thresholds(told.get("thresholds", ())),
+        tag("p", in_short(report), class_="counts"),
+        _charts(report["series"]),
+        _latencies(report["latencies_ms"]),
+        _ends(report),
+        _thresholds(report.get("thresholds", ())),
         _drawn(order),
         class_="load",
     )
@@ -129,17 +129,17 @@ def _latencies(latencies: Mapping[str, Mapping[str, float]]) -> Content:
     return tag("table", head, *rows, class_="figures")
 
 
-def _ends(told: Mapping[str, Any]) -> Markup:
+def _ends(report: Mapping[str, Any]) -> Markup:
     """How attempts ended, and how many of each."""
-    counts = told["counts"]
-    rows = [("committed", counts["committed"], share(told, "committed"))]
+    counts = report["counts"]
+    rows = [("committed", counts["committed"], share(report, "committed"))]
     for word, key in (("rejected", "rejected"), ("error", "errors")):
         rows += [
-            (f"{word}: {(why or 'no answer').replace('_', ' ')}", number, _percent(told, number))
-            for why, number in told[key].items()
+            (f"{word}: {(why or 'no answer').replace('_', ' ')}", number, _percent(report, number))
+            for why, number in report[key].items()
         ]
     if counts["in_doubt"]:
-        rows.append(("in doubt", counts["in_doubt"], share(told, "in_doubt")))
+        rows.append(("in doubt", counts["in_doubt"], share(report, "in_doubt")))
     head = tag("tr", *(tag("th", each) for each in ("attempts ended", "number", "of all")))
     return tag(
         "table",
@@ -152,8 +152,8 @@ def _ends(told: Mapping[str, Any]) -> Markup:
     )
 
 
-def _percent(told: Mapping[str, Any], number: int) -> str:
-    attempts = told["counts"]["attempts"]
+def _percent(report: Mapping[str, Any], number: int) -> str:
+    attempts = report["counts"]["attempts"]
     return f"{100 * number / attempts:.1f}%" if attempts else "0%"
 
 
@@ -174,12 +174,12 @@ def _thresholds(compared: Sequence[Mapping[str, Any]]) -> Content:
 
 def _drawn(order: PlayedOrder) -> Content:
     """The parameters of the load."""
-    found = next((record.data for record in order.records if record.kind == "drew"), None)
-    if not found:
+    result = next((record.data for record in order.records if record.kind == "drew"), None)
+    if not result:
         return None
     pairs = [
         content
-        for name, value in found.items()
+        for name, value in result.items()
         if value is not None
         for content in (tag("dt", name.replace("_", " ")), tag("dd", _short(name, value)))
     ]

@@ -132,11 +132,11 @@ def _compared(table: NodeTable, publisher: str) -> Content:
 
 def _lines(table: NodeTable, columns: Sequence[str]) -> Iterator[Markup]:
     before = _by_key(table, table.before or ())
-    theirs = _by_key(table, table.publisher or ())
+    other = _by_key(table, table.publisher or ())
     now = _by_key(table, table.rows)
     for key in sorted(now.keys() | before.keys(), key=_order)[:ROWS_MAX]:
         row, was = now.get(key), before.get(key)
-        stale = table.publisher is not None and theirs.get(key) != row
+        stale = table.publisher is not None and other.get(key) != row
         if row is None:
             gone = before[key]
             cells = [tag("td", tag("del", _value(column, gone.get(column)))) for column in columns]
@@ -158,8 +158,8 @@ def _line(change: str, cells: Sequence[Markup], *, stale: bool) -> Markup:
     """One row; `stale`: it is not as the Publisher's."""
     words = [*filter(None, [change]), *(["not as at the Publisher"] if stale else [])]
     signs_ = _SIGNS[change] + ("≠" if stale else "")
-    told = tag("span", ", ".join(words), class_="unseen") if words else None
-    mark = tag("td", signs_, told, class_="mark")
+    text = tag("span", ", ".join(words), class_="unseen") if words else None
+    mark = tag("td", signs_, text, class_="mark")
     return tag("tr", mark, *cells, class_=change or None, title=", ".join(words) or None)
 
 
@@ -170,10 +170,10 @@ def _cell(column: str, value: Any) -> Markup:
 def _changed(column: str, value: Any, was: Any) -> Markup:
     if value == was:
         return _cell(column, value)
-    told = None
+    text = None
     if column != VERSION_COLUMN:
-        told = join(" ", tag("span", "was ", _value(column, was), class_="was"))
-    return tag("td", tag("b", _value(column, value)), told)
+        text = join(" ", tag("span", "was ", _value(column, was), class_="was"))
+    return tag("td", tag("b", _value(column, value)), text)
 
 
 def _value(column: str, value: Any) -> Markup:

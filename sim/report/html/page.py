@@ -42,7 +42,7 @@ ROWS_MAX = 400
 
 def page(records: Sequence[HistoryRecord]) -> str:
     """The whole document."""
-    told = verdict(records)
+    report = verdict(records)
     every = groups(records)
     drawn = _drawn(every)
     style, script = _asset("page.css"), _asset("page.js")
@@ -54,12 +54,12 @@ def page(records: Sequence[HistoryRecord]) -> str:
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{SIGNS[told['verdict']]} {told['scenario']}"),
+        tag("title", f"{SIGNS[report['verdict']]} {report['scenario']}"),
         tag("style", Markup(style)),
     )
     body = tag(
         "body",
-        header(told, every, records[0].data or {} if records else {}, drawn),
+        header(report, every, records[0].data or {} if records else {}, drawn),
         tag("main", *_groups(every, drawn), *_skipped(records)),
         tag("footer", _footer(records)),
         tag("script", Markup(script)),
@@ -85,16 +85,16 @@ def _drawn(every: Sequence[ReportGroup]) -> dict[str, Markup]:
     opened = _opened(every)
     orders = [(group, order) for group in every for order in group.drawn]
     numbers = {order.name: number for number, (_, order) in enumerate(orders, start=1)}
-    found: dict[str, Markup] = {}
+    results: dict[str, Markup] = {}
     room = CHARACTERS_MAX
     for group, order in sorted(orders, key=lambda each: not each[1].verdict["kind"]):
         number = numbers[order.name]
         markup = _order(group, order, number, opened=order.name in opened)
         room -= len(markup)
-        if found and (room < 0 or len(found) == ORDERS_MAX):
+        if results and (room < 0 or len(results) == ORDERS_MAX):
             break
-        found[order.name] = markup
-    return found
+        results[order.name] = markup
+    return results
 
 
 def _groups(every: Sequence[ReportGroup], drawn: Mapping[str, Markup]) -> Iterator[Markup]:
@@ -110,8 +110,8 @@ def _groups(every: Sequence[ReportGroup], drawn: Mapping[str, Markup]) -> Iterat
     undrawn = sum(len(group.drawn) for group in every) - len(drawn)
     if undrawn:
         orders_are = "order is" if undrawn == 1 else "orders are"
-        said = f"{undrawn:,} more {orders_are} in history.jsonl and not drawn here."
-        yield tag("p", said, class_="left")
+        text = f"{undrawn:,} more {orders_are} in history.jsonl and not drawn here."
+        yield tag("p", text, class_="left")
 
 
 def _of_all(group: ReportGroup, place: int) -> Iterator[Markup]:
@@ -153,14 +153,14 @@ def _opened(every: Sequence[ReportGroup]) -> set[str]:
 
 
 def _order(group: ReportGroup, order: PlayedOrder, number: int, *, opened: bool) -> Markup:
-    told = order.verdict
+    report = order.verdict
     several = len(group.drawn) > 1
     summary = tag(
         "summary",
         tag("h2", group.label(order) if several else group.name),
-        badge(told["verdict"]),
+        badge(report["verdict"]),
         *(() if several else marks(order.twin, order.cell)),
-        tag("span", took_text(told["elapsed_ms"] * 1000), class_="took"),
+        tag("span", took_text(report["elapsed_ms"] * 1000), class_="took"),
     )
     about = order.about and not several
     figures = load_of(order.records)
@@ -168,8 +168,8 @@ def _order(group: ReportGroup, order: PlayedOrder, number: int, *, opened: bool)
         tag("p", order.about, class_="about") if about else None,
         *(_counted(group) if len(group.orders) > 1 and not several else ()),
         _outcomes(order),
-        *(_failure(order, failure) for failure in told["failures"]),
-        _again(told) if told["failures"] else None,
+        *(_failure(order, failure) for failure in report["failures"]),
+        _again(report) if report["failures"] else None,
         *((load(order, figures),) if figures else _course(order, number)),
     )
     return tag(
@@ -226,25 +226,27 @@ def _failure(order: PlayedOrder, failure: Any) -> Markup:
         file = failure.get("file") or order.header.get("file", "")
         where = tag("p", tag("code", f"{file}:{failure['line']}:{failure['column']}"))
     excerpt = failure.get("excerpt")
-    told = word(failure["kind"])
+    report = word(failure["kind"])
     reasons = zip(("because", "however"), because_of(order.fold, failure), strict=True)
     why = [
         content for term, text in reasons if text for content in (tag("dt", term), tag("dd", text))
     ]
     return tag(
         "div",
-        tag("p", tag("b", f"{SIGNS[told]} {failure['kind']}: "), failure["message"]),
+        tag("p", tag("b", f"{SIGNS[report]} {failure['kind']}: "), failure["message"]),
         where,
         tag("pre", "\n".join(excerpt), tabindex=0) if excerpt else None,
         tag("dl", *why) if why else None,
-        class_=f"failure {told}",
+        class_=f"failure {report}",
     )
 
 
-def _again(told: Verdict) -> Content:
-    if not told["repro"]:
+def _again(report: Verdict) -> Content:
+    if not report["repro"]:
         return None
-    return tag("p", "Play it again: ", tag("code", told["repro"], class_="command"), class_="again")
+    return tag(
+        "p", "Play it again: ", tag("code", report["repro"], class_="command"), class_="again"
+    )
 
 
 def _beside(order: PlayedOrder, shown: Sequence[TimelineRow], number: int) -> Markup:
@@ -282,8 +284,8 @@ def _beside(order: PlayedOrder, shown: Sequence[TimelineRow], number: int) -> Ma
 def _footer(records: Sequence[HistoryRecord]) -> Markup:
     versions: dict[str, None] = {}
     for record in records:
-        found = (record.data or {}).get("server_versions") if record.kind == "info" else None
-        versions |= {_version(number): None for number in (found or {}).values()}
+        results = (record.data or {}).get("server_versions") if record.kind == "info" else None
+        versions |= {_version(number): None for number in (results or {}).values()}
     played_on = f"Played on PostgreSQL {', '.join(versions)}. " if versions else ""
     return tag("p", f"{played_on}Drawn by twopc from history.jsonl, which holds every record.")
 

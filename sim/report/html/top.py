@@ -18,25 +18,25 @@ _STYLES = {"pass": "good", "fail": "bad", "unknown": "wait"}
 
 
 def header(
-    told: Verdict, every: Sequence[ReportGroup], said: Mapping[str, Any], drawn: Container[str]
+    report: Verdict, every: Sequence[ReportGroup], text: Mapping[str, Any], drawn: Container[str]
 ) -> Markup:
     """Everything before the first order.
 
     Args:
-        told: the verdict of the run.
-        said: what the history's first record says.
+        report: the verdict of the run.
+        text: what the history's first record says.
         drawn: the orders that are on the page, to be pointed at.
     """
     return tag(
         "header",
         tag(
             "div",
-            tag("h1", told["scenario"]),
-            badge(told["verdict"], _counted(every)),
+            tag("h1", report["scenario"]),
+            badge(report["verdict"], _counted(every)),
             class_="title",
         ),
-        tag("p", said["about"], class_="about") if said.get("about") else None,
-        tag("p", _run(told, said), class_="meta"),
+        tag("p", text["about"], class_="about") if text.get("about") else None,
+        tag("p", _run(report, text), class_="meta"),
         _contents(every, drawn) if len(every) > 1 else None,
     )
 
@@ -63,18 +63,18 @@ def _counted(every: Sequence[ReportGroup]) -> str:
     return f": {len(failed)} of {len(every)} orders" if failed and len(every) > 1 else ""
 
 
-def _run(told: Verdict, said: Mapping[str, Any]) -> Markup:
-    publisher, subscribers = said.get("publisher", ""), said.get("subscribers", ())
+def _run(report: Verdict, text: Mapping[str, Any]) -> Markup:
+    publisher, subscribers = text.get("publisher", ""), text.get("subscribers", ())
     parts: list[Content] = [
-        tag("code", told["file"]),
+        tag("code", report["file"]),
         f"Publisher {publisher}, {_plural(len(subscribers), 'Subscriber')} {', '.join(subscribers)}",
     ]
-    if said.get("shipping"):
-        parts.append(f"{said['shipping']} shipping, {said['commit'].replace('_', ' ')}")
-    if told["invariants"]:
-        parts.append("invariants: " + ", ".join(told["invariants"]).replace("_", " "))
-    if "seed" in said:
-        parts.append(f"seed {said['seed']}")
+    if text.get("shipping"):
+        parts.append(f"{text['shipping']} shipping, {text['commit'].replace('_', ' ')}")
+    if report["invariants"]:
+        parts.append("invariants: " + ", ".join(report["invariants"]).replace("_", " "))
+    if "seed" in text:
+        parts.append(f"seed {text['seed']}")
     return join(*(tag("span", part) for part in parts))
 
 

@@ -70,10 +70,10 @@ def _failures(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Fa
 
 def _notes(runs: Runs) -> Iterator[str]:
     for name, run in runs.named():
-        said = [f"waited for {holder(each)}" for each in run.blocked[:1]]
+        lines = [f"waited for {holder(each)}" for each in run.blocked[:1]]
         if run.ended is not None and run.ended.kind not in WELL:
-            said.append(in_short(told(run.ended)))
-        if said:
-            yield f"{name} {', '.join(said)}"
+            lines.append(in_short(told(run.ended)))
+        if lines:
+            yield f"{name} {', '.join(lines)}"
     if free := choices.note(runs.records):
         yield free

@@ -18,10 +18,10 @@ _MORE = re.compile(r"(\d+) more")
 
 def commands(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """What each Subscriber's agent applied, calls and rows apart."""
-    for node, (path, wanted) in expected.commands().items():
+    for node, (path, requested) in expected.commands().items():
         applied = dict(zip(("calls", "rows"), applied_at(runs.records, node), strict=True))
         for what, got in applied.items():
-            number = getattr(wanted, what)
+            number = getattr(requested, what)
             if number is not None and number != got:
                 yield FailedCheck(
                     path=(*path, what),
@@ -44,23 +44,23 @@ def applied_at(records: Sequence[HistoryRecord], node: str) -> tuple[int, int]:
     return calls, rows
 
 
-def _count(told: Sequence[str]) -> int:
+def _count(report: Sequence[str]) -> int:
     """Of so many commands; the last one may stand for several."""
-    return sum(int(found[1]) if (found := _MORE.fullmatch(each)) else 1 for each in told)
+    return sum(int(match[1]) if (match := _MORE.fullmatch(each)) else 1 for each in report)
 
 
 def diverged(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Exactly those tables differ from the Publisher's in the end of which it is said."""
-    said = expected.diverged()
-    if said is None:
+    text = expected.diverged()
+    if text is None:
         return
-    path, wanted = said
+    path, requested = text
     ends = [record for record in runs.records if record.step == LAST_SYNC and record.message]
     for record in ends:
         yield _failure(path, f"{record.node} did not get everything: {record.message}")
-    found = differing(runs.records)
-    for node, tables in {**{node: set() for node in wanted}, **found}.items():
-        meant = set(wanted.get(node, ()))
+    result = differing(runs.records)
+    for node, tables in {**{node: set() for node in requested}, **result}.items():
+        meant = set(requested.get(node, ()))
         for table in sorted(meant - tables):
             yield _failure(path, f"{table} at {node} is as at the Publisher")
         for table in sorted(tables - meant):
@@ -76,19 +76,19 @@ def differing(records: Sequence[HistoryRecord]) -> dict[str, set[str]]:
         if (each.data or {}).get("part")
     }
     publisher = next((node for _, node in final), "")
-    found: dict[str, set[str]] = {}
+    results: dict[str, set[str]] = {}
     for (table, node), held in final.items():
         if node != publisher and not _same(
             parts.get((table, node)) or final[table, publisher], held
         ):
-            found.setdefault(node, set()).add(table)
-    return found
+            results.setdefault(node, set()).add(table)
+    return results
 
 
-def _same(wanted: HistoryRecord, held: HistoryRecord) -> bool:
-    there, here = by_key(wanted), by_key(held)
+def _same(expected: HistoryRecord, held: HistoryRecord) -> bool:
+    there, here = by_key(expected), by_key(held)
     return (
-        wanted.rowcount == held.rowcount
+        expected.rowcount == held.rowcount
         and there.keys() == here.keys()
         and all(
             value == there[key].get(name)

@@ -89,11 +89,11 @@ def unmatched(
     left = list(got)
     missing = []
     for row in expected:
-        found = next((each for each in left if row_equal(row, each)), None)
-        if found is None:
+        result = next((each for each in left if row_equal(row, each)), None)
+        if result is None:
             missing.append(row)
         else:
-            left.remove(found)
+            left.remove(result)
     return missing, left
 
 

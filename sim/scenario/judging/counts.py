@@ -15,23 +15,23 @@ from twopc.sim.scenario.values import Case, Path
 def sessions(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Each session of which something is said; and none may end in doubt of which nothing is."""
     outcomes = _outcomes(runs)
-    said = expected.sessions()
-    for name, (path, wanted) in said.items():
+    text = expected.sessions()
+    for name, (path, requested) in text.items():
         got = outcomes.get(name, "none")
-        if got == wanted:
+        if got == requested:
             continue
         acceptable = got in ("committed", "rolled back") and not case.is_generated
         yield FailedCheck(
             path=path,
-            message=f"{name}: expected {wanted}, got {got}",
+            message=f"{name}: expected {requested}, got {got}",
             kind="unknown" if got == "in doubt" else "safety",
             check=f"sessions.{name}",
             actual=got if acceptable else None,
-            expected_text=wanted,
+            expected_text=requested,
             actual_text=got,
         )
     for name, got in outcomes.items():
-        if got == "in doubt" and name not in said:
+        if got == "in doubt" and name not in text:
             yield FailedCheck(
                 path=expected.head,
                 message=f"{name} ended in doubt",
@@ -42,10 +42,10 @@ def sessions(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Fai
 
 def committed(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """So many sessions whose last transaction committed."""
-    said = expected.committed()
-    if said is None:
+    text = expected.committed()
+    if text is None:
         return
-    path, count = said
+    path, count = text
     ends = Counter(_outcomes(runs).values())
     got, open_ = ends["committed"], ends["in doubt"]
     if not count.fits(got):
@@ -74,14 +74,14 @@ def _miscounted(
     check: str, path: Path, what: tuple[str, str], count: Count, got: int, could: bool
 ) -> FailedCheck:
     who, does = what
-    wanted = count_text(count)
-    many = "" if wanted.split()[-1] == "1" else "s"
+    requested = count_text(count)
+    many = "" if requested.split()[-1] == "1" else "s"
     return FailedCheck(
         path=path,
-        message=f"expected {wanted} {who}{many} {does}, got {got}",
+        message=f"expected {requested} {who}{many} {does}, got {got}",
         kind="unknown" if could else "safety",
         check=check,
-        expected_text=wanted,
+        expected_text=requested,
         actual_text=str(got),
     )
 

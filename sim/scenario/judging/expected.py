@@ -123,21 +123,21 @@ class CaseExpectations:
 
     def tables(self) -> Mapping[str, Mapping[str, tuple[Path, NodeRows]]]:
         """What tables must hold at nodes: what is said of a node goes before what is said of all."""
-        found: dict[str, dict[str, tuple[Path, NodeRows]]] = {}
+        results: dict[str, dict[str, tuple[Path, NodeRows]]] = {}
         for layer in self._own:
             for table, nodes in layer.expect.tables.items():
                 at = (*layer.at, "tables", table)
                 if EVERYWHERE in nodes:
                     everywhere = nodes[EVERYWHERE]
-                    found[table] = {
+                    results[table] = {
                         node: ((*at, EVERYWHERE), everywhere)
                         for node in self.case.scenario.topology.nodes
                         if node != everywhere.same_as
                     }
                 for node, rows in nodes.items():
                     if node != EVERYWHERE:
-                        found.setdefault(table, {})[node] = ((*at, node), rows)
-        return found
+                        results.setdefault(table, {})[node] = ((*at, node), rows)
+        return results
 
     def invariant(self, name: str) -> tuple[Path, Any]:
         """What is said of an invariant, None if nothing is, and where."""
@@ -171,12 +171,12 @@ class CaseExpectations:
 
     def sums(self) -> Sequence[tuple[Path, Sum]]:
         """What columns must add up to; of one column the nearest."""
-        found: dict[tuple[Any, ...], tuple[Path, Sum]] = {}
+        results: dict[tuple[Any, ...], tuple[Path, Sum]] = {}
         for layer in self._common:
             for place, each in enumerate(layer.expect.sum):
                 key = (each.table, each.column, each.node)
-                found[key] = ((*layer.at, "sum", *_place(layer.expect.sum, place)), each)
-        return list(found.values())
+                results[key] = ((*layer.at, "sum", *_place(layer.expect.sum, place)), each)
+        return list(results.values())
 
     def queries(self) -> Sequence[tuple[Path, NoRows]]:
         """What must return no rows."""

@@ -23,11 +23,11 @@ _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Every invariant of the case that is broken, once for each way in which it is."""
     for name in (*DEFAULTS, *_ASKED_FOR):
-        path, wanted = expected.invariant(name)
+        path, requested = expected.invariant(name)
         must_fail = case.twin is not None and case.twin.must_fail == name
-        if name in _ASKED_FOR and not wanted and not must_fail:
+        if name in _ASKED_FOR and not requested and not must_fail:
             continue
-        if wanted is False or wanted == NOT_JUDGED:
+        if requested is False or requested == NOT_JUDGED:
             continue
         if name in _OF_DISTRIBUTION and not case.scenario.distributes:
             continue
@@ -35,9 +35,9 @@ def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[F
             continue
         broken = CHECKS[name](runs.records, {})
         if name in _COUNTED:
-            if len(broken) == (wanted or 0):
+            if len(broken) == (requested or 0):
                 continue
-            broken = broken or [f"{_COUNTED[name]}, but {wanted} was expected"]
+            broken = broken or [f"{_COUNTED[name]}, but {requested} was expected"]
         unknown = name == "prepared_left" and runs.any_of("in_doubt")
         for message in broken:
             yield _failure(name, path, message, "unknown" if unknown else "safety")

@@ -51,16 +51,18 @@ def timed_out(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Fa
         by_itself = record.step not in ("", *case.scenario.steps)
         if record.kind != "timed_out" or (by_itself and (converged or record.step != LAST_SYNC)):
             continue
-        said = expected.step(record.step)
-        wanted = wanted_text(said[1].final) if said is not None else "ok"
+        text = expected.step(record.step)
+        requested = wanted_text(text[1].final) if text is not None else "ok"
         late = f"no end of {'the last sync' if by_itself else 'a rollback'}"
-        told = f"{record.step}: expected {wanted}, got" if not by_itself and record.step else late
+        report = (
+            f"{record.step}: expected {requested}, got" if not by_itself and record.step else late
+        )
         yield FailedCheck(
             path=_place(case, expected, record.step),
-            message=f"{told} {record.message}{_unplayed(case, runs, after=record)}",
+            message=f"{report} {record.message}{_unplayed(case, runs, after=record)}",
             kind="liveness",
             check=f"steps.{record.step}" if case.twin is None and record.step else "ends",
-            expected_text=wanted,
+            expected_text=requested,
             actual_text=record.message,
         )
 
@@ -107,9 +109,9 @@ def _arrivals(fault: Fault) -> str:
 
 def _place(case: Case, expected: CaseExpectations, step: str) -> Path:
     """Where something is said of a step, or else where it is listed."""
-    said = expected.step(step)
-    if said is not None:
-        return said[0]
+    text = expected.step(step)
+    if text is not None:
+        return text[0]
     place = next((place for place, item in enumerate(case.items) if item.step == step), None)
     return expected.head if not step or place is None else expected.item(place)
 

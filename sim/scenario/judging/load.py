@@ -28,7 +28,7 @@ SHOWN_MAX = 5
 def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     """Compare a load's records with everything that is expected of it."""
     expected, runs = CaseExpectations(case), Runs(records)
-    told = of(records)
+    text = of(records)
     failures = _not_too_many(
         [
             *stuck(case, expected, runs),
@@ -36,11 +36,11 @@ def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
             *counts.rejected(case, expected, runs),
             *tables(case, expected, runs),
             *invariants(case, expected, runs),
-            *_thresholds(told),
+            *_thresholds(text),
             *_replay(case, records),
         ]
     )
-    notes = (in_short(told), *_replayed(records)) if told else ()
+    notes = (in_short(text), *_replayed(records)) if text else ()
     failed: frozenset[str] = frozenset()
     if case.twin is not None:
         failures, failed = judge_twin(case, failures)
@@ -59,18 +59,18 @@ def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
 
 def _not_too_many(failures: Sequence[FailedCheck]) -> list[FailedCheck]:
     """Of each check the first few, and how many more there are: what breaks under load breaks often."""
-    found: list[FailedCheck] = []
+    results: list[FailedCheck] = []
     for check in dict.fromkeys(failure.check for failure in failures):
         of = [failure for failure in failures if failure.check == check]
-        found += of[:SHOWN_MAX]
+        results += of[:SHOWN_MAX]
         if len(of) > SHOWN_MAX:
             message = f"{check}: and {len(of) - SHOWN_MAX} more like these"
-            found.append(replace(of[SHOWN_MAX], message=message))
-    return found
+            results.append(replace(of[SHOWN_MAX], message=message))
+    return results
 
 
-def _thresholds(told: dict[str, Any]) -> Iterator[FailedCheck]:
-    for place, each in enumerate(told.get("thresholds", ())):
+def _thresholds(report: dict[str, Any]) -> Iterator[FailedCheck]:
+    for place, each in enumerate(report.get("thresholds", ())):
         if not each["kept"]:
             measured = each["measured"] or "nothing to measure"
             yield FailedCheck(
@@ -85,44 +85,46 @@ def _thresholds(told: dict[str, Any]) -> Iterator[FailedCheck]:
 
 def _replay(case: Case, records: Sequence[HistoryRecord]) -> Iterator[FailedCheck]:
     """Whether as much has come out otherwise as it should have."""
-    wanted = case.scenario.replay
-    told = _of_replay(records)
-    if wanted is None or not told:
+    requested = case.scenario.replay
+    report = _of_replay(records)
+    if requested is None or not report:
         return
-    count = wanted.expect.divergence
-    found = told["classes"]
-    got = sum(number for name, number in found.items() if name in (wanted.expect.classes or found))
+    count = requested.expect.divergence
+    result = report["classes"]
+    got = sum(
+        number for name, number in result.items() if name in (requested.expect.classes or result)
+    )
     if count.fits(got):
         return
-    said = counts.count_text(count)
-    first = next((each for each in told["divergences"]), None)
+    text = counts.count_text(count)
+    first = next((each for each in report["divergences"]), None)
     more = f"; the first: {_said(first)}" if first is not None else ""
     yield FailedCheck(
         path=("replay", "expect", "divergence"),
-        message=f"expected {said} divergences of the replay, got {got} ({_by_class(found)}){more}",
+        message=f"expected {text} divergences of the replay, got {got} ({_by_class(result)}){more}",
         check="replay",
-        expected_text=said,
+        expected_text=text,
         actual_text=str(got),
     )
 
 
 def _of_replay(records: Sequence[HistoryRecord]) -> dict[str, Any]:
-    found = [record for record in records if (record.kind, record.message) == ("info", "replay")]
-    return dict(found[-1].data or {}) if found else {}
+    results = [record for record in records if (record.kind, record.message) == ("info", "replay")]
+    return dict(results[-1].data or {}) if results else {}
 
 
 def _replayed(records: Sequence[HistoryRecord]) -> Iterator[str]:
     """What came of a replay, in a line."""
-    told = _of_replay(records)
-    if told:
-        count = told["transactions"]
-        yield f"replay, sync {told['sync']}: {count} transactions, divergence: {_by_class(told['classes'])}"
+    text = _of_replay(records)
+    if text:
+        count = text["transactions"]
+        yield f"replay, sync {text['sync']}: {count} transactions, divergence: {_by_class(text['classes'])}"
 
 
-def _by_class(found: dict[str, int]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in found.items())
+def _by_class(result: dict[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in result.items())
 
 
-def _said(found: dict[str, Any]) -> str:
-    who = " ".join(str(found[name]) for name in ("session", "article", "call") if name in found)
-    return f"{who}: {found['expected']} was expected, {found['actual']}"
+def _said(result: dict[str, Any]) -> str:
+    who = " ".join(str(result[name]) for name in ("session", "article", "call") if name in result)
+    return f"{who}: {result['expected']} was expected, {result['actual']}"

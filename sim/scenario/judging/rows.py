@@ -37,18 +37,18 @@ def tables(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Faile
         nodes = {node: each for node, each in nodes.items() if (node, table) in final}
         wrong: dict[tuple[Path, str, str, str], list[str]] = {}
         for node, (path, rows) in nodes.items():
-            found = _wrong(table, node, rows, final)
-            if found is not None:
-                wrong.setdefault((path, *found), []).append(node)
+            result = _wrong(table, node, rows, final)
+            if result is not None:
+                wrong.setdefault((path, *result), []).append(node)
         written = _Written(case, table, nodes, final, [path for path, *_ in wrong])
-        for (path, said, wanted, got), where in wrong.items():
+        for (path, text, requested, got), where in wrong.items():
             at, actual = written.at(path)
             yield FailedCheck(
                 path=at,
-                message=f"{table} at {', '.join(where)}{said}",
+                message=f"{table} at {', '.join(where)}{text}",
                 check=f"tables.{table}",
                 actual=actual,
-                expected_text=wanted,
+                expected_text=requested,
                 actual_text=got,
             )
 
@@ -84,8 +84,8 @@ def _wrong(table: str, node: str, expected: NodeRows, final: _Final) -> tuple[st
             return None
         want, have = rows_text(other), rows_text(rows)
         differ = "other row versions" if want == have else have
-        said = f": expected the same as at {expected.same_as}: {want}, got {differ}"
-        return said, want, differ
+        text = f": expected the same as at {expected.same_as}: {want}, got {differ}"
+        return text, want, differ
     missing, left = unmatched(expected.rows or (), rows)
     if not missing and not left:
         return None

@@ -49,8 +49,8 @@ def twin_steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[F
         if expected.step(item.step) is not None:
             yield from judging.step(item.step, ended, place)
         elif case.scenario.steps[item.step][1].action in OF_AGENTS:
-            said = expected.step(item.step, of_order=True)
-            usual = said[1].final if said is not None else StepExpect(outcome="ok")
+            text = expected.step(item.step, of_order=True)
+            usual = text[1].final if text is not None else StepExpect(outcome="ok")
             if not matches(usual, ended):
                 yield FailedCheck(
                     path=expected.head,
@@ -109,11 +109,11 @@ class _Steps:
 
     def step(self, name: str, ended: HistoryRecord, place: int) -> Iterator[FailedCheck]:
         """What is wrong with one that has ended."""
-        said = self._expected.step(name)
+        text = self._expected.step(name)
         if ended.kind == "timed_out":
             return  # that fails the order, whatever is expected, unless it is allowed
-        if said is not None:
-            yield from self._as_said(name, ended, *said)
+        if text is not None:
+            yield from self._as_said(name, ended, *text)
         elif not (ended.kind in WELL or self._expected.anything_goes or self._is_counted(ended)):
             actual = as_expected(ended)
             by = [each for each in map(holder, self._runs.of(name).blocked) if self._is_known(each)]
@@ -123,7 +123,7 @@ class _Steps:
                 name, self._expected.item(place), "ok", told(ended), actual, failure_kind(ended)
             )
         session, step = self._case.scenario.steps[name]
-        if step.rows is not None and ended.kind == "skipped" and said is None:
+        if step.rows is not None and ended.kind == "skipped" and text is None:
             yield from self._unsent(name, ended, place)
         elif step.rows is not None and ended.kind == "ok":
             named = list(self._case.scenario.sessions[session].named_steps)
@@ -135,8 +135,8 @@ class _Steps:
         """Rows that were not compared, since the step was not sent; in one of many orders that may be."""
         if self._case.is_generated or self._expected.allows("step_not_played"):
             return
-        said = f"not sent: {ended.message}" if ended.message else "not sent"
-        yield self._failure(name, self._expected.item(place), "its rows", said, "any")
+        text = f"not sent: {ended.message}" if ended.message else "not sent"
+        yield self._failure(name, self._expected.item(place), "its rows", text, "any")
 
     def _is_counted(self, ended: HistoryRecord) -> bool:
         """It was rejected for a reason of which `rejected` says how often there may be."""
@@ -155,23 +155,23 @@ class _Steps:
                 yield from self._blocked_by(name, run, path, expected.blocked_by)
             else:
                 final_path = path  # there is no wait for anything to come after
-                wanted = f"blocked by {expected.blocked_by}"
-                yield self._failure(name, path, wanted, "not blocked", actual)
+                requested = f"blocked by {expected.blocked_by}"
+                yield self._failure(name, path, requested, "not blocked", actual)
         if not matches(final, ended):
             kind = failure_kind(ended)
             yield self._failure(name, final_path, wanted_text(final), told(ended), actual, kind)
         elif final.rowcount is not None and final.rowcount != ended.rowcount:
             got = ended.rowcount
-            wanted, at = counted(final.rowcount, "row"), (*final_path, "rowcount")
-            yield self._failure(name, at, wanted, str(got), got)
+            requested, at = counted(final.rowcount, "row"), (*final_path, "rowcount")
+            yield self._failure(name, at, requested, str(got), got)
         elif final.delivered is not None and final.delivered != self._runs.delivered(run):
             got = self._runs.delivered(run)
-            wanted, at = counted(final.delivered, "transaction"), (*final_path, "delivered")
-            yield self._failure(name, at, wanted, str(got), got)
+            requested, at = counted(final.delivered, "transaction"), (*final_path, "delivered")
+            yield self._failure(name, at, requested, str(got), got)
         elif final.calls is not None and final.calls != self._runs.calls(run):
             got = self._runs.calls(run)
-            wanted, at = counted(final.calls, "call"), (*final_path, "calls")
-            yield self._failure(name, at, wanted, str(got), got)
+            requested, at = counted(final.calls, "call"), (*final_path, "calls")
+            yield self._failure(name, at, requested, str(got), got)
         elif final.rows is not None:
             yield from self._rows(name, ended, (*final_path, "rows"), final.rows)
 
@@ -184,8 +184,8 @@ class _Steps:
         )
         if not same:
             actual = as_rows(got, list(expected[0]) if expected else None)
-            wanted = f"rows {rows_text(expected)}"
-            yield self._failure(name, path, wanted, rows_text(got), actual)
+            requested = f"rows {rows_text(expected)}"
+            yield self._failure(name, path, requested, rows_text(got), actual)
 
     def _blocked_by(self, name: str, run: StepRun, path: Path, by: str) -> Iterator[FailedCheck]:
         steps = self._case.scenario.steps
@@ -212,17 +212,17 @@ class _Steps:
         self,
         name: str,
         path: Path,
-        wanted: str,
+        requested: str,
         got: str,
         actual: Any = None,
         kind: str = "safety",
     ) -> FailedCheck:
         return FailedCheck(
             path=path,
-            message=f"{name}: expected {wanted}, got {got}",
+            message=f"{name}: expected {requested}, got {got}",
             kind=kind,
             check=f"steps.{name}",
             actual=None if self._case.is_generated or kind != "safety" else actual,
-            expected_text=wanted,
+            expected_text=requested,
             actual_text=got,
         )

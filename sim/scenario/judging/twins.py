@@ -21,9 +21,9 @@ def judge_twin(
     failed = frozenset(failure.check for failure in failures)
     others = [failure for failure in failures if failure.check != case.twin.must_fail]
     if others:
-        said = "; ".join(dict.fromkeys(_told(failure) for failure in others))
+        text = "; ".join(dict.fromkeys(_told(failure) for failure in others))
         as_it_must = case.twin.must_fail in failed
-        also = f"it did, and also {said}" if as_it_must else f"instead {said}"
+        also = f"it did, and also {text}" if as_it_must else f"instead {text}"
         return [_failure(case.at, case.twin, also, _worst(others))], failed
     if not failed and not case.is_generated:
         return [_failure(case.at, case.twin, "nothing failed")], failed

@@ -171,15 +171,15 @@ def _how(
     return generate.limit, generate.sample, reduces
 
 
-def drawn(count: int, wanted: int, seed: int) -> list[int]:
+def drawn(count: int, requested: int, seed: int) -> list[int]:
     """So many different ranks, from the lowest to the highest; all if there are not so many."""
-    if count <= wanted:
+    if count <= requested:
         return list(range(1, count + 1))
     source = random.Random(seed)
-    found: set[int] = set()
-    while len(found) < wanted:
-        found.add(source.randrange(count) + 1)
-    return sorted(found)
+    results: set[int] = set()
+    while len(results) < requested:
+        results.add(source.randrange(count) + 1)
+    return sorted(results)
 
 
 def space_of(scenario: Scenario, generate: Generate) -> Space:

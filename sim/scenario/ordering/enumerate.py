@@ -107,7 +107,7 @@ class Space:
         """
         left = [len(steps) - place for steps, place in zip(self.sessions, places, strict=True)]
         bound = tuple(place if n in self._bound else 0 for n, place in enumerate(places))
-        found = self._bound_ways(bound)
+        result = self._bound_ways(bound)
         units = sum(
             step not in self._followers
             for n in self._bound
@@ -116,8 +116,8 @@ class Space:
         for number, steps in enumerate(left):
             if number not in self._bound:
                 units += steps
-                found *= math.comb(units, steps)
-        return found
+                result *= math.comb(units, steps)
+        return result
 
     def _ways_of_bound(self, places: tuple[int, ...]) -> int:
         if all(places[number] == len(self.sessions[number]) for number in self._bound):

@@ -134,18 +134,18 @@ class Dependence:
 
     def _ended_by(self, step: str) -> frozenset[str]:
         """The steps of others whose wait may end when `step` has been played."""
-        found: set[str] = set()
+        results: set[str] = set()
         todo = [step]
         while todo:
             here = todo.pop()
             locks = self._held[here].locks
-            for other in self._waits - found:
+            for other in self._waits - results:
                 if self._home[other] in (self._home[here], self._home[step]):
                     continue
                 if not independent(self._own[other], locks):
-                    found.add(other)
+                    results.add(other)
                     todo.append(other)
-        return frozenset(found)
+        return frozenset(results)
 
     def _feel(self, one: str, other: str) -> bool:
         if self._home[one] == self._home[other]:
@@ -218,13 +218,13 @@ class _FootprintReader:
             return self._end(node, so_far or NOTHING)
         if not step.statements or step.script is not None:
             return self._everything()
-        found = NOTHING
+        result = NOTHING
         for text in step.statements:
             touched = self._statement(text, node)
             if touched is None:
                 return self._everything()
-            found |= touched
-        return found | self._snapshot(node, found, so_far)
+            result |= touched
+        return result | self._snapshot(node, result, so_far)
 
     def _statement(self, text: str, node: str) -> Footprint | None:
         if sqltext.verbs(text) <= {"savepoint", "release", "rollback"}:
@@ -239,7 +239,7 @@ class _FootprintReader:
             writes=frozenset((each, table) for each in nodes for table in writes),
         )
 
-    def _snapshot(self, node: str, found: Footprint, so_far: Footprint | None) -> Footprint:
+    def _snapshot(self, node: str, result: Footprint, so_far: Footprint | None) -> Footprint:
         """What is seen besides what is asked for, above read committed.
 
         The first statement fixes what a transaction sees of its node, the first change what it sees of
@@ -252,7 +252,7 @@ class _FootprintReader:
         nodes = set()
         if level == "serializable" or not before.nodes:
             nodes.add(node)
-        if found.writes and (level == "serializable" or not before.writes):
+        if result.writes and (level == "serializable" or not before.writes):
             nodes.add(self._publisher)
         return Footprint(reads=self._all(nodes))
 

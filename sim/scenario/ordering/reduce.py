@@ -93,11 +93,11 @@ class Classes:
     def past(self, beginning: OrderPrefix, of: Iterable[str]) -> int:
         """What is the same for all beginnings in which these steps, and whatever came before them and
         could be felt by them, were played in the same way."""
-        wanted, found = frozenset(of), 0
+        requested, result = frozenset(of), 0
         for step, past in zip(beginning.steps, beginning.pasts, strict=True):
-            if step in wanted:
-                found |= past
-        return beginning.known & self._rows(found)
+            if step in requested:
+                result |= past
+        return beginning.known & self._rows(result)
 
     def _rows_of(self, steps: int) -> int:
         """The bits of `OrderPrefix.known` that are about these steps."""

@@ -32,11 +32,11 @@ def document(text: str, path: str) -> Document:
     Every value has its place in the spec, so that whoever finds a mistake later points into it. What is
     wrong with the spec itself is in the document's `problems`, and it has no root then.
     """
-    found = Document(path=path, lines=text.splitlines())
-    spec = parse(text, found)
-    if not found.errors:
-        found.root = _Converter(spec, path).scenario()
-    return found
+    result = Document(path=path, lines=text.splitlines())
+    spec = parse(text, result)
+    if not result.errors:
+        result.root = _Converter(spec, path).scenario()
+    return result
 
 
 def yaml(text: str, path: str = "scenario.spec") -> str:
@@ -256,19 +256,19 @@ class _Places:
         own = [step.name for step in session.steps]
         if not spec.permutations:
             return cls(steps=own, chosen=())
-        wanted = [
+        requested = [
             [each.step for each in one.launches if each.step in own] for one in spec.permutations
         ]
-        found = [cls._taken(start, wanted) for start in (own, [])]
-        best = min(found, key=lambda each: len(each.steps))
+        results = [cls._taken(start, requested) for start in (own, [])]
+        best = min(results, key=lambda each: len(each.steps))
         unused = [name for name in own if name not in best.steps]
         return cls(steps=[*best.steps, *unused], chosen=best.chosen)
 
     @classmethod
-    def _taken(cls, start: list[str], wanted: abc.Sequence[abc.Sequence[str]]) -> _Places:
+    def _taken(cls, start: list[str], requested: abc.Sequence[abc.Sequence[str]]) -> _Places:
         steps = list(start)
         chosen: list[list[int]] = []
-        for sequence in wanted:
+        for sequence in requested:
             at = 0
             places: list[int] = []
             for name in sequence:
@@ -313,14 +313,14 @@ def _unique(names: Iterable[str], otherwise: str, others: Iterable[str] = ()) ->
     """For each name one of letters, digits, '_', '.' and '-', different from the rest and from `others`."""
     given = list(dict.fromkeys(names))
     taken = {name for name in given if re.fullmatch(r"[\w.-]+", name)} - {*others}
-    found = {name: name for name in taken}
+    results = {name: name for name in taken}
     taken |= {*others}
     for name in given:
-        if name not in found:
+        if name not in results:
             plain = re.sub(r"[^\w.-]+", "_", name).strip("_") or otherwise
-            found[name] = plain if plain not in taken else _free(plain, taken)
-            taken.add(found[name])
-    return found
+            results[name] = plain if plain not in taken else _free(plain, taken)
+            taken.add(results[name])
+    return results
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -79,8 +79,8 @@ def agreement(path: Path, played: Sequence[Transcript]) -> SpecAgreement:
     Raises:
         ScenarioError: the file cannot be read, or is no output of isolationtester.
     """
-    found = [_compared(each, played) for each in alternatives(path)]
-    return min(found, key=lambda each: len(each.differences))
+    results = [_compared(each, played) for each in alternatives(path)]
+    return min(results, key=lambda each: len(each.differences))
 
 
 def expected(path: Path) -> list[ExpectedPermutation]:

@@ -127,8 +127,8 @@ class _Exporter:
             return [step.script]
         statements = [f"{text.rstrip().rstrip(';')};" for text in step.statements]
         if step.action is not None or not statements:
-            said = step.action or ("pause" if step.pause is not None else "resume")
-            self._refuse(path, f"step '{name}': '{said}' has no place in a spec")
+            message = step.action or ("pause" if step.pause is not None else "resume")
+            self._refuse(path, f"step '{name}': '{message}' has no place in a spec")
         if any(_PARAMETER.search(text) for text in statements):
             self._refuse(path, f"step '{name}' uses a parameter, which a spec does not have")
         return statements
@@ -165,8 +165,8 @@ class _Exporter:
             return _name(made)
         if item.wait is not None and item.wait.endswith(" blocked"):
             return ""  # a spec's expected output shows it
-        said = next((key for key, value in item if value), "it")
-        self._refuse(path, f"'{said}' has no place in a permutation")
+        text = next((key for key, value in item if value), "it")
+        self._refuse(path, f"'{text}' has no place in a permutation")
         return ""
 
     def _generated(self, order: Order, path: tuple[str | int, ...]) -> Iterator[str]:

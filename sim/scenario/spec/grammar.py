@@ -156,9 +156,9 @@ class _SpecParser:
             self._next = next(self._tokens)
         return taken
 
-    def _take(self, kind: Kind, wanted: str) -> SpecToken:
+    def _take(self, kind: Kind, requested: str) -> SpecToken:
         if self._next.kind != kind:
-            raise self._unexpected(wanted)
+            raise self._unexpected(requested)
         return self._advance()
 
     def _sign(self, sign: str) -> bool:
@@ -167,10 +167,10 @@ class _SpecParser:
             return True
         return False
 
-    def _unexpected(self, wanted: str) -> _MistakeError:
+    def _unexpected(self, requested: str) -> _MistakeError:
         word = self._next
-        message = f"expected {wanted}, not {word}"
-        if word.kind == "keyword" and wanted.startswith("a name for"):
+        message = f"expected {requested}, not {word}"
+        if word.kind == "keyword" and requested.startswith("a name for"):
             message += f'; put it in double quotes: "{word.text}"'
             self._advance()
         elif word.kind == "name":
@@ -196,8 +196,8 @@ class _SpecParser:
 
     def _block(self, word: str) -> list[SpecBlock]:
         self._advance()
-        found = self._take("block", f"a block of SQL in braces after '{word}'")
-        return [SpecBlock(printed=found.text, mark=found.mark)]
+        result = self._take("block", f"a block of SQL in braces after '{word}'")
+        return [SpecBlock(printed=result.text, mark=result.mark)]
 
     def _session(self) -> SpecSession:
         comments = self._advance().comments
@@ -249,12 +249,12 @@ class _SpecParser:
     def _blockers(self) -> tuple[Blocker, ...]:
         if not self._sign("("):
             return ()
-        found = [self._blocker()]
+        results = [self._blocker()]
         while self._sign(","):
-            found.append(self._blocker())
+            results.append(self._blocker())
         if not self._sign(")"):
             raise self._unexpected("',' or ')'")
-        return tuple(found)
+        return tuple(results)
 
     def _blocker(self) -> Blocker:
         mark = self._next.mark

@@ -50,13 +50,13 @@ def tokens(text: str, document: Document) -> Iterator[SpecToken]:
     at = 0
     comments: list[str] = []
     while at < len(text):
-        if found := _SPACE.match(text, at):
-            if found[0].count("\n") > 1:
+        if match := _SPACE.match(text, at):
+            if match[0].count("\n") > 1:
                 comments.clear()  # an empty line parts a comment from what follows
-            at = found.end()
-        elif found := _COMMENT.match(text, at):
-            comments.append(found[1].strip())
-            at = found.end()
+            at = match.end()
+        elif match := _COMMENT.match(text, at):
+            comments.append(match[1].strip())
+            at = match.end()
         else:
             token, at = _token(text, at, place, document, tuple(comments))
             if token is not None:
@@ -71,24 +71,24 @@ def _token(
     """The word at `at`, if there is one, and where it ends."""
     mark = place.mark(at)
 
-    def made(kind: Kind, said: str) -> SpecToken:
-        return SpecToken(kind=kind, text=said, mark=mark, comments=comments)
+    def made(kind: Kind, message: str) -> SpecToken:
+        return SpecToken(kind=kind, text=message, mark=mark, comments=comments)
 
-    if found := _BLOCK.match(text, at):
-        inside = found[1]
-        begins = found.start(1) + len(inside) - len(inside.lstrip())
+    if match := _BLOCK.match(text, at):
+        inside = match[1]
+        begins = match.start(1) + len(inside) - len(inside.lstrip())
         block = SpecToken(
             kind="block", text=inside.strip(" \t\r\f"), mark=place.mark(begins), comments=comments
         )
-        return block, found.end()
-    if found := _QUOTED.match(text, at):
-        return made("name", found[1].replace('""', '"')), found.end()
-    if found := _WORD.match(text, at):
-        return made("keyword" if found[0] in KEYWORDS else "name", found[0]), found.end()
-    if found := _NUMBER.match(text, at):
-        return made("number", found[0]), found.end()
-    if found := _SIGN.match(text, at):
-        return made("sign", found[0]), found.end()
+        return block, match.end()
+    if match := _QUOTED.match(text, at):
+        return made("name", match[1].replace('""', '"')), match.end()
+    if match := _WORD.match(text, at):
+        return made("keyword" if match[0] in KEYWORDS else "name", match[0]), match.end()
+    if match := _NUMBER.match(text, at):
+        return made("number", match[0]), match.end()
+    if match := _SIGN.match(text, at):
+        return made("sign", match[0]), match.end()
     if text[at] == "{":
         document.error(mark, "this block of SQL has no closing brace")
         return None, len(text)

@@ -86,17 +86,17 @@ class _Tester:
         self, names: Mapping[str, str], listed: Sequence[Launch] | None
     ) -> list[_LaunchedStep]:
         """Every step in the order of its beginning, with what became of it."""
-        found: dict[str, _LaunchedStep] = {}
+        result: dict[str, _LaunchedStep] = {}
         for record in self._records:
-            own = found.get(record.step)
+            own = result.get(record.step)
             if record.kind == "invoke" and record.step in names:
                 name = names[record.step]
                 session, step = self._spec.steps[name]
-                found[record.step] = _LaunchedStep(
+                result[record.step] = _LaunchedStep(
                     name=name,
                     session=session.name,
                     printed=step.block.printed,
-                    blockers=listed[len(found)].blockers if listed is not None else (),
+                    blockers=listed[len(result)].blockers if listed is not None else (),
                     begun=record.seq,
                 )
             elif own is not None and record.kind == "blocked":
@@ -104,17 +104,17 @@ class _Tester:
             elif own is not None and record.kind in ENDS:
                 own.ended = record.seq
                 own.results = (record.data or {}).get("results", ())
-        return list(found.values())
+        return list(result.values())
 
     def _arrived(self) -> dict[str, list[tuple[int, Mapping[str, str]]]]:
         """By session, the notices and notifications in their order, each with its record's number."""
-        found: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
+        results: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
         for record in self._records:
             if record.kind == "notice":
                 session = self._session_of.get(record.session, record.session)
                 messages = (record.data or {}).get("messages", ())
-                found.setdefault(session, []).extend((record.seq, each) for each in messages)
-        return found
+                results.setdefault(session, []).extend((record.seq, each) for each in messages)
+        return results
 
     # -- one permutation ---------------------------------------------------------------------------
 

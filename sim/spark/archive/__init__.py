@@ -97,13 +97,13 @@ class Archive:
             ArchiveError: it has.
         """
         where = self.folder / files.MANIFEST
-        found = 0
+        result = 0
         if where.exists():
             text = where.read_text(encoding="utf-8")
-            found = Manifest.parse(text, str(where)).revision
-        if found != self.manifest.revision:
+            result = Manifest.parse(text, str(where)).revision
+        if result != self.manifest.revision:
             raise ArchiveError(
-                f"{self.name} is at revision {found}, and what is to be written was made of revision "
+                f"{self.name} is at revision {result}, and what is to be written was made of revision "
                 f"{self.manifest.revision}: nothing was written; use the archive that `writer` hands out"
             )
 
@@ -178,11 +178,11 @@ class Archive:
 
     def history(self, spark: SparkSession, *, run: str | None = None) -> DataFrame:
         """`shapes.HISTORY` of one run, or of all."""
-        found = [each for each in self.manifest.histories if run is None or each.run == run]
-        if run is not None and not found:
+        results = [each for each in self.manifest.histories if run is None or each.run == run]
+        if run is not None and not results:
             known = ", ".join(each.run for each in self.manifest.histories) or "none"
             raise ArchiveError(f"{self.name} has no run {run!r}; runs are {known}")
-        return self._read(spark, [f for each in found for f in each.files], shapes.HISTORY)
+        return self._read(spark, [f for each in results for f in each.files], shapes.HISTORY)
 
     def calls(self, spark: SparkSession, *, run: str | None = None) -> DataFrame:
         """`shapes.CALLS` of the loads and orders of one run, or of all."""
@@ -191,18 +191,18 @@ class Archive:
     def _between(
         self, spark: SparkSession, table: str, shape: StructType, after: int, upto: int | None
     ) -> DataFrame:
-        found = self.manifest.of_table(table, after=after, upto=upto)
-        frame = self._read(spark, found, shape)
-        if any(each.first <= after for each in found):
+        result = self.manifest.of_table(table, after=after, upto=upto)
+        frame = self._read(spark, result, shape)
+        if any(each.first <= after for each in result):
             frame = frame.where(f"seqno > {after}")
-        if upto is not None and any(each.last > upto for each in found):
+        if upto is not None and any(each.last > upto for each in result):
             frame = frame.where(f"seqno <= {upto}")
         return frame
 
-    def _read(self, spark: SparkSession, found: Sequence[File], shape: StructType) -> DataFrame:
-        if not found:
+    def _read(self, spark: SparkSession, result: Sequence[File], shape: StructType) -> DataFrame:
+        if not result:
             return spark.createDataFrame([], shape)
-        paths = [files.spark_path(self.folder / each.path, read=True) for each in found]
+        paths = [files.spark_path(self.folder / each.path, read=True) for each in result]
         return spark.read.schema(shape).parquet(*paths)
 
     def _small(self, spark: SparkSession, rows: Sequence[Any], shape: StructType) -> DataFrame:

@@ -70,8 +70,8 @@ def append(
         cut = cut.where(f"seqno <= {upto}")
     write(cut, staging / "commands", "commands", ordered=ordered)
     if upto is None:
-        found = files.written(staging / "commands")
-        upto = max([files.looked_at(p, p.name, key="seqno").last for p in found], default=position)
+        result = files.written(staging / "commands")
+        upto = max([files.looked_at(p, p.name, key="seqno").last for p in result], default=position)
         if upto <= position:
             shutil.rmtree(staging, ignore_errors=True)
             return archive
@@ -95,13 +95,13 @@ def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
     """Make a segment of what is written in a staging folder: the half of `append` without Spark."""
     archive.is_newest()
     first = archive.manifest.position + 1
-    found = {table: files.written(staging / table) for table in _KEYS}
-    counted = _counted(archive.name, found, first, upto)
+    results = {table: files.written(staging / table) for table in _KEYS}
+    counted = _counted(archive.name, results, first, upto)
     reach("archive.written")
     below = f"{first:016X}-{upto:016X}"
     moved = {
         table: tuple(files.move(paths, archive.folder, f"data/{table}/{below}", key="seqno"))
-        for table, paths in found.items()
+        for table, paths in results.items()
     }
     reach("archive.moved")
     segment = Segment(
@@ -126,18 +126,18 @@ def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
     return Archive(archive.folder, manifest)
 
 
-def _counted(name: str, found: dict[str, list[Path]], first: int, upto: int) -> dict[str, int]:
+def _counted(name: str, result: dict[str, list[Path]], first: int, upto: int) -> dict[str, int]:
     """How many rows there are, if they belong together."""
-    looked = {t: [files.looked_at(p, p.name, key="seqno") for p in ps] for t, ps in found.items()}
+    looked = {t: [files.looked_at(p, p.name, key="seqno") for p in ps] for t, ps in result.items()}
     counts = {table: sum(each.rows for each in every) for table, every in looked.items()}
-    wanted = 0
-    for path in found["transactions"]:
+    requested = 0
+    for path in result["transactions"]:
         total = pc.sum(pq.read_table(path, columns=["commands"])["commands"]).as_py()
-        wanted += int(total or 0)
-    if wanted != counts["commands"]:
+        requested += int(total or 0)
+    if requested != counts["commands"]:
         raise ArchiveError(
             f"{name}: {lsn_text(first)} to {lsn_text(upto)} has {counts['commands']} commands, and its "
-            f"{counts['transactions']} transactions say {wanted}: nothing was added; was the distribution "
+            f"{counts['transactions']} transactions say {requested}: nothing was added; was the distribution "
             "database changed by hand?"
         )
     for table, every in looked.items():

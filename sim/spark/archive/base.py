@@ -45,11 +45,11 @@ def take_base(
     Raises:
         PipelineError: the Publisher cannot be reached, or has another shape than its article.
     """
-    wanted = missing(archive)
+    requested = missing(archive)
     if articles is not None:
         newest = {each["article_id"]: each for each in archive.manifest.articles}
-        wanted = [newest[each] for each in articles]
-    if not wanted:
+        requested = [newest[each] for each in articles]
+    if not requested:
         return archive
     staging = archive.folder / "staging" / files.fresh_id()
     with connected(publisher_dsn, "the Publisher") as connection:
@@ -65,7 +65,7 @@ def take_base(
                 partitions=partitions,
                 staging=staging,
             )
-            taken = [_taken(archive, spark, article, reading) for article in wanted]
+            taken = [_taken(archive, spark, article, reading) for article in requested]
     shutil.rmtree(staging, ignore_errors=True)
     fresh = {(each.article_id, each.shape) for each in taken}
     kept = [e for e in archive.manifest.base if (e.article_id, e.shape) not in fresh]

@@ -33,13 +33,13 @@ def calls(history: DataFrame) -> DataFrame:
 
 def of_loads(history: DataFrame) -> DataFrame:
     """`shapes.CALLS` of loads alone."""
-    told = history.where(F.col("kind").isin(*_ENDS)).select(
+    text = history.where(F.col("kind").isin(*_ENDS)).select(
         "*", F.from_json("data", _DATA).alias("told")
     )
     since = F.when(F.col("told.attempt") == 1, F.col("told.latency_us")).otherwise(
         F.col("told.took_us")
     )
-    found = told.where("told.calls is not null").select(
+    result = text.where("told.calls is not null").select(
         "run",
         "case",
         "session",
@@ -64,7 +64,7 @@ def of_loads(history: DataFrame) -> DataFrame:
         "rowcount": F.col("made.rowcount"),
         "rows": F.lit(None).cast("string"),
     }
-    return found.select(
+    return result.select(
         *(columns.get(name, F.col(name)).alias(name) for name in shapes.CALLS.names)
     )
 
@@ -73,7 +73,7 @@ def of_orders(history: DataFrame) -> DataFrame:
     """`shapes.CALLS` of orders alone: what each session said, step by step, in transactions."""
     order = ["run", "case"]
     of_session = Window.partitionBy(*order, "session").orderBy("seq")
-    said = history.where(
+    text = history.where(
         F.col("kind").isin("invoke", *_STEP_ENDS)
         & F.col("session").isNotNull()
         & F.col("step").isNotNull()
@@ -84,7 +84,7 @@ def of_orders(history: DataFrame) -> DataFrame:
         for name in ("kind", "seq", "t_us", "sql", "params")
     ]
     steps = (
-        said.where("told.calls is null")
+        text.where("told.calls is null")
         .select("*", *begun)
         .where("kind <> 'invoke' and said_kind = 'invoke' and said_sql is not null")
     )
@@ -97,7 +97,7 @@ def of_orders(history: DataFrame) -> DataFrame:
     ended = F.coalesce(F.sum(ends.cast("int")).over(before), F.lit(0))
     own = Window.partitionBy(*order, "session", "ended")
     first = F.min("said_seq").over(own)
-    found = (
+    results = (
         steps.withColumn("ended", ended)
         .withColumn("first", first)
         .withColumn("tx", F.dense_rank().over(Window.partitionBy(*order).orderBy("first")))
@@ -113,6 +113,6 @@ def of_orders(history: DataFrame) -> DataFrame:
         "end_seq": F.col("seq"),
         "due_us": F.lit(None).cast("bigint"),
     }
-    return found.select(
+    return results.select(
         *(columns.get(name, F.col(name)).alias(name) for name in shapes.CALLS.names)
     )

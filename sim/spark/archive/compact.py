@@ -15,15 +15,15 @@ from twopc.sim.spark.errors import ArchiveError
 
 def plan(segments: Sequence[Segment], commands: int) -> list[tuple[int, int]]:
     """Which segments become one: runs of neighbours as slices, each of at most so many commands. Pure."""
-    found: list[tuple[int, int]] = []
+    results: list[tuple[int, int]] = []
     begin, total = 0, 0
     for place, segment in enumerate(segments):
         if place > begin and total + segment.commands > commands:
-            found.append((begin, place))
+            results.append((begin, place))
             begin, total = place, 0
         total += segment.commands
-    found.append((begin, len(segments)))
-    return [(one, other) for one, other in found if other - one > 1]
+    results.append((begin, len(segments)))
+    return [(one, other) for one, other in results if other - one > 1]
 
 
 def compact(archive: Archive, spark: SparkSession, *, segment_commands: int = 5_000_000) -> Archive:

@@ -54,7 +54,7 @@ def spark_path(path: Path, *, read: bool = False) -> str:
     Args:
         read: what is read is a pattern to Spark: brackets in a folder's name must not mean anything.
     """
-    text = _PATTERN.sub(lambda found: "\\" + found[0], str(path)) if read else str(path)
+    text = _PATTERN.sub(lambda result: "\\" + result[0], str(path)) if read else str(path)
     return "file://" + text
 
 
@@ -126,12 +126,12 @@ def _range(metadata: Any, key: str) -> tuple[int, int]:
 
 def written(staging: Path) -> list[Path]:
     """The Parquet files that Spark has left in a folder, without empty ones, in the order of partitions."""
-    found = []
+    results = []
     for path in sorted(staging.glob("part-*.parquet")):
         with pq.ParquetFile(path) as parquet:
             if parquet.metadata.num_rows:
-                found.append(path)
-    return found
+                results.append(path)
+    return results
 
 
 def move(paths: list[Path], folder: Path, below: str, *, key: str | None = None) -> list[File]:
@@ -147,10 +147,10 @@ def move(paths: list[Path], folder: Path, below: str, *, key: str | None = None)
     moved = []
     for number, path in enumerate(paths):
         name = f"{below}/part-{number:05d}-{fresh_id()}.zstd.parquet"
-        found = looked_at(path, name, key=key)
+        result = looked_at(path, name, key=key)
         sync(path)
         os.rename(path, folder / name)
-        moved.append(found)
+        moved.append(result)
     _sync_up(target, folder)
     return moved
 
@@ -195,8 +195,8 @@ def locked(folder: Path) -> Iterator[None]:
 def strays(folder: Path, known: set[str]) -> list[Path]:
     """Files of data that no manifest names."""
     data = folder / "data"
-    found = [path for path in data.rglob("*") if path.is_file()] if data.is_dir() else []
-    return sorted(path for path in found if path.relative_to(folder).as_posix() not in known)
+    results = [path for path in data.rglob("*") if path.is_file()] if data.is_dir() else []
+    return sorted(path for path in results if path.relative_to(folder).as_posix() not in known)
 
 
 def sweep(folder: Path, known: set[str]) -> int:

@@ -61,7 +61,7 @@ class LoadRequest:
 Note = Callable[[Archive, Archive, str], None]
 
 
-def opened(path: str | Path, wanted: LoadRequest) -> Archive:
+def opened(path: str | Path, requested: LoadRequest) -> Archive:
     """The archive that is there, if it is of this database; else a new one.
 
     Raises:
@@ -69,13 +69,13 @@ def opened(path: str | Path, wanted: LoadRequest) -> Archive:
         GapError: what follows its position has been removed, or the database ends before it.
     """
     folder = files.folder_of(path)
-    found = wanted.facts()
-    publisher = found.publisher
-    if wanted.publisher_dsn:
-        system = system_of(wanted.publisher_dsn, "the Publisher")
+    result = requested.facts()
+    publisher = result.publisher
+    if requested.publisher_dsn:
+        system = system_of(requested.publisher_dsn, "the Publisher")
         publisher = dataclasses.replace(publisher, system=system)
     if not (folder / files.MANIFEST).exists():
-        first = found.removed_to if wanted.start == "oldest" else found.read_to
+        first = result.removed_to if requested.start == "oldest" else result.read_to
         return Archive.create(folder, publisher, first=first)
     archive = Archive.open(folder)
     known = archive.manifest.publisher
@@ -89,14 +89,14 @@ def opened(path: str | Path, wanted: LoadRequest) -> Archive:
     if publisher.system:
         same_publisher(archive, publisher.system)
     position = archive.manifest.position
-    found.holds(after=position, upto=position, where=archive.name)
+    result.holds(after=position, upto=position, where=archive.name)
     return archive
 
 
-def based(archive: Archive, spark: SparkSession, wanted: LoadRequest, note: Note) -> Archive:
+def based(archive: Archive, spark: SparkSession, requested: LoadRequest, note: Note) -> Archive:
     """With what is known of articles now, and bases of those that have none in their newest shape."""
-    found = wanted.facts()
-    known = archive.manifest.knows(found)
+    result = requested.facts()
+    known = archive.manifest.knows(result)
     if not known.id:  # of before there were any
         known = dataclasses.replace(known, id=files.fresh_id())
     if (
@@ -104,80 +104,87 @@ def based(archive: Archive, spark: SparkSession, wanted: LoadRequest, note: Note
     ):  # of before there was one; that it is the same was just looked at
         known = dataclasses.replace(
             known,
-            publisher=dataclasses.replace(known.publisher, identity=found.publisher.identity),
+            publisher=dataclasses.replace(known.publisher, identity=result.publisher.identity),
         )
-    if wanted.publisher_dsn and not known.publisher.system:
-        system = system_of(wanted.publisher_dsn, "the Publisher")
+    if requested.publisher_dsn and not known.publisher.system:
+        system = system_of(requested.publisher_dsn, "the Publisher")
         known = dataclasses.replace(
             known, publisher=dataclasses.replace(known.publisher, system=system)
         )
     if known != archive.manifest:
         archive = archive.replaced(known.next())
-    if not (wanted.publisher_dsn and wanted.base and missing(archive)):
+    if not (requested.publisher_dsn and requested.base and missing(archive)):
         return archive
     after = take_base(
-        archive, spark, publisher_dsn=wanted.publisher_dsn, partitions=min(wanted.partitions, 8)
+        archive,
+        spark,
+        publisher_dsn=requested.publisher_dsn,
+        partitions=min(requested.partitions, 8),
     )
     note(archive, after, "base")
     return after
 
 
-def accumulate(archive: Archive, spark: SparkSession, wanted: LoadRequest, note: Note) -> Archive:
+def accumulate(
+    archive: Archive, spark: SparkSession, requested: LoadRequest, note: Note
+) -> Archive:
     """Append everything that is stored now, segment by segment; only the archive's `writer` may.
 
     Raises:
         GapError: some of it was removed.
     """
-    archive = based(archive, spark, wanted, note)
-    register(archive, wanted.dsn)
-    found = wanted.facts()
-    end = found.read_to if wanted.upto is None else wanted.upto
+    archive = based(archive, spark, requested, note)
+    register(archive, requested.dsn)
+    result = requested.facts()
+    end = result.read_to if requested.upto is None else requested.upto
     if end > archive.manifest.position:
-        found.holds(after=archive.manifest.position, upto=end, where=archive.name)
+        result.holds(after=archive.manifest.position, upto=end, where=archive.name)
     while archive.manifest.position < end:
         after = archive.manifest.position
-        upto = min(end, _segment_end(wanted, found, after) or end)
+        upto = min(end, _segment_end(requested, result, after) or end)
         before = archive
         archive = append(
             archive,
-            _read(spark, "commands", wanted, after, upto),
-            lambda upto, after=after: transactions(spark, wanted, after, upto),  # type: ignore[misc]
+            _read(spark, "commands", requested, after, upto),
+            lambda upto, after=after: transactions(spark, requested, after, upto),  # type: ignore[misc]
             upto=upto,
-            facts=wanted.facts,
+            facts=requested.facts,
             ordered=True,
         )
-        register(archive, wanted.dsn)
+        register(archive, requested.dsn)
         note(before, archive, "segment")
-    return based(archive, spark, wanted, note)
+    return based(archive, spark, requested, note)
 
 
-def _segment_end(wanted: LoadRequest, found: Facts, after: int) -> int | None:
+def _segment_end(requested: LoadRequest, result: Facts, after: int) -> int | None:
     """Where the next segment ends; None: at the end of what is there."""
-    query = queries.batch_end(found.publisher.number, after=after, rows=wanted.segment)
-    with connected(wanted.dsn, "the distribution database") as connection:
+    query = queries.batch_end(result.publisher.number, after=after, rows=requested.segment)
+    with connected(requested.dsn, "the distribution database") as connection:
         row = connection.execute(query.encode()).fetchone()
     return None if row is None or row[0] is None else int(row[0])
 
 
-def _read(spark: SparkSession, table: str, wanted: LoadRequest, after: int, upto: int) -> DataFrame:
+def _read(
+    spark: SparkSession, table: str, requested: LoadRequest, after: int, upto: int
+) -> DataFrame:
     return source.read(
         spark,
         table,
-        dsn=wanted.dsn,
-        publisher=wanted.publisher,
+        dsn=requested.dsn,
+        publisher=requested.publisher,
         after=str(after),
         upto=str(upto),
-        partitions=str(wanted.partitions),
+        partitions=str(requested.partitions),
         partition_rows=str(_TASK_ROWS),
     )
 
 
-def transactions(spark: SparkSession, wanted: LoadRequest, after: int, upto: int) -> DataFrame:
+def transactions(spark: SparkSession, requested: LoadRequest, after: int, upto: int) -> DataFrame:
     """The transactions of a range, with their global ids as far as the Publisher still has markers."""
-    plain = _read(spark, "transactions", wanted, after, upto)
-    if not wanted.publisher_dsn:
+    plain = _read(spark, "transactions", requested, after, upto)
+    if not requested.publisher_dsn:
         return plain
-    markers = source.read(spark, "markers", dsn=wanted.publisher_dsn).select(
+    markers = source.read(spark, "markers", dsn=requested.publisher_dsn).select(
         "xid", F.regexp_replace("gid", ":[^:]*$", "").alias("global_id")
     )
     return plain.join(F.broadcast(markers), on="xid", how="left").select(
@@ -191,7 +198,7 @@ def transactions(spark: SparkSession, wanted: LoadRequest, after: int, upto: int
 def follow(
     archive: Archive,
     spark: SparkSession,
-    wanted: LoadRequest,
+    requested: LoadRequest,
     note: Note,
     *,
     every_s: float = 1.0,
@@ -209,8 +216,8 @@ def follow(
     Raises:
         GapError: something was removed before it was read.
     """
-    archive = based(archive, spark, wanted, note)
-    register(archive, wanted.dsn)
+    archive = based(archive, spark, requested, note)
+    register(archive, requested.dsn)
     held: list[Archive] = [archive]
     failed: list[Exception] = []
 
@@ -221,22 +228,22 @@ def follow(
             held[0] = append(
                 before,
                 batch,
-                lambda upto: transactions(batch.sparkSession, wanted, after, upto),
-                facts=wanted.facts,
+                lambda upto: transactions(batch.sparkSession, requested, after, upto),
+                facts=requested.facts,
                 ordered=True,
             )
             if held[0] is not before:
-                register(held[0], wanted.dsn)
+                register(held[0], requested.dsn)
                 note(before, held[0], "segment")
-                held[0] = based(held[0], batch.sparkSession, wanted, note)
+                held[0] = based(held[0], batch.sparkSession, requested, note)
         except Exception as error:
             failed.append(error)
             raise
 
     checkpoint = archive.folder / "staging" / files.fresh_id()
-    query = _started(spark, wanted, archive.manifest.position, bring, checkpoint, every_s)
+    query = _started(spark, requested, archive.manifest.position, bring, checkpoint, every_s)
     try:
-        _await_end(query, wanted, held, for_s)
+        _await_end(query, requested, held, for_s)
         # a batch that has begun is brought to its end
         with suppress(TimeoutError):
             wait_for(
@@ -249,12 +256,14 @@ def follow(
     finally:
         query.stop()
         shutil.rmtree(checkpoint, ignore_errors=True)
-    if wanted.upto is not None and wanted.facts().read_to >= wanted.upto:
-        return accumulate(held[0], spark, wanted, note)  # the range ends where it was said
+    if requested.upto is not None and requested.facts().read_to >= requested.upto:
+        return accumulate(held[0], spark, requested, note)  # the range ends where it was said
     return held[0]
 
 
-def _await_end(query: Any, wanted: LoadRequest, held: list[Archive], for_s: float | None) -> None:
+def _await_end(
+    query: Any, requested: LoadRequest, held: list[Archive], for_s: float | None
+) -> None:
     """Return when a stream has ended, its time is over, or its range was read."""
     registered = time.monotonic()
     end = None if for_s is None else registered + for_s
@@ -262,16 +271,16 @@ def _await_end(query: Any, wanted: LoadRequest, held: list[Archive], for_s: floa
         # in pieces, so that an interrupt is heard between two of them
         if query.awaitTermination(1 if end is None else max(0.1, min(1.0, left))):
             return
-        if wanted.upto is not None and wanted.facts().read_to >= wanted.upto:
+        if requested.upto is not None and requested.facts().read_to >= requested.upto:
             return
         if time.monotonic() - registered > _REGISTER_EVERY_S:  # though nothing comes
-            register(held[0], wanted.dsn)
+            register(held[0], requested.dsn)
             registered = time.monotonic()
 
 
 def _started(
     spark: SparkSession,
-    wanted: LoadRequest,
+    requested: LoadRequest,
     after: int,
     bring: Callable[[DataFrame, int], None],
     checkpoint: Path,
@@ -280,13 +289,13 @@ def _started(
     source.register(spark)
     stream = spark.readStream.format("twopc").options(
         table="commands",
-        dsn=wanted.dsn,
-        publisher=wanted.publisher,
+        dsn=requested.dsn,
+        publisher=requested.publisher,
         after=str(after),
-        segment=str(wanted.segment),
-        partitions=str(wanted.partitions),
+        segment=str(requested.segment),
+        partitions=str(requested.partitions),
         partition_rows=str(_TASK_ROWS),
-        upto="" if wanted.upto is None else str(wanted.upto),
+        upto="" if requested.upto is None else str(requested.upto),
     )
     return (
         stream.load()

@@ -130,9 +130,11 @@ class Manifest:
 
     def files(self) -> list[File]:
         """Every file that there is."""
-        found = [file for each in self.segments for files in each.files.values() for file in files]
-        found += [file for each in self.base for file in each.files]
-        return found + [file for each in self.histories for file in each.files]
+        results = [
+            file for each in self.segments for files in each.files.values() for file in files
+        ]
+        results += [file for each in self.base for file in each.files]
+        return results + [file for each in self.histories for file in each.files]
 
     def of_table(self, table: str, *, after: int = -1, upto: int | None = None) -> list[File]:
         """A table's files that may have something between two positions."""
@@ -172,7 +174,7 @@ class Manifest:
 
     def text(self) -> str:
         """What `parse` reads."""
-        found = {
+        results = {
             "twopc_archive": VERSION,
             "id": self.id,
             "revision": self.revision,
@@ -192,7 +194,7 @@ class Manifest:
             "histories": [dataclasses.asdict(each) for each in self.histories],
             "notes": [dict(each) for each in self.notes],
         }
-        return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+        return json.dumps(results, ensure_ascii=False, indent=1) + "\n"
 
     @classmethod
     def parse(cls, text: str, where: str) -> Self:
@@ -206,30 +208,30 @@ class Manifest:
             GapError: sequence numbers are missing between two segments.
         """
         try:
-            found = json.loads(text)
-            if not isinstance(found, dict) or not isinstance(found.get("twopc_archive"), int):
+            result = json.loads(text)
+            if not isinstance(result, dict) or not isinstance(result.get("twopc_archive"), int):
                 raise ValueError("it has no field twopc_archive")
-            if found["twopc_archive"] != VERSION:
+            if result["twopc_archive"] != VERSION:
                 raise ArchiveError(
-                    f"{where}: version {found['twopc_archive']}; this program reads {VERSION}"
+                    f"{where}: version {result['twopc_archive']}; this program reads {VERSION}"
                 )
             made = cls(
-                publisher=_made(Publisher, found["publisher"]),
-                first=int(found["first"]),
-                created=str(found["created"]),
-                id=str(found.get("id", "")),
-                revision=int(found["revision"]),
-                writer=str(found.get("writer", "")),
-                articles=tuple(found["articles"]),
-                originators=tuple(found.get("originators", ())),
-                subscriptions=tuple(found.get("subscriptions", ())),
-                routines=tuple(found.get("routines", ())),
-                base=tuple(_with_files(BaseTable, each) for each in found["base"]),
-                segments=tuple(_segment(each) for each in found["segments"]),
-                histories=tuple(_with_files(RecordedHistory, each) for each in found["histories"]),
-                notes=tuple(found.get("notes", ())),
+                publisher=_made(Publisher, result["publisher"]),
+                first=int(result["first"]),
+                created=str(result["created"]),
+                id=str(result.get("id", "")),
+                revision=int(result["revision"]),
+                writer=str(result.get("writer", "")),
+                articles=tuple(result["articles"]),
+                originators=tuple(result.get("originators", ())),
+                subscriptions=tuple(result.get("subscriptions", ())),
+                routines=tuple(result.get("routines", ())),
+                base=tuple(_with_files(BaseTable, each) for each in result["base"]),
+                segments=tuple(_segment(each) for each in result["segments"]),
+                histories=tuple(_with_files(RecordedHistory, each) for each in result["histories"]),
+                notes=tuple(result.get("notes", ())),
             )
-            counts, position = found["counts"], int(found["position"])
+            counts, position = result["counts"], int(result["position"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             reason = f"no field {error}" if isinstance(error, KeyError) else str(error)
             raise ArchiveError(f"{where}: not a manifest of an archive: {reason}") from error
@@ -261,8 +263,8 @@ class Manifest:
             end = segment.last
             _agree(where, number, segment)
         _apart(where, self.segments)
-        found = {"transactions": self.transactions, "commands": self.commands}
-        if position != end or any(counts.get(name) != count for name, count in found.items()):
+        results = {"transactions": self.transactions, "commands": self.commands}
+        if position != end or any(counts.get(name) != count for name, count in results.items()):
             raise ArchiveError(
                 f"{where}: position and counts are not those of its segments, which have "
                 f"{self.transactions} transactions, {self.commands} commands up to {lsn_text(end)}: the "
@@ -279,23 +281,23 @@ def _ever(known: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Mapping[st
     return {**now, "writes": sorted({*known["writes"], *now["writes"]})}
 
 
-def _made(kind: Any, found: Mapping[str, Any]) -> Any:
+def _made(kind: Any, result: Mapping[str, Any]) -> Any:
     """A dataclass of what it knows among the fields."""
     known = {each.name for each in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in found.items() if name in known})
+    return kind(**{name: value for name, value in result.items() if name in known})
 
 
-def _files(found: Iterable[Mapping[str, Any]]) -> tuple[File, ...]:
-    return tuple(_made(File, each) for each in found)
+def _files(result: Iterable[Mapping[str, Any]]) -> tuple[File, ...]:
+    return tuple(_made(File, each) for each in result)
 
 
-def _with_files(kind: Any, found: Mapping[str, Any]) -> Any:
-    return _made(kind, {**found, "files": _files(found["files"])})
+def _with_files(kind: Any, result: Mapping[str, Any]) -> Any:
+    return _made(kind, {**result, "files": _files(result["files"])})
 
 
-def _segment(found: Mapping[str, Any]) -> Segment:
-    files = {table: _files(each) for table, each in found["files"].items()}
-    made: Segment = _made(Segment, {**found, "files": files})
+def _segment(result: Mapping[str, Any]) -> Segment:
+    files = {table: _files(each) for table, each in result["files"].items()}
+    made: Segment = _made(Segment, {**result, "files": files})
     return made
 
 

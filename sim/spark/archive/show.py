@@ -22,7 +22,7 @@ _OPERATIONS = {
 
 def lines(archive: Archive, *, segments: bool = False) -> Iterator[str]:
     """For people."""
-    found = document(archive)
+    result = document(archive)
     manifest = archive.manifest
     yield (
         f"archive of {manifest.publisher.name} ({manifest.publisher.database}), revision "
@@ -36,15 +36,15 @@ def lines(archive: Archive, *, segments: bool = False) -> Iterator[str]:
         yield (
             f"  {lsn_text(manifest.first)} → {lsn_text(manifest.position)} without a gap: "
             f"{_count(manifest.transactions, 'transaction')}, {_count(manifest.commands, 'command')}, "
-            f"{_count(len(manifest.segments), 'segment')}, {_count(found['files'], 'file')}, "
-            f"{size(found['bytes'])}"
+            f"{_count(len(manifest.segments), 'segment')}, {_count(result['files'], 'file')}, "
+            f"{size(result['bytes'])}"
         )
     else:
         yield f"  nothing yet after {lsn_text(manifest.first)}"
-    for article in found["articles"]:
+    for article in result["articles"]:
         yield "  " + _article(article)
-    operations = ", ".join(f"{name} {count:,}" for name, count in found["operations"].items())
-    origins = ", ".join(f"{name} {count:,}" for name, count in found["originators"].items())
+    operations = ", ".join(f"{name} {count:,}" for name, count in result["operations"].items())
+    origins = ", ".join(f"{name} {count:,}" for name, count in result["originators"].items())
     if manifest.segments:
         yield f"  articles: {operations} · originators: {origins or 'none'}"
     for each in manifest.histories:
@@ -55,10 +55,10 @@ def lines(archive: Archive, *, segments: bool = False) -> Iterator[str]:
                 f"  segment {number}: {segment}, {_count(segment.transactions, 'transaction')}, "
                 f"{_count(segment.commands, 'command')}, {size(segment.bytes)}, {segment.how} {segment.at}"
             )
-    strays = found["strays"]
+    strays = result["strays"]
     if strays:
-        told = f"  {_count(len(strays), 'file')} {'is' if len(strays) == 1 else 'are'} not in the manifest"
-        yield f"{told} and not read: {', '.join(strays[:3])}{' …' if len(strays) > 3 else ''}"
+        text = f"  {_count(len(strays), 'file')} {'is' if len(strays) == 1 else 'are'} not in the manifest"
+        yield f"{text} and not read: {', '.join(strays[:3])}{' …' if len(strays) > 3 else ''}"
     for note in manifest.notes[-3:]:
         yield f"  {note['at']}: {note['what']}"
 
@@ -105,10 +105,10 @@ def _articles(archive: Archive) -> list[dict[str, Any]]:
     """Of each article the newest shape."""
     newest = {each["article_id"]: each for each in archive.manifest.articles}
     bases = {each.article_id: each for each in archive.manifest.base}
-    found = []
+    results = []
     for number, each in sorted(newest.items()):
         base = bases.get(number)
-        found.append(
+        results.append(
             {
                 "article_id": number,
                 "table": each["source_object"],
@@ -119,7 +119,7 @@ def _articles(archive: Archive) -> list[dict[str, Any]]:
                 "base_at": lsn_text(base.seqno) if base else "",
             }
         )
-    return found
+    return results
 
 
 def _tallied(archive: Archive, table: str, column: str) -> dict[Any, int]:
@@ -134,9 +134,9 @@ def _tallied(archive: Archive, table: str, column: str) -> dict[Any, int]:
 
 def _operations(archive: Archive) -> dict[str, int]:
     tally = _tallied(archive, "commands", "type")
-    found = {word: tally.pop(int(kind), 0) for kind, word in _OPERATIONS.items()}
+    results = {word: tally.pop(int(kind), 0) for kind, word in _OPERATIONS.items()}
     others = sum(tally.values())
-    return {**found, "others": others} if others else found
+    return {**results, "others": others} if others else results
 
 
 def _originators(archive: Archive) -> dict[str, int]:

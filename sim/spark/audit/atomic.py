@@ -14,17 +14,17 @@ from twopc.sim.spark.audit.frames import Frames, Names, by_whom, findings
 from twopc.sim.spark.audit.rows import ARCHIVE, differences
 
 
-def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataFrame:
+def check(frames: Frames, names: Names, result: DataFrame | None = None) -> DataFrame:
     """`FINDINGS` of class ``atomic``.
 
     Args:
-        found: `rows.differences`, where somebody has them.
+        result: `rows.differences`, where somebody has them.
     """
-    frame = (differences(frames, names) if found is None else found).where(
+    frame = (differences(frames, names) if result is None else result).where(
         (F.col("node") != ARCHIVE) & F.col("version").isNotNull()
     )
-    told = frame.withColumn("has", F.get("actual", F.col("version")))
-    own = told.where(F.col("last.origin") == F.col("node")).where(
+    text = frame.withColumn("has", F.get("actual", F.col("version")))
+    own = text.where(F.col("last.origin") == F.col("node")).where(
         # the row at the Publisher is the one that this transaction has made, or not there because it took it away
         F.when(F.col("last.operation") == "del", F.col("expected").isNull() & F.col("actual").isNotNull())
         .otherwise(
@@ -39,7 +39,7 @@ def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataF
             F.col("node"), by_whom("last"),
         ),
     )  # fmt: skip
-    strange = told.where("has is not null").join(
+    strange = text.where("has is not null").join(
         _versions(frames, names), on=["article_id", "has"], how="left_anti"
     )
     at_subscriber_only = findings(

@@ -23,7 +23,7 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
     frame = due.join(done, on=[*_CALL], how="full").where(
         F.coalesce("due", F.lit(0)) != F.coalesce("done", F.lit(0))
     )
-    told = (
+    lines = (
         F.when(F.col("done").isNull(), F.lit("missing: call"))
         .when(F.col("due").isNull(), F.lit("strange: nobody sent this call"))
         .otherwise(
@@ -37,7 +37,7 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
     ).otherwise("")
     return findings(
         _named(frames, frame), "delivered", names, node=F.col("subscriber"), seqno=F.col("seqno"),
-        detail=F.concat(told, at),
+        detail=F.concat(lines, at),
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
         .join(_own(frames), on=["subscriber", "article_id", "version"], how="left_anti")
         .join(F.broadcast(articles), on="article_id", how="left")
     )
-    told = (
+    lines = (
         F.when(F.col("done").isNull(), F.concat(F.lit("missing: "), _word(F.col("operation"))))
         .when(F.col("due").isNull(), F.concat(F.lit("strange: nobody sent this "), _word(F.col("operation"))))
         .otherwise(
@@ -84,7 +84,7 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
     ).otherwise("")
     return findings(
         frame, "delivered", names, node=F.col("subscriber"), seqno=F.col("seqno"), gid=F.col("gid"),
-        detail=F.concat(told, at),
+        detail=F.concat(lines, at),
     )  # fmt: skip
 
 

@@ -85,9 +85,9 @@ def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFram
     origins = subscriptions.where("originator_id is not null").select(
         F.col("originator_id").alias("of_origin"), F.col("subscriber").alias("origin")
     )
-    told = transactions.select("seqno", F.col("originator_id").alias("of_transaction"), "gid")
+    text = transactions.select("seqno", F.col("originator_id").alias("of_transaction"), "gid")
     return (
-        decoded.join(told, on="seqno", how="left")
+        decoded.join(text, on="seqno", how="left")
         # what the Publisher itself wrote within a Subscriber's transaction has an originator of its own
         .withColumn("of_origin", F.coalesce("originator_id", "of_transaction"))
         .join(F.broadcast(origins.distinct()), on="of_origin", how="left")
@@ -99,12 +99,12 @@ def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFram
     )  # fmt: skip
 
 
-def last_changes(told: DataFrame) -> DataFrame:
+def last_changes(report: DataFrame) -> DataFrame:
     """Of each row its last change: `article_id key last`. It is combined before anything is shuffled."""
     order = F.struct("seqno", "command_id")
     fields = F.struct("seqno", "operation", "new_version", "origin", "gid")
     return (
-        told.groupBy("article_id", F.col("new_key").alias("key"))
+        report.groupBy("article_id", F.col("new_key").alias("key"))
         .agg(F.max_by(fields, order).alias("last"))
         .select("article_id", "key", "last")
     )

@@ -72,9 +72,9 @@ class AuditSites:
     def lost(self, node: str, error: Exception) -> None:
         """A Subscriber is not there any more: what is about it is not examined."""
         at = datetime.now(UTC).strftime("%H:%M:%S")
-        said = str(error).strip().splitlines()
+        text = str(error).strip().splitlines()
         self.unexamined.append(
-            f"{node} cannot be reached since {at} ({said[-1] if said else error}): atomic, rows, echo, delivered and "
+            f"{node} cannot be reached since {at} ({text[-1] if text else error}): atomic, rows, echo, delivered and "
             "order are not examined there"
         )
         if node in self.subscribers:
@@ -106,25 +106,25 @@ def sites(nodes: Mapping[str, str], archive: Archive) -> tuple[AuditSites, Facts
         )
     known = facts(nodes[logs[0]])
     _of_this_archive(archive, known)
-    found = AuditSites(
+    result = AuditSites(
         publisher=publishers[0], nodes=nodes, distribution=logs[0],
         subscribers=sorted({row["subscriber"] for row in known.subscriptions if row["status"] == 2}),
     )  # fmt: skip
-    for name in [*found.subscribers]:
+    for name in [*result.subscribers]:
         if name in failed:
-            found.lost(name, failed[name])
+            result.lost(name, failed[name])
         elif name not in nodes:
-            found.subscribers.remove(name)
-            found.unexamined.append(f"{name} is not among the nodes given: it is not examined")
-    return found, known
+            result.subscribers.remove(name)
+            result.unexamined.append(f"{name} is not among the nodes given: it is not examined")
+    return result, known
 
 
 def _of_this_archive(archive: Archive, known: Facts) -> None:
-    mine, theirs = archive.manifest.publisher, known.publisher
-    if (mine.name, mine.distribution) != (theirs.name, theirs.distribution):
+    own, other = archive.manifest.publisher, known.publisher
+    if (own.name, own.distribution) != (other.name, other.distribution):
         raise ArchiveError(
-            f"{archive.name} is of {mine.name} (distribution database {mine.distribution}); this is {theirs.name} "
-            f"({theirs.distribution}): another database, or one that was restored"
+            f"{archive.name} is of {own.name} (distribution database {own.distribution}); this is {other.name} "
+            f"({other.distribution}): another database, or one that was restored"
         )
     known.holds(after=archive.manifest.position, upto=archive.manifest.position, where=archive.name)
 
@@ -180,21 +180,21 @@ class AuditInput:
         based = sorted({each.article_id for each in archive.manifest.base} & set(self._articles))
         if self._told is None or self._state is None:
             commands = decoded(self._rows_of(archive.commands(spark), routines), articles)
-            told = changes(commands, archive.transactions(spark), subscriptions)
-            self._told = kept(told, self._work / "told")
+            text = changes(commands, archive.transactions(spark), subscriptions)
+            self._told = kept(text, self._work / "told")
             self._state = state_of(archive, spark, until=self._until, left_out=self.untold)
-        told, behind = self._told, self._told.where(F.lit(False))
+        text, behind = self._told, self._told.where(F.lit(False))
         if now.read_to > position:
             path = self._work / f"behind-{len(list(self._work.glob('behind-*')))}"
             commands = decoded(self._rows_of(tail, routines), articles)
             behind = kept(changes(commands, of_tail, subscriptions), path)
-            told = told.unionByName(behind)
+            text = text.unionByName(behind)
         called = self._called(archive.commands(spark), tail, routines)
         self.own_versions = self._own_versions(now, routines)
-        self.unreadable = told.where("problem <> ''")
+        self.unreadable = text.where("problem <> ''")
         both = behind.select("article_id", F.explode(F.array("key", "new_key")).alias("key"))
         return Frames(
-            changes=told.where("problem = ''").drop("problem"),
+            changes=text.where("problem = ''").drop("problem"),
             state=self._state,
             articles=articles,
             subscriptions=subscriptions,
@@ -258,11 +258,11 @@ class AuditInput:
 
     def versions_of_their_own(self) -> dict[str, list[str]]:
         """By Subscriber the tables whose row versions are not compared there."""
-        found: dict[str, list[str]] = {}
+        results: dict[str, list[str]] = {}
         for name, article in sorted(self.own_versions):
             if name in self._sites.subscribers and (name, article) in self._subscribed:
-                found.setdefault(name, []).append(self._articles[article]["source_object"])
-        return found
+                results.setdefault(name, []).append(self._articles[article]["source_object"])
+        return results
 
     def history(self) -> DataFrame:
         """`AGENT_HISTORY`."""
@@ -303,12 +303,12 @@ class AuditInput:
             *self._kept(self._sites.publisher, None),
             *(path for each in [*self._sites.subscribers] for path in self._kept(each, each)),
         ]
-        found = self._spark.createDataFrame([], ROWS_AT)
+        result = self._spark.createDataFrame([], ROWS_AT)
         for path in read_at:
-            found = found.unionByName(
+            result = result.unionByName(
                 self._spark.read.schema(ROWS_AT).parquet(spark_path(path, read=True))
             )
-        return found
+        return result
 
     def _kept(self, node: str, subscriber: str | None) -> Iterator[Path]:
         """A node's rows as files: what comes of them later does not hang on it any more."""
@@ -372,5 +372,5 @@ def _together(
     spark: SparkSession, known: Sequence[Mapping[str, Any]], live: Sequence[Mapping[str, Any]], columns: Any
 ) -> DataFrame:  # fmt: skip
     """All shapes that the archive or the distribution database knows, each once."""
-    found = {(row["article_id"], row["shape"]): dict(row) for row in (*live, *known)}
-    return spark.createDataFrame(list(found.values()), columns)
+    results = {(row["article_id"], row["shape"]): dict(row) for row in (*live, *known)}
+    return spark.createDataFrame(list(results.values()), columns)

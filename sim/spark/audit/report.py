@@ -65,7 +65,7 @@ class AuditRequest:
 
 
 def audit(
-    spark: SparkSession, archive: Archive, nodes: Mapping[str, str], wanted: AuditRequest
+    spark: SparkSession, archive: Archive, nodes: Mapping[str, str], requested: AuditRequest
 ) -> AuditReport:  # fmt: skip
     """Hold an archive and live nodes against each other.
 
@@ -76,74 +76,74 @@ def audit(
         PipelineError: the Publisher or the distribution database is not there, or is not of this archive.
     """
     began = time.monotonic()
-    found, known = sites(nodes, archive)
-    out = wanted.out.absolute()  # Spark's tasks are somewhere else
+    result, known = sites(nodes, archive)
+    out = requested.out.absolute()  # Spark's tasks are somewhere else
     work = out / "work"
     work.mkdir(parents=True)
     with translated(), ExitStack() as until:
-        gathered = AuditInput(spark, archive, found, known, work, until)
-        names = Names(publisher=found.publisher, repro=wanted.repro)
-        told = _checked(spark, gathered, found, names, wanted, work)
-        left = kept(told, out / "findings")
+        gathered = AuditInput(spark, archive, result, known, work, until)
+        names = Names(publisher=result.publisher, repro=requested.repro)
+        text = _checked(spark, gathered, result, names, requested, work)
+        left = kept(text, out / "findings")
         counts = {row["class"]: row["count"] for row in left.groupBy("class").count().collect()}
         first: list[Mapping[str, Any]] = []
-        for kind in wanted.only:
+        for kind in requested.only:
             if kind not in counts:
                 continue
             here = left.where(F.col("class") == kind).orderBy("article", "key", "node")
-            first += [row.asDict() for row in here.limit(wanted.limit - len(first)).collect()]
-    examined = _examined(gathered, found, wanted)
+            first += [row.asDict() for row in here.limit(requested.limit - len(first)).collect()]
+    examined = _examined(gathered, result, requested)
     return AuditReport(
-        classes={kind: counts.get(kind, 0) for kind in wanted.only if kind in examined},
+        classes={kind: counts.get(kind, 0) for kind in requested.only if kind in examined},
         findings=first,
         left_out=sum(counts.values()) - len(first),
-        unexamined=found.unexamined,
+        unexamined=result.unexamined,
         after=archive.manifest.first,
         upto=archive.manifest.position,
         seconds=time.monotonic() - began,
     )
 
 
-def _examined(gathered: AuditInput, found: AuditSites, wanted: AuditRequest) -> set[str]:
+def _examined(gathered: AuditInput, result: AuditSites, requested: AuditRequest) -> set[str]:
     """Classes about which something is known; of the others it is noted why."""
-    blind = [each for each in found.subscribers if each not in gathered.watched()]
-    asked = [each for each in CLASSES if each in WITNESS and each in wanted.only]
+    blind = [each for each in result.subscribers if each not in gathered.watched()]
+    asked = [each for each in CLASSES if each in WITNESS and each in requested.only]
     if blind and asked:
-        found.unexamined.append(
+        result.unexamined.append(
             f"{', '.join(blind)}: no witness is there, so {', '.join(asked)} are not examined "
             "(twopc audit --witness install)"
         )
     without = gathered.not_folded()
-    if without and "rows" in wanted.only:
-        found.unexamined.append(
+    if without and "rows" in requested.only:
+        result.unexamined.append(
             f"{', '.join(without)}: the archive has no base, so rows are not held against the commands"
         )
-    found.unexamined += _of_calls(gathered, found, wanted, asked)
-    if not found.subscribers:
-        return set(wanted.only) & {"versions", "rows"}
-    if len(blind) == len(found.subscribers):
-        return set(wanted.only) - WITNESS
-    return set(wanted.only)
+    result.unexamined += _of_calls(gathered, result, requested, asked)
+    if not result.subscribers:
+        return set(requested.only) & {"versions", "rows"}
+    if len(blind) == len(result.subscribers):
+        return set(requested.only) - WITNESS
+    return set(requested.only)
 
 
 def _of_calls(
-    gathered: AuditInput, found: AuditSites, wanted: AuditRequest, asked: Sequence[str]
+    gathered: AuditInput, result: AuditSites, requested: AuditRequest, asked: Sequence[str]
 ) -> Iterator[str]:
     """What calls of routines keep from being examined.
 
     Args:
         asked: the classes that a witness judges.
     """
-    if {"rows", "versions"} & set(wanted.only):
+    if {"rows", "versions"} & set(requested.only):
         for text in gathered.untold.values():
             yield f"{text}: its rows are not held against the commands, and its versions are not examined"
-    if {"rows", "atomic"} & set(wanted.only):
+    if {"rows", "atomic"} & set(requested.only):
         for name, tables in gathered.versions_of_their_own().items():
             yield (
                 f"{name} takes calls, which make row versions of its own: those of {', '.join(tables)} are not "
                 "examined there"
             )
-    unseen = [each for each in gathered.unwatched_calls() if each in found.subscribers]
+    unseen = [each for each in gathered.unwatched_calls() if each in result.subscribers]
     if unseen and {"delivered", "order"} & set(asked):
         yield (
             f"{', '.join(unseen)}: the witness there notes no calls, so whether each was made once and in order is "
@@ -152,41 +152,41 @@ def _of_calls(
 
 
 def _checked(
-    spark: SparkSession, gathered: AuditInput, found: AuditSites, names: Names, wanted: AuditRequest, work: Path
+    spark: SparkSession, gathered: AuditInput, result: AuditSites, names: Names, requested: AuditRequest, work: Path
 ) -> DataFrame:  # fmt: skip
     """`FINDINGS` of the classes that are wanted."""
     frames = gathered.frames()
-    told = [spark.createDataFrame([], shapes.FINDINGS)]
-    if {"rows", "atomic"} & set(wanted.only):
+    lines = [spark.createDataFrame([], shapes.FINDINGS)]
+    if {"rows", "atomic"} & set(requested.only):
         differ = kept(rows.differences(frames, names), work / "differences")
-        again = differ.select("node", "article").distinct().collect()
-        if again:
-            confirmed = asyncio.run(_look_again(found, again, drive=wanted.drive))
+        repeated = differ.select("node", "article").distinct().collect()
+        if repeated:
+            confirmed = asyncio.run(_look_again(result, repeated, drive=requested.drive))
             frames = gathered.frames()  # the log has been read past everything that was seen
             differ = _confirmed(spark, frames, differ, confirmed)
             differ = kept(differ, work / "confirmed")
-        told += [atomic.check(frames, names, differ)] if "atomic" in wanted.only else []
-        told += [rows.check(frames, names, differ)] if "rows" in wanted.only else []
-    if "versions" in wanted.only:
-        told += [versions.check(frames, names), _unreadable(gathered, found, frames, names)]
+        lines += [atomic.check(frames, names, differ)] if "atomic" in requested.only else []
+        lines += [rows.check(frames, names, differ)] if "rows" in requested.only else []
+    if "versions" in requested.only:
+        lines += [versions.check(frames, names), _unreadable(gathered, result, frames, names)]
     for kind, check in (("echo", delivery.echo), ("delivered", delivery.delivered), ("order", delivery.order)):  # fmt: skip
-        told += [check(frames, names)] if kind in wanted.only else []
+        lines += [check(frames, names)] if kind in requested.only else []
     if frames.takers:
-        told += [calls.delivered(frames, names)] if "delivered" in wanted.only else []
-        told += [calls.order(frames, names)] if "order" in wanted.only else []
-    if "delivered" in wanted.only:
-        told.append(_skipped(gathered, names))
-    every = told[0]
-    for each in told[1:]:
+        lines += [calls.delivered(frames, names)] if "delivered" in requested.only else []
+        lines += [calls.order(frames, names)] if "order" in requested.only else []
+    if "delivered" in requested.only:
+        lines.append(_skipped(gathered, names))
+    every = lines[0]
+    for each in lines[1:]:
         every = every.unionByName(each)
     return every.select(*shapes.FINDINGS.names)
 
 
 async def _look_again(
-    found: AuditSites, differ: Sequence[Any], *, drive: bool
+    result: AuditSites, differ: Sequence[Any], *, drive: bool
 ) -> set[tuple[str, str, tuple[str, ...]]]:  # fmt: skip
     """Which of the rows really differ: node, article and key; what cannot be told is noted as unexamined."""
-    tables: dict[str, set[str]] = {each: set() for each in found.subscribers}
+    tables: dict[str, set[str]] = {each: set() for each in result.subscribers}
     for row in differ:
         for node in [row["node"]] if row["node"] != rows.ARCHIVE else tables:
             tables.setdefault(node, set()).add(row["article"])
@@ -195,37 +195,37 @@ async def _look_again(
         if not names:
             continue
         try:
-            verdicts = await _validated(found, node, sorted(names), drive=drive)
+            verdicts = await _validated(result, node, sorted(names), drive=drive)
         except (TwopcError, psycopg.Error) as error:
-            found.unexamined.append(
+            result.unexamined.append(
                 f"rows of {node} differ and could not be looked at again: {error}"
             )
             continue
         for each in verdicts:
             confirmed |= {(node, each.article, difference.key) for difference in each.differences}
             if each.more:
-                found.unexamined.append(
+                result.unexamined.append(
                     f"{each.more:,} further rows of {each.article} at {node} differ and are not named"
                 )
             if each.undecided:
-                found.unexamined.append(
+                result.unexamined.append(
                     f"{len(each.undecided)} rows of {each.article} at {node} were changed whenever they were looked at"
                 )
     return confirmed
 
 
 async def _validated(
-    found: AuditSites, node: str, tables: Sequence[str], *, drive: bool
+    result: AuditSites, node: str, tables: Sequence[str], *, drive: bool
 ) -> list[ArticleVerdict]:
     """A Subscriber's tables against the Publisher's, by what knows what is under way."""
     ends = validation.ValidationEnds(
-        publisher=found.publisher, subscriber=node, publisher_dsn=found.nodes[found.publisher],
-        distribution_dsn=found.distribution_dsn, subscriber_dsn=found.nodes[node],
+        publisher=result.publisher, subscriber=node, publisher_dsn=result.nodes[result.publisher],
+        distribution_dsn=result.distribution_dsn, subscriber_dsn=result.nodes[node],
     )  # fmt: skip
     if not drive:
         return await validation.validate(ends, tables=tables)
-    there = (found.publisher, found.distribution, *found.subscribers)
-    nodes = {name: dsn for name, dsn in found.nodes.items() if name in there}
+    there = (result.publisher, result.distribution, *result.subscribers)
+    nodes = {name: dsn for name, dsn in result.nodes.items() if name in there}
     async with await attach(nodes) as topology:
         return await validation.validate(ends, tables=tables, advance=lambda: topology.sync(node))
 
@@ -247,21 +247,23 @@ def _confirmed(
     return of_nodes.select(*differ.columns).unionByName(of_fold.select(*differ.columns))
 
 
-def _unreadable(gathered: AuditInput, found: AuditSites, frames: Frames, names: Names) -> DataFrame:
+def _unreadable(
+    gathered: AuditInput, result: AuditSites, frames: Frames, names: Names
+) -> DataFrame:
     """Commands that do not fit their article's shape; what else cannot be read is noted as unexamined."""
     wrong = gathered.unreadable
     others = wrong.where("problem <> 'shape'").groupBy("problem", "article_id").agg(
         F.count("*").alias("times"), F.min(lsn(F.col("seqno"))).alias("first")
     )  # fmt: skip
     for row in others.orderBy("article_id").collect():
-        said = (
+        lines = (
             f"routine {row['article_id']} was called {row['times']} times from {row['first']} on and is in no list of routines"
             if row["problem"] == "call"
             else f"article {row['article_id']} is in {row['times']} commands from {row['first']} on and in no list of articles"
             if row["problem"] == "article"
             else f"article {row['article_id']} travels as SQL statements ({row['times']} commands)"
         )
-        found.unexamined.append(f"{said}: its rows are not examined")
+        result.unexamined.append(f"{lines}: its rows are not examined")
     unfit = wrong.where("problem = 'shape'").join(
         F.broadcast(newest_articles(frames.articles)), on="article_id", how="left"
     )

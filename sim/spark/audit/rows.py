@@ -74,10 +74,10 @@ def differences(frames: Frames, names: Names) -> DataFrame:
 
 def _own_versions(frames: Frames) -> Column:
     """Whether the versions at a node are its own."""
-    found = F.lit(False)
+    result = F.lit(False)
     for node, article in sorted(frames.own_versions):
-        found |= (F.col("node") == node) & (F.col("article_id") == article)
-    return found
+        result |= (F.col("node") == node) & (F.col("article_id") == article)
+    return result
 
 
 def _without_version(frames: Frames, rows: DataFrame, values: str) -> DataFrame:
@@ -90,16 +90,16 @@ def _without_version(frames: Frames, rows: DataFrame, values: str) -> DataFrame:
     return rows.withColumn(values, cut).drop("version")
 
 
-def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataFrame:
+def check(frames: Frames, names: Names, result: DataFrame | None = None) -> DataFrame:
     """`FINDINGS` of class ``rows``.
 
     Args:
-        found: `differences`, where somebody has them.
+        result: `differences`, where somebody has them.
     """
-    frame = differences(frames, names) if found is None else found
+    frame = differences(frames, names) if result is None else result
     of_fold = F.col("node") == ARCHIVE
     where = F.when(of_fold, F.lit(names.publisher)).otherwise(F.col("node"))
-    told = (
+    lines = (
         F.when(
             F.col("actual").isNull(),
             F.when(of_fold, F.lit("not there; the commands come to a row")).otherwise(
@@ -115,7 +115,7 @@ def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataF
         .otherwise(changed_columns())
     )
     return findings(
-        frame, "rows", names, node=where, detail=F.concat(told, by_whom("last")),
+        frame, "rows", names, node=where, detail=F.concat(lines, by_whom("last")),
         seqno=F.col("last.seqno"), gid=F.col("last.gid"),
     )  # fmt: skip
 
@@ -123,15 +123,15 @@ def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataF
 def changed_columns() -> Column:
     """``balance '90', not '80'; …`` of `expected`, `actual` and `columns`."""
 
-    def said(value: Column) -> Column:
+    def text(value: Column) -> Column:
         return F.coalesce(F.concat(F.lit("'"), F.substr(value, F.lit(1), F.lit(60)), F.lit("'")), F.lit("NULL"))  # fmt: skip
 
     def of_column(name: Column, at: Column) -> Column:
         actual, expected = F.get("actual", at), F.get("expected", at)
         return F.when(
             ~actual.eqNullSafe(expected),
-            F.concat(name, F.lit(" "), said(actual), F.lit(", not "), said(expected)),
+            F.concat(name, F.lit(" "), text(actual), F.lit(", not "), text(expected)),
         )
 
-    told = F.transform("columns", of_column)
-    return F.array_join(F.filter(told, lambda each: each.isNotNull()), "; ")
+    report = F.transform("columns", of_column)
+    return F.array_join(F.filter(report, lambda each: each.isNotNull()), "; ")

@@ -82,19 +82,19 @@ def install(connection: Connection, subscriber: str) -> None:
     if not _is_there(connection, "msreplication_proc_articles"):
         return
     with connection.transaction():
-        found = connection.execute(_TAKERS, {"comment": _COMMENT}).fetchall()
-        if found:
+        rows = connection.execute(_TAKERS, {"comment": _COMMENT}).fetchall()
+        if rows:
             connection.execute(render("twopc.sim.spark.audit", "witness_note").encode())
-        for taker, agents in found:
+        for taker, agents in rows:
             _drop(connection, f"{taker}{_ASIDE}")  # of a subscription that is gone
             connection.execute(_renamed(taker, f"{taker}{_ASIDE}"))
             connection.execute(texts(taker, agents).encode())
-    if not found:
+    if not rows:
         return
     _others_are_over(connection, subscriber)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read")
-        for taker, _ in found:
+        for taker, _ in rows:
             connection.execute(_MARK, {"taker": taker})
 
 
@@ -121,8 +121,8 @@ def put_back(connection: Connection, subscriber: str) -> None:
     """
     with connection.transaction():
         witnessed = takers(connection)
-        found = [row for row in connection.execute(_SET_ASIDE).fetchall() if row[0] in witnessed]
-        for taker, definition, comment, owner in found:
+        rows = [row for row in connection.execute(_SET_ASIDE).fetchall() if row[0] in witnessed]
+        for taker, definition, comment, owner in rows:
             # in the place of the one that notes: whoever runs that finds the other one under its name
             connection.execute(definition.replace(f"{taker}{_ASIDE}", taker, 1).encode())
             function = sql.Identifier(SCHEMA, taker)
@@ -131,7 +131,7 @@ def put_back(connection: Connection, subscriber: str) -> None:
             connection.execute(text.format(function, sql.Identifier(owner)))
             text = sql.SQL("comment on function {}(text) is {}")
             connection.execute(text.format(function, sql.Literal(comment)))
-    if found:
+    if rows:
         _others_are_over(connection, subscriber)
 
 

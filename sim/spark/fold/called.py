@@ -41,17 +41,17 @@ def called(
     first = F.min("seqno").alias("first")
     after = (F.min(F.when(is_unseen, F.col("seqno"))) for is_unseen in unseen.values())
     known = {int(each["article_id"]): each for each in routines}
-    found: dict[int, tuple[int, int]] = {}
+    results: dict[int, tuple[int, int]] = {}
     for row in calls.groupBy("article_id").agg(first, *after).collect():
         number = int(row["article_id"])
         of_base = dict(zip(unseen, row[2:], strict=True))
         for article in written_by(known.get(number), (each.asDict() for each in articles)):
             seqno = of_base[snapshots[article]] if article in snapshots else row["first"]
             if seqno is not None:
-                found[article] = min(found.get(article, (seqno, number)), (seqno, number))
+                results[article] = min(results.get(article, (seqno, number)), (seqno, number))
     names = {int(e["article_id"]): article_name(e["source_schema"], e["source_object"]) for e in articles}  # fmt: skip
     return {
         article: f"{names[article]}: {routine_name(known.get(number), number)} was called by transaction {lsn_text(seqno)}, "
         "and what it changed is not among the commands: choose a point before it, or take a new base of the table"
-        for article, (seqno, number) in found.items()
+        for article, (seqno, number) in results.items()
     }

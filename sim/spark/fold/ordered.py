@@ -60,24 +60,24 @@ def _apply(rows: dict[Key, list[_OrderedRow]], command: dict[str, Any]) -> None:
             _count(row, command)
         rows.setdefault(at, []).append(row)
         return
-    found = there.pop(0) if there else None
+    result = there.pop(0) if there else None
     if not there:
         rows.pop(at, None)
     if operation == "del":
         return
-    if found is None:
-        found = _OrderedRow([None] * len(command["values"]), -1, 0, 0, False)
+    if result is None:
+        result = _OrderedRow([None] * len(command["values"]), -1, 0, 0, False)
     for place, (value, changed) in enumerate(
         zip(command["values"], command["changed"], strict=True)
     ):
         if changed:
-            found.values[place] = value
-    _count(found, command)
+            result.values[place] = value
+    _count(result, command)
     moved: Key = (article, tuple(command["new_key"]))
     if moved == at:
-        rows.setdefault(at, []).insert(0, found)
+        rows.setdefault(at, []).insert(0, result)
     else:
-        rows.setdefault(moved, []).append(found)
+        rows.setdefault(moved, []).append(result)
 
 
 def _count(row: _OrderedRow, command: dict[str, Any]) -> None:

@@ -20,11 +20,11 @@ def newest(articles: Iterable[Row], *, upto: int | None = None) -> dict[int, Row
     Args:
         upto: None: the newest of all.
     """
-    found: dict[int, Row] = {}
+    results: dict[int, Row] = {}
     for each in sorted(articles, key=lambda row: int(row["shape"])):
         if upto is None or each["first_seqno"] <= upto:
-            found[each["article_id"]] = each
-    return found
+            results[each["article_id"]] = each
+    return results
 
 
 def unfoldable(articles: Iterable[Row]) -> set[int]:

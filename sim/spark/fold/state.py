@@ -140,8 +140,8 @@ def _folded(
         bases = [each for each in bases if each.article_id not in why]
         commands = without_calls(commands)
     number = F.col("article_id") % BESIDE  # rows beside a call are their table's
-    told = commands.where(~number.isin(*blind)) if blind else commands
-    left = remaining(told, transactions, bases, ends)
+    report = commands.where(~number.isin(*blind)) if blind else commands
+    left = remaining(report, transactions, bases, ends)
     changes = checked(decoded(left, articles)).select(
         "article_id", "shape", "seqno", "command_id", "operation", "key", "new_key", "values", "changed"
     )  # fmt: skip

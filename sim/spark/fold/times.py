@@ -29,6 +29,6 @@ def seqno_at(transactions: DataFrame, at: datetime) -> int | None:
         if later["later"] is None
         else transactions.where(F.col("seqno") < later["later"])
     )
-    found = before.agg(F.max("seqno").alias("seqno")).first()
-    assert found is not None
-    return None if found["seqno"] is None else int(found["seqno"])
+    result = before.agg(F.max("seqno").alias("seqno")).first()
+    assert result is not None
+    return None if result["seqno"] is None else int(result["seqno"])

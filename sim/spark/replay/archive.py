@@ -193,13 +193,13 @@ class _Replay:
 
     def pace(self, results: Iterable[Mapping[str, Any]]) -> dict[str, float]:
         """How fast it was; `lag`: how much later than due transactions began, in seconds."""
-        told = {"seconds": self.seconds}
+        report = {"seconds": self.seconds}
         if self._first_s is not None and self._last_s > self._first_s:
-            told["recorded_s"] = self._last_s - self._first_s
+            report["recorded_s"] = self._last_s - self._first_s
         lags = sorted(each["lag_s"] for each in results if each["lag_s"] is not None)
         if lags:
-            told |= {"lag_p50_s": percentile(lags, 50), "lag_p99_s": percentile(lags, 99)}
-        return told
+            report |= {"lag_p50_s": percentile(lags, 50), "lag_p99_s": percentile(lags, 99)}
+        return report
 
     def _windows(self) -> Iterator[list[Planned]]:
         """The transactions of the range, so many consecutive ones at a time."""
@@ -235,10 +235,10 @@ class _Replay:
         self.longest += max(map(len, plan))
         self.largest += max(Counter(each.unit for lane in plan for each in lane).values())
         results = self._carried_out(commands, plan, holds=sync.delivers)
-        again = {each["seqno"] for each in results if each["outcome"] in (*topology.AGAIN, HELD)}
-        if again and sync.delivers:
-            results = [each for each in results if each["seqno"] not in again]
-            once_more = [replace(e, unit=e.number) for e in window if e.number in again]
+        repeated = {each["seqno"] for each in results if each["outcome"] in (*topology.AGAIN, HELD)}
+        if repeated and sync.delivers:
+            results = [each for each in results if each["seqno"] not in repeated]
+            once_more = [replace(e, unit=e.number) for e in window if e.number in repeated]
             results += self._carried_out(commands, [once_more])
         commands.unpersist()
         return results
@@ -293,8 +293,8 @@ def _touches(commands: DataFrame) -> Iterable[tuple[int, int]]:
         F.explode(F.array_distinct(F.array("key", F.coalesce("new_key", "key")))).alias("key"),
         "article_id",
     )
-    found = touched.select("seqno", F.xxhash64("article_id", "key").alias("row")).distinct()
-    return [(row["seqno"], row["row"]) for row in found.orderBy("seqno").collect()]
+    result = touched.select("seqno", F.xxhash64("article_id", "key").alias("row")).distinct()
+    return [(row["seqno"], row["row"]) for row in result.orderBy("seqno").collect()]
 
 
 def _divergences(results: Iterable[Mapping[str, Any]]) -> Iterator[Divergence]:

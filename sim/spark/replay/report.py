@@ -88,15 +88,15 @@ class ReplayReport:
     def lines(self, *, limit: int) -> list[str]:
         """For people."""
         shown = self.shown(limit)
-        said = list(self.told)
+        texts = list(self.told)
         by_class = " · ".join(f"{name} {count:,}" for name, count in self.classes.items())
         if self.classes:
-            said.append(f"divergence: {self.total or 'none'}   {by_class}")
-        said += [_line(each) for each in shown]
+            texts.append(f"divergence: {self.total or 'none'}   {by_class}")
+        texts += [_line(each) for each in shown]
         if self.total > len(shown):
-            said.append(f"  … and {self.total - len(shown):,} more")
-        said += [f"not examined: {each}" for each in self.unexamined]
-        return said
+            texts.append(f"  … and {self.total - len(shown):,} more")
+        texts += [f"not examined: {each}" for each in self.unexamined]
+        return texts
 
 
 def frame_of(spark: SparkSession, divergences: Iterable[Divergence]) -> DataFrame:
@@ -108,26 +108,30 @@ def frame_of(spark: SparkSession, divergences: Iterable[Divergence]) -> DataFram
 
 def counted(divergences: DataFrame, examined: Sequence[str]) -> dict[str, int]:
     """Divergences by class, nought for those that have none."""
-    found = {row["class"]: row["count"] for row in divergences.groupBy("class").count().collect()}
-    return {name: int(found.get(name, 0)) for name in CLASSES if name in examined or name in found}
+    results = {row["class"]: row["count"] for row in divergences.groupBy("class").count().collect()}
+    return {
+        name: int(results.get(name, 0)) for name in CLASSES if name in examined or name in results
+    }
 
 
-def _nulls_first(found: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple((found[name] is not None, found[name]) for name in _ORDER)
+def _nulls_first(result: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple((result[name] is not None, result[name]) for name in _ORDER)
 
 
-def _line(found: Mapping[str, Any]) -> str:
-    key = ", ".join("NULL" if each is None else each for each in found["key"] or ())
+def _line(result: Mapping[str, Any]) -> str:
+    key = ", ".join("NULL" if each is None else each for each in result["key"] or ())
     place = " ".join(
         each
         for each in (
-            found["article"],
-            f"key {key}" if found["key"] else None,
-            found["session"],
-            found["call"],
-            lsn_text(found["seqno"]) if (found["seqno"] or -1) > 0 else None,
-            found["gid"],
+            result["article"],
+            f"key {key}" if result["key"] else None,
+            result["session"],
+            result["call"],
+            lsn_text(result["seqno"]) if (result["seqno"] or -1) > 0 else None,
+            result["gid"],
         )
         if each
     )
-    return f"  ✗ {found['class']:<8} {place}: {found['expected']} was expected, {found['actual']}"
+    return (
+        f"  ✗ {result['class']:<8} {place}: {result['expected']} was expected, {result['actual']}"
+    )

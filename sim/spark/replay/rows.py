@@ -69,9 +69,9 @@ def onto_rows(
         until.callback(state.unpersist)
         if out is not None:
             state.write.mode("overwrite").parquet(spark_path(out.absolute() / "rows"))
-        told = [f"state at {lsn_text(at)}", *_counts(state, seen)]
+        lines = [f"state at {lsn_text(at)}", *_counts(state, seen)]
         shape_of = as_frame(spark, seen.values())
-        found = _incomplete(state, shape_of)
+        result = _incomplete(state, shape_of)
         for node, dsn in (against or {}).items():
             there = {number: seen[number] for number in of_node(archive, node) if number in seen}
             if not there:
@@ -85,23 +85,23 @@ def onto_rows(
             differ = compare_states(
                 whole, live, shape_of.where(these), node=node, versions=versions
             )
-            found = found.unionByName(differ)
-            told.append(f"  against {node}: {', '.join(_name(each) for each in there.values())}")
-        found = found.persist(StorageLevel.DISK_ONLY)
-        classes = counted(found, ["state"])
+            result = result.unionByName(differ)
+            lines.append(f"  against {node}: {', '.join(_name(each) for each in there.values())}")
+        result = result.persist(StorageLevel.DISK_ONLY)
+        classes = counted(result, ["state"])
     return ReplayReport(
         after=archive.manifest.first,
         upto=at,
         counts={"articles": len(seen)},
         classes=classes,
-        divergences=found,
+        divergences=result,
         unexamined=[
             f"article {_name(chosen[each])} travels as SQL statements, or not at all: its rows cannot be folded"
             for each in sorted(blind)
         ]
         + [by_calls[each] for each in sorted(by_calls) if each in chosen],
         seconds=time.perf_counter() - began,
-        told=told,
+        told=lines,
     )
 
 
@@ -123,7 +123,7 @@ def _chosen(
 
 
 def _counts(state: DataFrame, articles: Mapping[int, Row]) -> list[str]:
-    found = {
+    results = {
         row["article_id"]: row
         for row in state.groupBy("article_id")
         .agg(F.count("*").alias("rows"), F.sum("commands").alias("commands"))
@@ -131,7 +131,7 @@ def _counts(state: DataFrame, articles: Mapping[int, Row]) -> list[str]:
     }
     return [
         f"  {_name(each)}: {row['rows']:,} rows, last made by {row['commands']:,} commands"
-        if (row := found.get(number))
+        if (row := results.get(number))
         else f"  {_name(each)}: no rows"
         for number, each in articles.items()
     ]
@@ -155,18 +155,18 @@ def of_node(archive: Archive, node: str) -> list[int]:
     manifest = archive.manifest
     if node == manifest.publisher.name:
         return [int(each["article_id"]) for each in manifest.articles]
-    found = [
+    results = [
         int(each["article_id"])
         for each in manifest.subscriptions
         if each["subscriber"] == node and each["status"] != _GONE
     ]
-    if not found:
+    if not results:
         known = sorted({str(each["subscriber"]) for each in manifest.subscriptions})
         raise NothingError(
             f"{archive.name} knows no node {node!r}; there are "
             f"{', '.join([manifest.publisher.name, *known])}"
         )
-    return found
+    return results
 
 
 def as_frame(spark: SparkSession, articles: Iterable[Row]) -> DataFrame:
@@ -285,5 +285,5 @@ def _text_of(values: Column, others: Column) -> Column:
         differs = others.isNull() | ~value.eqNullSafe(F.get(others, at))
         return F.when(differs, F.concat(name, F.lit(" "), literal(value)))
 
-    told = F.array_join(F.transform("names", named), ", ")
-    return F.when(values.isNull(), NO_ROW).otherwise(told)
+    text = F.array_join(F.transform("names", named), ", ")
+    return F.when(values.isNull(), NO_ROW).otherwise(text)

@@ -64,10 +64,10 @@ def scenario_of(header: HistoryRecord, file: Path | None = None) -> Document:
         PipelineError: it is not there.
         ScenarioError: it cannot be played.
     """
-    found = file or Path(str((header.data or {}).get("file", "")))
-    if not found.is_file():
-        raise PipelineError(f"the scenario is not at {found} any more: --scenario FILE")
-    return read(str(found))
+    result = file or Path(str((header.data or {}).get("file", "")))
+    if not result.is_file():
+        raise PipelineError(f"the scenario is not at {result} any more: --scenario FILE")
+    return read(str(result))
 
 
 def replay_here(
@@ -98,7 +98,7 @@ def replay_here(
     with kept.open("w", encoding="utf-8") if kept is not None else nullcontext() as file:
         history = History(file)
         replays = [
-            replay_order(loaded, [records[0], *mine], options, history=history) for mine in orders
+            replay_order(loaded, [records[0], *own], options, history=history) for own in orders
         ]
     return _report(options, replays, time.perf_counter() - began)
 
@@ -124,14 +124,14 @@ def replay_by_tasks(
     def play(table: pyarrow.Table) -> pyarrow.Table:  # whose types Spark looks at
         return _played(table, head=head, document=document, options=options)
 
-    mine = history.where(F.col("case").isNotNull())
+    own = history.where(F.col("case").isNotNull())
     if order:
-        mine = mine.where(F.col("case") == order)
+        own = own.where(F.col("case") == order)
     with translated():
-        found = mine.groupBy("case").applyInArrow(play, _ORDER_REPLAY).orderBy("seq").collect()
-    if not found or all(each["seq"] < 0 for each in found):
+        result = own.groupBy("case").applyInArrow(play, _ORDER_REPLAY).orderBy("seq").collect()
+    if not result or all(each["seq"] < 0 for each in result):
         orders_of([], order)
-    broken = [str(each["broken"]) for each in found if each["broken"]]
+    broken = [str(each["broken"]) for each in result if each["broken"]]
     if broken:
         raise PipelineError(broken[0])
     replays = [
@@ -139,7 +139,7 @@ def replay_by_tasks(
             **{name: each[name] for name in _FIELDS},
             divergences=tuple(map(_divergence, each["divergences"])),
         )
-        for each in found
+        for each in result
         if each["seq"] >= 0
     ]
     return _report(options, replays, time.perf_counter() - began)
@@ -170,7 +170,7 @@ def _played(
 
 def _report(options: RunReplay, replays: Sequence[OrderReplay], seconds: float) -> ReplayReport:
     counts, classes = totals(replays)
-    found = [each for order in replays for each in order.divergences]
+    results = [each for order in replays for each in order.divergences]
     largest = max((each.transactions for each in replays), default=0)
     share = largest / counts["transactions"] if counts["transactions"] else 0.0
     lines = [
@@ -186,7 +186,7 @@ def _report(options: RunReplay, replays: Sequence[OrderReplay], seconds: float) 
         upto=0,
         counts=counts,
         classes=classes,
-        divergences=found,
+        divergences=results,
         seconds=seconds,
         told=lines,
         figures={"largest_unit_share": share},

@@ -111,8 +111,8 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
     case = _case(calls, options)
     settings = [*options.settings, *_subscribers(options)]
     with_settings(options.document, settings)  # said here rather than by every task
-    mine = history.where(F.col("case") == case)
-    original = _original(mine)
+    own = history.where(F.col("case") == case)
+    original = _original(own)
     transactions = _transactions(calls.where(F.col("case") == case))
     seeds = [*options.seeds] or [_AS_RECORDED]
     trials = spark.createDataFrame([(each,) for each in seeds], "seed bigint")
@@ -123,7 +123,7 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
     trials = trials.crossJoin(transactions).groupBy("seed").applyInArrow(play, _TRIAL).persist()
     with translated():
         rows = trials.drop("divergences").toArrow().to_pylist()
-    found = trials.select(F.inline("divergences"))
+    result = trials.select(F.inline("divergences"))
     was, then = PointSummary(Point(0, ())), PointSummary(Point(1, tuple(settings)))
     was.take({**figures([original.load]), "verdict": "", "wall_s": 0.0})
     for row in rows:
@@ -133,8 +133,8 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
         after=archive.manifest.first,
         upto=archive.manifest.position,
         counts={"transactions": max(row["transactions"] for row in rows), "trials": len(rows)},
-        classes=counted(found, ["outcome", "state"]),
-        divergences=found,
+        classes=counted(result, ["outcome", "state"]),
+        divergences=result,
         unexamined=[f"a trial broke off, {each}" for each in broken],
         seconds=time.perf_counter() - began,
         told=_lines(was, then),
@@ -145,9 +145,9 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
 
 def _case(calls: DataFrame, options: ModelOptions) -> str:
     known = sorted(str(row["case"]) for row in calls.select("case").distinct().collect())
-    found = [each for each in known if options.order in ("", each)]
-    if len(found) == 1:
-        return found[0]
+    results = [each for each in known if options.order in ("", each)]
+    if len(results) == 1:
+        return results[0]
     if not known:
         raise NothingError(f"run {options.run} has no load whose statements are recorded")
     asked = f"no load {options.order!r}" if options.order else f"{len(known)} loads"
@@ -166,9 +166,9 @@ def _subscribers(options: ModelOptions) -> list[tuple[str, str]]:
 def _original(history: DataFrame) -> Original:
     """What is known of the recording besides its transactions; all of it is small."""
     kinds = ("drew", "load", "info", "state")
-    wanted = F.col("kind").isin(*kinds) & F.coalesce(F.col("message") == "stage", F.lit(True))
+    requested = F.col("kind").isin(*kinds) & F.coalesce(F.col("message") == "stage", F.lit(True))
     final = F.get_json_object("data", "$.moment") == "final"
-    rows = history.where(wanted & ((F.col("kind") != "state") | final)).orderBy("seq")
+    rows = history.where(requested & ((F.col("kind") != "state") | final)).orderBy("seq")
     records = [record_of(each.asDict()) for each in rows.collect()]
     if not any(each.kind == "load" for each in records):
         raise NothingError("the run was broken off: its load did not come to an end")
@@ -202,7 +202,7 @@ def _played(
     rows = table.to_pylist()
     seed = int(rows[0]["seed"])
     loaded = with_settings(options.document, settings)
-    row, found = compared(
+    row, result = compared(
         loaded,
         rows,
         original,
@@ -211,15 +211,15 @@ def _played(
         speed=options.speed,
         spread=bool(options.subscribers),
     )
-    told = {
+    report = {
         **row,
         "point": 0,
         "parameters": json.dumps(dict(settings), ensure_ascii=False),
         "repro": "",
         "transactions": len(rows),
-        "divergences": [each.as_row() for each in found],
+        "divergences": [each.as_row() for each in result],
     }
-    return pyarrow.Table.from_pylist([told], schema=to_arrow_schema(_TRIAL))
+    return pyarrow.Table.from_pylist([report], schema=to_arrow_schema(_TRIAL))
 
 
 def _lines(was: PointSummary, then: PointSummary) -> list[str]:
@@ -270,8 +270,8 @@ class Original:
 
         def seed(kind: str) -> int | None:
             record = by_kind.get(kind)
-            found = (record.data or {}).get("seed") if record is not None else None
-            return None if found is None else int(found)
+            results = (record.data or {}).get("seed") if record is not None else None
+            return None if results is None else int(results)
 
         return cls(
             load=by_kind["load"],
@@ -317,9 +317,9 @@ def compared(
     row, records = simulated(
         loaded, model_seed or 0, order=order, load_seed=load_seed, recording=recording
     )
-    found = [*_outcomes(transactions, records), *of_states(original.states, records)]
+    results = [*_outcomes(transactions, records), *of_states(original.states, records)]
     which = f", seed {seed}" if seed is not None else ""
-    return row, [replace(each, call=f"{each.call}{which}") for each in found]
+    return row, [replace(each, call=f"{each.call}{which}") for each in results]
 
 
 def _outcomes(

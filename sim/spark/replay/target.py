@@ -107,9 +107,9 @@ class ReplayTopology:
             PipelineError: the first row that differs.
         """
         with ExitStack() as until:
-            found = self._compared(at, [self.publisher], until).limit(1).collect()
-        if found:
-            first = found[0]
+            result = self._compared(at, [self.publisher], until).limit(1).collect()
+        if result:
+            first = result[0]
             raise PipelineError(
                 f"the target is not where the replay begins ({lsn_text(at)}): {first['article']} "
                 f"key {', '.join(first['key'])}: {first['expected']} was expected, {first['actual']}"
@@ -150,7 +150,7 @@ class ReplayTopology:
         articles = newest([Row(**each) for each in manifest.articles], upto=at)
         frame = as_frame(self._spark, articles.values())
         expected = state_of(self._archive, self._spark, upto=at, until=until)
-        found = self._spark.createDataFrame([], shapes.DIVERGENCES)
+        result = self._spark.createDataFrame([], shapes.DIVERGENCES)
         recorded = {name: old for old, name in self._names.items()}
         for node in nodes:
             is_publisher = node == self.publisher
@@ -161,8 +161,8 @@ class ReplayTopology:
             differ = compare_states(
                 expected.where(these), live, frame.where(these), node=node, versions=False
             )
-            found = found.unionByName(differ)
-        return found
+            result = result.unionByName(differ)
+        return result
 
 
 async def _identity(topology: Topology) -> str:

@@ -148,22 +148,22 @@ def facts(dsn: str, publisher: str = "") -> Facts:
         connection.cursor(row_factory=dict_row) as cursor,
     ):
         cursor.execute("set transaction isolation level repeatable read read only")
-        found = chosen(cursor.execute(_PUBLISHERS).fetchall(), publisher)
-        number = {"publisher": found["id"]}
+        rows = chosen(cursor.execute(_PUBLISHERS).fetchall(), publisher)
+        number = {"publisher": rows["id"]}
         return Facts(
             publisher=Publisher(
-                name=found["publisher"],
-                database=found["publisher_db"],
-                number=found["id"],
-                slot=found["slot"],
-                distribution=found["distribution"],
-                identity=found["identity"],
+                name=rows["publisher"],
+                database=rows["publisher_db"],
+                number=rows["id"],
+                slot=rows["slot"],
+                distribution=rows["distribution"],
+                identity=rows["identity"],
             ),
-            read_to=lsn_value(found["read_to"]),
-            removed_to=lsn_value(found["removed_to"]),
+            read_to=lsn_value(rows["read_to"]),
+            removed_to=lsn_value(rows["removed_to"]),
             articles=tuple(_article(row) for row in cursor.execute(_SHAPES, number).fetchall()),
-            originators=tuple(_small(cursor, "originators", found["id"])),
-            subscriptions=tuple(_small(cursor, "subscriptions", found["id"])),
+            originators=tuple(_small(cursor, "originators", rows["id"])),
+            subscriptions=tuple(_small(cursor, "subscriptions", rows["id"])),
             routines=tuple(
                 _routine(row)
                 for row in cursor.execute(_ROUTINES, {**number, "beside": BESIDE}).fetchall()

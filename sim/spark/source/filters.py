@@ -95,8 +95,8 @@ def _narrowed(each: Filter, after: int, upto: int) -> tuple[int, int]:
 def _condition(column: str, each: Filter) -> str | None:
     """It as SQL; None: it is none of those."""
     if isinstance(each, In):
-        found = list(_integers(each.value))
-        return f"{column} in ({', '.join(found)})" if found else None
+        results = list(_integers(each.value))
+        return f"{column} in ({', '.join(results)})" if results else None
     operator = _OPERATORS.get(type(each))
     if operator is None:
         return None

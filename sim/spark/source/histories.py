@@ -48,14 +48,14 @@ def files(path: str) -> list[Path]:
     if given.is_file():
         return [given]
     if given.is_dir():
-        found = sorted(given.rglob("history.jsonl"))
+        results = sorted(given.rglob("history.jsonl"))
     else:
-        found = sorted(Path(each) for each in glob.glob(path, recursive=True))
-        found = [each for one in found for each in (files(str(one)) if one.is_dir() else [one])]
-    if not found:
+        results = sorted(Path(each) for each in glob.glob(path, recursive=True))
+        results = [each for one in results for each in (files(str(one)) if one.is_dir() else [one])]
+    if not results:
         raise PipelineError(f"{path}: no history.jsonl there")
     # `latest` points at a run that is there under its own name
-    return sorted({each.resolve() for each in found})
+    return sorted({each.resolve() for each in results})
 
 
 def run_of(path: Path) -> str:
@@ -91,15 +91,15 @@ class HistoryReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """All files are looked at before any is read."""
-        found = []
+        results = []
         for path in files(self.options.path):
             check(path)
             size = path.stat().st_size
-            found += [
+            results += [
                 HistoryRange(str(path), run_of(path), begin, min(begin + RANGE_BYTES, size))
                 for begin in range(0, size, RANGE_BYTES)
             ]
-        return found
+        return results
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of the lines that begin in the range."""

@@ -58,14 +58,14 @@ class PublishedTable:
     @classmethod
     def parse(cls, text: str) -> PublishedTable:
         """From JSON with these names."""
-        found = json.loads(text)
+        result = json.loads(text)
         return cls(
-            article_id=int(found["article_id"]),
-            source_schema=str(found["source_schema"]),
-            source_object=str(found["source_object"]),
-            columns=tuple(found["columns"]),
-            key=tuple(found["key"]),
-            filter_clause=found.get("filter_clause"),
+            article_id=int(result["article_id"]),
+            source_schema=str(result["source_schema"]),
+            source_object=str(result["source_object"]),
+            columns=tuple(result["columns"]),
+            key=tuple(result["key"]),
+            filter_clause=result.get("filter_clause"),
         )
 
     def text(self) -> str:
@@ -104,41 +104,41 @@ class SourceOptions:
         Raises:
             PipelineError: one is unknown, missing or not what it should be.
         """
-        found = {name.lower(): value for name, value in given.items()}
-        table = found.get("table", "")
+        results = {name.lower(): value for name, value in given.items()}
+        table = results.get("table", "")
         if table not in TABLES:
             raise PipelineError(
                 f"format('twopc'): no table {table!r}; there are {', '.join(sorted(TABLES))}"
             )
-        unknown = sorted(set(found) - _KNOWN)
+        unknown = sorted(set(results) - _KNOWN)
         if unknown:
             raise PipelineError(
                 f"format('twopc'): no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))}"
             )
         needed = {"history": ("path",), "rows": ("dsn", "article")}.get(table, ("dsn",))
         for name in needed:
-            if not found.get(name):
+            if not results.get(name):
                 raise PipelineError(f"format('twopc'): table {table!r} needs the option {name!r}")
-        article = found.get("article")
+        article = results.get("article")
         return cls(
             table=table,
-            dsn=found.get("dsn", ""),
-            publisher=found.get("publisher", ""),
-            after=_number(found, "after") or 0,
-            upto=_number(found, "upto"),
-            partitions=_number(found, "partitions", least=1),
-            partition_rows=_number(found, "partition_rows", least=1) or PARTITION_ROWS,
-            path=found.get("path", ""),
+            dsn=results.get("dsn", ""),
+            publisher=results.get("publisher", ""),
+            after=_number(results, "after") or 0,
+            upto=_number(results, "upto"),
+            partitions=_number(results, "partitions", least=1),
+            partition_rows=_number(results, "partition_rows", least=1) or PARTITION_ROWS,
+            path=results.get("path", ""),
             article=PublishedTable.parse(article) if article else None,
-            snapshot=found.get("snapshot", ""),
-            batch_bytes=_number(found, "batch_bytes", least=1) or BATCH_BYTES,
-            segment=_number(found, "segment", least=1),
+            snapshot=results.get("snapshot", ""),
+            batch_bytes=_number(results, "batch_bytes", least=1) or BATCH_BYTES,
+            segment=_number(results, "segment", least=1),
             columns=TABLES[table],
         )
 
 
-def _number(found: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
-    text = found.get(name)
+def _number(result: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
+    text = result.get(name)
     if text is None or text == "":
         return None
     if not text.isdecimal() or int(text) < least:

@@ -84,11 +84,11 @@ class SparkLogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of about equal numbers of commands. Raises `GapError` if some are not there any more."""
-        found = facts(self.options.dsn, self.options.publisher)
-        after, upto = asked(self.options, found)
+        result = facts(self.options.dsn, self.options.publisher)
+        after, upto = asked(self.options, result)
         if self.pushed is not None:
             after, upto = max(after, self.pushed.after), min(upto, self.pushed.upto)
-        return ranges(self.options, found.publisher.number, after, upto)
+        return ranges(self.options, result.publisher.number, after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One range."""
@@ -106,16 +106,16 @@ class PushingLogReader(SparkLogReader):
         return left
 
 
-def asked(options: SourceOptions, found: Facts) -> tuple[int, int]:
+def asked(options: SourceOptions, result: Facts) -> tuple[int, int]:
     """The range that is to be read.
 
     Raises:
         GapError: it is not all there.
     """
-    upto = found.read_to if options.upto is None else options.upto
+    upto = result.read_to if options.upto is None else options.upto
     after = options.after
     if upto > after:
-        found.holds(after=after, upto=upto, where="the distribution database")
+        result.holds(after=after, upto=upto, where="the distribution database")
     return after, upto
 
 
@@ -167,9 +167,9 @@ class SmallReader(DataSourceReader):
         """All of it."""
         options = self.options
         if options.table == "articles":
-            found = facts(options.dsn, options.publisher).articles
+            result = facts(options.dsn, options.publisher).articles
             yield pa.RecordBatch.from_pylist(
-                [dict(each) for each in found], schema=arrow_schema(options.columns)
+                [dict(each) for each in result], schema=arrow_schema(options.columns)
             )
             return
         of_node = options.table in ("markers", "prepared")

@@ -56,8 +56,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end <= after:
             return start
         if isinstance(limit, ReadMaxRows):
-            found = facts(self.options.dsn, self.options.publisher)
-            query = queries.batch_end(found.publisher.number, after=after, rows=limit.max_rows)
+            result = facts(self.options.dsn, self.options.publisher)
+            query = queries.batch_end(result.publisher.number, after=after, rows=limit.max_rows)
             with connected(self.options.dsn, "the distribution database") as connection:
                 row = connection.execute(query.encode()).fetchone()
             if row is not None and row[0] is not None:
@@ -67,10 +67,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Ranges between two offsets. Raises `GapError` if some of it is not there any more."""
         after, upto = start["seqno"], end["seqno"]
-        found = facts(self.options.dsn, self.options.publisher)
+        result = facts(self.options.dsn, self.options.publisher)
         if upto > after:
-            found.holds(after=after, upto=upto, where="the distribution database")
-        return ranges(self.options, found.publisher.number, after, upto)
+            result.holds(after=after, upto=upto, where="the distribution database")
+        return ranges(self.options, result.publisher.number, after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One range."""
@@ -81,5 +81,5 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing: what a stream has read stays until clean-up removes it."""
 
     def _end(self) -> int:
-        found = facts(self.options.dsn, self.options.publisher).read_to
-        return found if self.options.upto is None else min(found, self.options.upto)
+        result = facts(self.options.dsn, self.options.publisher).read_to
+        return result if self.options.upto is None else min(result, self.options.upto)

@@ -75,18 +75,18 @@ _VALUE = re.compile(
 def _values(given: str, values: str) -> list[str]:
     if not values.strip():
         return []
-    found, at = list[str](), 0
+    results, at = list[str](), 0
     while at <= len(values):
         match = _VALUE.match(values, at)
         assert match is not None, "it matches nothing, too"
         value = match[0].strip()
         if not value:
             raise ScenarioError(f"{GIVEN} {given}: there is a comma without a value")
-        if value in found:
+        if value in results:
             raise ScenarioError(f"{GIVEN} {given}: '{value}' is in the list already")
-        found.append(value)
+        results.append(value)
         at = match.end() + 1
-    return found
+    return results
 
 
 def read(path: str) -> Document:

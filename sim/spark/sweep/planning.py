@@ -40,17 +40,17 @@ def wave(
     if not cost_s:
         return _first(seeds, 2 * cores)
     usual = sum(cost_s.values()) / len(cost_s)
-    found: list[TrialBatch] = []
+    results: list[TrialBatch] = []
     for point in sorted(seeds, key=lambda each: (-cost_s.get(each, usual), each)):
         size = max(1, min(most, round(BATCH_S / max(cost_s.get(point, usual), 1e-3))))
         of_point = seeds[point]
-        found += [
+        results += [
             TrialBatch(point, tuple(of_point[at : at + size]))
             for at in range(0, len(of_point), size)
         ]
-    found = found[: BATCHES_A_CORE * cores]
-    found.sort(key=lambda each: -len(each.seeds) * cost_s.get(each.point, usual))
-    whole, last = found[:-cores], found[-cores:]
+    results = results[: BATCHES_A_CORE * cores]
+    results.sort(key=lambda each: -len(each.seeds) * cost_s.get(each.point, usual))
+    whole, last = results[:-cores], results[-cores:]
     return whole + [TrialBatch(each.point, (seed,)) for each in last for seed in each.seeds]
 
 

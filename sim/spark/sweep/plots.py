@@ -68,12 +68,12 @@ def _draw(
 
 def _pictures(points: Sequence[PointSummary]) -> dict[str, dict[str, list[PointSummary]]]:
     """The points of each line of each picture, in the grid's order."""
-    found: dict[str, dict[str, list[PointSummary]]] = {}
+    results: dict[str, dict[str, list[PointSummary]]] = {}
     for each in points:
-        said = [f"{key.rpartition('.')[2]} {value}" for key, value in each.point.settings]
-        line, title = "".join(said[1:2]), ", ".join(said[2:])
-        found.setdefault(title, {}).setdefault(line, []).append(each)
-    return found
+        lines = [f"{key.rpartition('.')[2]} {value}" for key, value in each.point.settings]
+        line, title = "".join(lines[1:2]), ", ".join(lines[2:])
+        results.setdefault(title, {}).setdefault(line, []).append(each)
+    return results
 
 
 def _along(points: Sequence[PointSummary]) -> list[float] | list[str]:

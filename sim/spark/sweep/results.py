@@ -42,8 +42,8 @@ class SweepRequest:
     @property
     def digest(self) -> str:
         """Four hex digits of the grid, for a folder's name: the scenario may change, its folder does not."""
-        told = json.dumps([self.order, [each.settings for each in self.points]])
-        return hashlib.sha256(told.encode()).hexdigest()[:4]
+        text = json.dumps([self.order, [each.settings for each in self.points]])
+        return hashlib.sha256(text.encode()).hexdigest()[:4]
 
 
 def asked(document: Document, points: Sequence[Point], order: str) -> SweepRequest:
@@ -85,36 +85,36 @@ class Results:
         self._asked = sweep
         self._waves: list[dict[str, Any]] = []
         if (path / NAME).exists():
-            found = self._read()
-            if found["waves"] and not resume:
+            result = self._read()
+            if result["waves"] and not resume:
                 raise ScenarioError(
                     f"{path} holds a sweep already: --resume goes on with it, --out names another folder"
                 )
-            if found["waves"]:  # else nothing has come of it
-                self._waves = self._fitting(found)
+            if result["waves"]:  # else nothing has come of it
+                self._waves = self._fitting(result)
         (path / "results").mkdir(parents=True, exist_ok=True)
         self._write()
 
     def _read(self) -> dict[str, Any]:
         """What stands in the file that is there."""
         try:
-            told: dict[str, Any] = json.loads((self.path / NAME).read_text(encoding="utf-8"))
-            known, _ = told["twopc_sweep"], told["waves"]
+            text: dict[str, Any] = json.loads((self.path / NAME).read_text(encoding="utf-8"))
+            known, _ = text["twopc_sweep"], text["waves"]
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise PipelineError(f"{self.path / NAME}: not what a sweep leaves: {error}") from error
         if known != FORMAT:
             raise PipelineError(f"{self.path / NAME}: version {known}; this program reads {FORMAT}")
-        return told
+        return text
 
-    def _fitting(self, told: dict[str, Any]) -> list[dict[str, Any]]:
+    def _fitting(self, report: dict[str, Any]) -> list[dict[str, Any]]:
         """Its waves, if they are of this sweep and as they were written."""
-        if told["points"] != self._told()["points"] or told["order"] != self._asked.order:
+        if report["points"] != self._told()["points"] or report["order"] != self._asked.order:
             raise ScenarioError(f"{self.path} holds another sweep: other values, or another order")
-        if told["sha256"] != self._asked.sha256:
+        if report["sha256"] != self._asked.sha256:
             raise ScenarioError(
                 f"{self.path}: the scenario is another one since: begin again with another --out"
             )
-        waves: list[dict[str, Any]] = told["waves"]
+        waves: list[dict[str, Any]] = report["waves"]
         for each in waves:
             file = self.path / each["file"]
             has = file.stat().st_size if file.exists() else 0
@@ -126,10 +126,10 @@ class Results:
         return waves
 
     def _told(self) -> dict[str, Any]:
-        told = dataclasses.asdict(self._asked)
-        told["points"] = [[list(pair) for pair in each.settings] for each in self._asked.points]
+        text = dataclasses.asdict(self._asked)
+        text["points"] = [[list(pair) for pair in each.settings] for each in self._asked.points]
         return {
-            "twopc_sweep": FORMAT, "program": f"twopc {version('twopc')}", **told, "waves": self._waves,
+            "twopc_sweep": FORMAT, "program": f"twopc {version('twopc')}", **text, "waves": self._waves,
         }  # fmt: skip
 
     def _write(self) -> None:

@@ -37,10 +37,10 @@ def playable(document: Document, points: Sequence[Point], order: str) -> bool:
     Raises:
         ScenarioError: a value is refused, or the model cannot play it; with every mistake and its place.
     """
-    able = theatre("model", TheatreOptions()).able
+    possible = theatre("model", TheatreOptions()).able
     for point in points:
         loaded = with_settings(document, point.settings)
-        refuse(loaded, able)
+        refuse(loaded, possible)
         if not groups(loaded, selection(None, order)):
             return False
     return bool(points)
@@ -70,22 +70,22 @@ def sweep(
     """
     done = results.finished()
     todo = [(each.number, seed) for seed in seeds for each in points]
-    wanted = len(todo)
+    requested = len(todo)
     todo = [each for each in todo if each not in done]
     cores = cores_of(spark)
     cost_s: dict[int, float] = {}
     while todo:
         if listener is not None:
-            listener(wanted - len(todo), wanted)
+            listener(requested - len(todo), requested)
         batches = wave(todo, cost_s, cores=cores, most=batch)
         with translated():
-            found = _wave(spark, document, points, batches, order, results.path)
-        results.add(found)
-        played = set(zip(*(found[name].to_pylist() for name in ("point", "seed")), strict=True))
+            result = _wave(spark, document, points, batches, order, results.path)
+        results.add(result)
+        played = set(zip(*(result[name].to_pylist() for name in ("point", "seed")), strict=True))
         todo = [each for each in todo if each not in played]
-        _learn(cost_s, found)
+        _learn(cost_s, result)
     if listener is not None:
-        listener(wanted, wanted)
+        listener(requested, requested)
 
 
 def _wave(
@@ -129,11 +129,11 @@ def _played(
             gc.collect()  # a trial's machinery refers to itself
 
 
-def _learn(cost_s: dict[int, float], found: pyarrow.Table) -> None:
+def _learn(cost_s: dict[int, float], result: pyarrow.Table) -> None:
     """How long a trial takes: what the last wave has shown counts, of a point that was in it."""
     seconds: dict[int, list[float]] = {}
     for point, wall_s in zip(
-        found["point"].to_pylist(), found["wall_s"].to_pylist(), strict=True
+        result["point"].to_pylist(), result["wall_s"].to_pylist(), strict=True
     ):  # fmt: skip
         seconds.setdefault(point, []).append(wall_s)
     cost_s.update({point: sum(each) / len(each) for point, each in seconds.items()})

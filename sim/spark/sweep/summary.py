@@ -111,22 +111,22 @@ def summarised(
     Args:
         wanted: how many trials were asked for.
     """
-    found = [PointSummary(point) for point in points]
+    result = [PointSummary(point) for point in points]
     failing: list[Mapping[str, Any]] = []
     kinds = set[str]()
     for row in rows:
-        found[row["point"]].take(row)
+        result[row["point"]].take(row)
         kinds.add(row["kind"])
         if row["kind"]:
             failing.append({name: row[name] for name in _TOLD})
     failing.sort(key=lambda row: (row["point"], row["seed"]))
     codes = [70 if kind == BROKEN else EXIT_CODES[kind] for kind in kinds]
     return Summary(
-        points=tuple(found),
+        points=tuple(result),
         failures=tuple(failing[:FAILURES_SHOWN]),
         failed=len(failing),
         exit_code=min(codes, key=_WORST.index, default=0),
-        missing=max(0, wanted - sum(each.trials for each in found)),
+        missing=max(0, wanted - sum(each.trials for each in result)),
     )
 
 

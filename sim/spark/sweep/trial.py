@@ -69,10 +69,10 @@ def simulated(
     except Exception as error:  # a row for each trial, whatever became of it
         row |= {"verdict": BROKEN, "kind": BROKEN, "failure": f"{type(error).__name__}: {error}"}
     else:
-        told = verdict.as_json()
-        row |= {"verdict": told["verdict"], "kind": told["kind"] or ""}
-        if told["first_failure"] is not None:
-            row["failure"] = str(told["first_failure"]["message"])
+        report = verdict.as_json()
+        row |= {"verdict": report["verdict"], "kind": report["kind"] or ""}
+        if report["first_failure"] is not None:
+            row["failure"] = str(report["first_failure"]["message"])
     row |= figures(history.records)
     row["wall_s"] = time.perf_counter() - began
     return row, history.records
@@ -90,14 +90,14 @@ def figures(records: Sequence[HistoryRecord]) -> dict[str, object]:
     histograms: dict[str, HdrHistogram] = {}
     seconds = 0.0
     for each in cases.values():
-        told = load_of(each)
-        if not told:
+        report = load_of(each)
+        if not report:
             counts.update(_counted(each))
             seconds += (each[-1].t_us - each[0].t_us) / 1e6
             continue
-        counts.update(told["counts"])
-        seconds += told["seconds"]
-        for name, encoded in told["histograms"].items():
+        counts.update(report["counts"])
+        seconds += report["seconds"]
+        for name, encoded in report["histograms"].items():
             add(histograms, name, encoded)
     attempts = counts["attempts"]
     return {
@@ -118,18 +118,18 @@ def figures(records: Sequence[HistoryRecord]) -> dict[str, object]:
 
 def _counted(records: Sequence[HistoryRecord]) -> dict[str, int]:
     """Of a case without a load: how the transactions ended that its sessions have begun."""
-    found: Counter[str] = Counter()
-    said = {(record.session, record.kind) for record in records}
+    results: Counter[str] = Counter()
+    lines = {(record.session, record.kind) for record in records}
     for record in records:
         if record.kind != "outcome" or record.message == "none":
             continue
-        found["attempts"] += 1
+        results["attempts"] += 1
         if record.message in _OUTCOMES:
-            found[_OUTCOMES[record.message]] += 1
+            results[_OUTCOMES[record.message]] += 1
         else:  # rolled back: refused, failed, or meant so
-            ended = [kind for kind in ("rejected", "error") if (record.session, kind) in said]
-            found.update(ended[:1])
-    return dict(found)
+            ended = [kind for kind in ("rejected", "error") if (record.session, kind) in lines]
+            results.update(ended[:1])
+    return dict(results)
 
 
 def add(histograms: dict[str, HdrHistogram], name: str, encoded: str) -> None:
