@@ -3,7 +3,8 @@
 -- tables:    none
 -- holes:     owner
 --
--- The twin of twopc.merge.decision.decide, with which it is compared on drawn pairs: read that first.
+-- The twin of twopc.merge.decision.decide, with which it is compared on drawn pairs: read that first. Lineages are
+-- sorted; which covers which is found by walking along both, since a query for each row costs five times as much.
 create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
@@ -22,14 +23,32 @@ declare
     theirs boolean[];
     together int8[];
     stamp int8;
+    here integer := 1;
+    there integer := 1;
+    is_ahead boolean := false;
+    is_behind boolean := false;
 begin
     if held_gone is null then
         verdict := 'apply';
         return;
     end if;
-    if msrepl.merge_covers(held_lineage, lineage) then
+    while here <= cardinality(held_lineage) or there <= cardinality(lineage) loop
+        if there > cardinality(lineage) or held_lineage[here] >> 31 < lineage[there] >> 31 then
+            is_ahead := true;
+            here := here + 1;
+        elsif here > cardinality(held_lineage) or held_lineage[here] >> 31 > lineage[there] >> 31 then
+            is_behind := true;
+            there := there + 1;
+        else
+            is_ahead := is_ahead or held_lineage[here] > lineage[there];
+            is_behind := is_behind or held_lineage[here] < lineage[there];
+            here := here + 1;
+            there := there + 1;
+        end if;
+    end loop;
+    if not is_behind then
         verdict := 'skip';
-    elsif msrepl.merge_covers(lineage, held_lineage) then
+    elsif not is_ahead then
         verdict := 'apply';
         return;
     elsif not resolves then

@@ -431,7 +431,8 @@ begin
         left join unnest(held_guids, held_rows) as h(rowguid, "row") on h.rowguid = i.rowguid
         left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.rowguid
         cross join lateral msrepl.merge_decide(
-            m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+            m.gone, case when m.own = 0 then m.lineage else msrepl.merge_lineage(m.lineage, me, m.own) end,
+            msrepl.merge_colv(m.colv, me),
             coalesce((select s.priority from msrepl.sysmergesubscriptions as s
                       where s.replnickname = m.writer and s.subscriber_type = 1), 100),
             i.gone, i.lineage::int8[], i.colv::int8[],
@@ -496,7 +497,7 @@ begin
     select 7, f.rowguid, pg_current_xact_id(), f.gone,
            coalesce((select v.v & 2147483647 from unnest(f.lineage) as v(v) where v.v >> 31 = me), 0),
            (select max(v.v & 2147483647) from unnest(f.lineage) as v(v)),
-           array(select v.v from unnest(f.lineage) as v(v) where v.v >> 31 <> me),
+           array(select v.v from unnest(f.lineage) as v(v) where v.v >> 31 <> me order by v.v),
            f.colv, case f.verdict when 'apply' then peer.replnickname end, nullif(f.writer, me)
     from unnest(found_rows) as f
     where f.verdict in ('apply', 'replace', 'merge', 'keep')
