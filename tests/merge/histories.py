@@ -65,6 +65,14 @@ class Nodes(Protocol):
         """A session; its report."""
         ...
 
+    def back_up(self, node: str) -> None:
+        """Keep what it is now, in place of what was kept before."""
+        ...
+
+    def restore(self, node: str) -> bool:
+        """Put it back to what was kept; False: nothing was."""
+        ...
+
     async def losers(self) -> Sequence[Lost]:
         """Every conflict that the Publisher has recorded."""
         ...
@@ -156,10 +164,16 @@ class History:
         finally:
             points.disarm()
 
-    async def play(self, steps: int, *, cut: float = 0.3, during: float = 0.15) -> None:
-        """A course of changes and sessions."""
+    async def play(
+        self, steps: int, *, cut: float = 0.3, during: float = 0.15, restores: float = 0.0
+    ) -> None:
+        """A course of changes and sessions, and of nodes that are restored from backups."""
         for _ in range(steps):
-            if self.chance.random() < 0.65:
+            if self.chance.random() < restores:
+                node = self.chance.choice(self.nodes.names)
+                if self.chance.random() < 0.5 or not self.nodes.restore(node):
+                    self.nodes.back_up(node)
+            elif self.chance.random() < 0.65:
                 await self.write()
             else:
                 await self.session(cut=cut, during=during)

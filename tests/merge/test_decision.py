@@ -154,7 +154,8 @@ cross join lateral msrepl.merge_decide(
     array(select e::int8 from jsonb_array_elements_text(j.v -> 'row' -> 'lineage') as e),
     case when j.v -> 'row' -> 'colv' <> 'null'
          then array(select e::int8 from jsonb_array_elements_text(j.v -> 'row' -> 'colv') as e) end,
-    (j.v ->> 'priority')::real, 9, (j.v ->> 'column_tracking')::boolean, (j.v ->> 'resolves')::boolean) as d
+    (j.v ->> 'priority')::real, 9, (j.v ->> 'column_tracking')::boolean, (j.v ->> 'resolves')::boolean,
+    (j.v ->> 'is_same')::boolean) as d
 order by j.place
 """
 
@@ -171,8 +172,10 @@ async def test_the_sql_twin(fresh_database: Database) -> None:
             "column_tracking": chance.random() < 0.6,
             "held_priority": chance.choice((0, 50, 75, 100)),
             "priority": chance.choice((0, 50, 75)),
+            "is_same": chance.random() < 0.5,
         }
-        cases.append((held, drawn(chance, columns), options))
+        row = held if held is not None and chance.random() < 0.1 else drawn(chance, columns)
+        cases.append((held, row, options))
     asked = json.dumps(
         [{"held": as_json(held), "row": as_json(row), **options} for held, row, options in cases]
     )

@@ -191,13 +191,19 @@ def copy_files(server: EmbeddedServer, source: str, target: str) -> None:
     server.restart()
 
 
-@pytest.mark.parametrize("node", ["pub", "anna"])
-async def test_a_database_that_was_restored(node: str) -> None:
-    """From files of before its last session: nothing is exchanged, in either direction, and it is named."""
+@pytest.mark.parametrize("tracking", ["row", "column"])
+@pytest.mark.parametrize(("node", "wins"), [("pub", "after"), ("anna", "before")])
+async def test_a_database_that_was_restored(node: str, wins: str, tracking: str) -> None:
+    """From files of before its last session: it gets back what it had sent and received since.
+
+    A row that it has changed anew, under a version that it had given before, is a conflict with what it had been.
+    """
     async with MergeTopology(subscribers=("anna",), servers="each") as topology:
         await topology.execute("pub", "create table note (id int primary key, body text)")
-        await topology.execute("pub", "insert into note values (1, ''), (2, '')")
-        await topology.publish("note")
+        await topology.execute(
+            "pub", "insert into note select i, '' from generate_series(1, 4) as i"
+        )
+        await topology.publish("note", tracking=tracking)
         await topology.subscribe("anna")
         server = topology.node(node).server
         assert isinstance(server, EmbeddedServer)
@@ -206,18 +212,19 @@ async def test_a_database_that_was_restored(node: str) -> None:
             server.shut_down()
             copy_files(server, source, target)
             if target == "backup":
-                for at, number in (("anna", 1), ("pub", 2)):
+                for at, number in (("anna", 1), ("anna", 2), ("pub", 3), ("pub", 4)):
                     await topology.execute(
                         at, "update note set body = 'before' where id = %s", (number,)
                     )
                 await topology.sync("anna")
-        for at, number in (("anna", 1), ("pub", 2)):
-            await topology.execute(at, "update note set body = 'after' where id = %s", (number,))
-        rows = {
-            at: await topology.execute(at, "select * from note order by id")
-            for at in ("pub", "anna")
-        }
-        with pytest.raises(MergeError, match=f"{node} was restored from a backup"):
-            await topology.sync("anna")
-        for at, held in rows.items():
-            assert await topology.execute(at, "select * from note order by id") == held
+        changed = 1 if node == "anna" else 3
+        await topology.execute(node, "update note set body = 'after' where id = %s", (changed,))
+        assert (await topology.sync("anna")).anew
+        await topology.assert_converged()
+        bodies = dict(await topology.execute("pub", "select id, body from note"))
+        assert bodies == {**dict.fromkeys((1, 2, 3, 4), "before"), changed: wins}
+        [conflict] = await topology.conflicts()
+        assert conflict.loser is not None
+        assert {conflict.loser["body"], wins} == {"before", "after"}
+        again = await topology.sync("anna")
+        assert (again.uploaded, again.downloaded, again.anew) == (0, 0, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import random
 from collections import Counter
@@ -41,6 +42,7 @@ class ModelNodes:
             for number, name in enumerate(self.names, 1)
         }
         self._agents: set[str] = set()
+        self._backups: dict[str, ModelMergeNode] = {}
         above = self.nodes["pub"]
         for name, priority in PRIORITIES.items():
             below = self.nodes[name]
@@ -74,6 +76,17 @@ class ModelNodes:
         below = self.end_class(self.nodes[subscriber], "pub", set())
         return await MergeSession(above, below, self.points).run()
 
+    def back_up(self, node: str) -> None:
+        """See `Nodes`."""
+        self._backups[node] = copy.deepcopy(self.nodes[node])
+
+    def restore(self, node: str) -> bool:
+        """See `Nodes`."""
+        if node not in self._backups:
+            return False
+        self.nodes[node] = copy.deepcopy(self._backups[node])
+        return True
+
     async def losers(self) -> Sequence[Lost]:
         """See `Nodes`."""
         return [Lost(rowguid=c.rowguid, row=c.loser) for c in self.nodes["pub"].conflicts]
@@ -99,6 +112,34 @@ def test_in_memory(tracking: str) -> None:
             assert await play(nodes, f"{tracking} {seed}") <= 3, seed
 
     asyncio.run(all_of_them())
+
+
+async def play_restored(nodes: ModelNodes, seed: str) -> bool:
+    """One history in which any node is restored from any backup; whether a session found out."""
+    number = itertools.count(1)
+    history = History(nodes, random.Random(seed), number.__next__)
+    await history.play(50, restores=0.12)
+    assert await history.settle() <= 4
+    rows = [await nodes.rows(name) for name in nodes.names]
+    assert all(each == rows[0] for each in rows)
+    return any(report.anew for report in history.reports)
+
+
+@pytest.mark.parametrize("tracking", ["row", "column"])
+def test_restored_in_memory(tracking: str) -> None:
+    """In the end all nodes have the same rows, in a thousand histories."""
+
+    async def all_of_them() -> int:
+        return sum(
+            [
+                await play_restored(
+                    ModelNodes(column_tracking=tracking == "column"), f"{tracking} restored {seed}"
+                )
+                for seed in range(1000)
+            ]
+        )
+
+    assert asyncio.run(all_of_them()) > 300
 
 
 class ServerNodes:
@@ -151,6 +192,13 @@ class ServerNodes:
     async def sync(self, subscriber: str) -> MergeReport:
         """See `Nodes`."""
         return await self.topology.sync(subscriber)
+
+    def back_up(self, node: str) -> None:
+        """Not here."""
+
+    def restore(self, node: str) -> bool:
+        """Not here."""
+        return False
 
     async def losers(self) -> Sequence[Lost]:
         """See `Nodes`."""

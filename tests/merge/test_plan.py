@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from twopc.errors import MergeError
-from twopc.merge.marks import Generation, Marks, check_acquaintance, start
+from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
 from twopc.merge.plan import MergeRow, is_repeated, ordered, slices
 
 GRANDPARENT, PARENT, CHILD = UUID(int=3), UUID(int=2), UUID(int=1)
@@ -67,11 +67,29 @@ def test_a_session_begins_at_the_lower_mark() -> None:
     assert start(Marks(replica=1, neighbour=2), Marks(replica=2, neighbour=1)) == 0
 
 
+@pytest.mark.parametrize(
+    ("known", "is_now", "relation"),
+    [
+        ((2,), (2,), Acquaintance.SAME),
+        ((2,), (5, 2), Acquaintance.RENAMED),
+        ((5, 2), (2,), Acquaintance.REWOUND),
+        ((5, 2), (7, 2), Acquaintance.RENAMED),
+        ((7, 5, 2), (5, 2), Acquaintance.REWOUND),
+    ],
+)
+def test_a_neighbour_that_was_restored(
+    known: tuple[int, ...], is_now: tuple[int, ...], relation: Acquaintance
+) -> None:
+    """By the numbers that it has had: what is known of it, and what it is."""
+    here = Marks(replica=1, neighbour=known[0], neighbour_former=known[1:])
+    there = Marks(replica=is_now[0], former=is_now[1:], neighbour=1)
+    assert acquaintance("pub", here, "anna", there) is relation
+
+
 def test_strangers_do_not_merge() -> None:
-    """Each must be the one that the other has been in touch with."""
-    check_acquaintance("pub", marks(1, 2, 0, 0), "anna", marks(2, 1, 0, 0))
+    """A database that never was the one that is known."""
     with pytest.raises(MergeError, match="anna is not the database that pub has merged with"):
-        check_acquaintance("pub", marks(1, 2, 0, 0), "anna", marks(3, 1, 0, 0))
+        acquaintance("pub", marks(1, 2, 0, 0), "anna", marks(3, 1, 0, 0))
 
 
 def test_what_is_tried_again() -> None:

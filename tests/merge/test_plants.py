@@ -9,8 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from tests.merge.test_histories import ModelNodes, play
+from tests.merge.test_histories import ModelNodes, play, play_restored
 from twopc.drivers.merge.ports import SliceOutcome
+from twopc.errors import MergeError
 from twopc.merge.decision import MergeDecision, RowVersion, Verdict
 from twopc.merge.marks import Generation
 from twopc.sim.model.merge.end import ModelMergeEnd
@@ -103,8 +104,8 @@ class HalfClosed(ModelMergeNode):
     def close(self) -> Generation:
         """Closes one change too late."""
         made = super().close()
-        if made.number and self.generations[made] == self.change:
-            self.generations[made] += 1
+        if made.number and self.generations[-1][1] == self.change:
+            self.generations[-1] = (made, self.change + 1)
         return made
 
 
@@ -125,6 +126,28 @@ class AcknowledgedEarly(ModelMergeEnd):
         return made
 
 
+class SourcesKept(ModelMergeNode):
+    """What came from a neighbour that was restored is not sent back to it."""
+
+    def begin_anew(self, neighbour: str, replica: int) -> None:
+        """Keeps the sources."""
+        known = self.neighbours[neighbour]
+        for rows in self.metadata.values():
+            for rowguid, row in rows.items():
+                if row.source == known.replica:
+                    rows[rowguid] = dataclasses.replace(row, source=replica)
+        known.former = (*known.former, known.replica)
+        known.replica, known.sent, known.received, known.coming = replica, 0, None, None
+
+
+class BackupsUnnoticed(ModelMergeNode):
+    """A node takes every generation that a neighbour names for its own."""
+
+    def knows(self, generation: Generation) -> bool:
+        """It says so."""
+        return True
+
+
 PLANTS: dict[str, dict[str, Any]] = {
     "nothing deferred": {"node_class": NothingDeferred},
     "source kept": {"node_class": SourceKept},
@@ -134,6 +157,28 @@ PLANTS: dict[str, dict[str, Any]] = {
     "half closed": {"node_class": HalfClosed},
     "acknowledged early": {"end_class": AcknowledgedEarly},
 }
+
+
+RESTORED = {
+    "sources kept": SourcesKept,
+    "backups unnoticed": BackupsUnnoticed,
+}
+
+
+@pytest.mark.parametrize("plant", RESTORED)
+def test_a_plant_is_found_by_restoring(plant: str) -> None:
+    """Within 300 histories with backups, none of which fails without it."""
+    nodes_class = type("PlantedNodes", (ModelNodes,), {"node_class": RESTORED[plant]})
+
+    async def first() -> int | None:
+        for seed in range(300):
+            try:
+                await play_restored(nodes_class(column_tracking=True), f"column restored {seed}")
+            except (AssertionError, IndexError, MergeError):
+                return seed
+        return None
+
+    assert asyncio.run(first()) is not None
 
 
 @pytest.mark.parametrize("plant", PLANTS)

@@ -85,6 +85,7 @@ def decide(
     column_tracking: bool,
     held_priority: float,
     priority: float,
+    is_same: bool = True,
 ) -> MergeDecision:
     """What becomes of an incoming row.
 
@@ -94,19 +95,26 @@ def decide(
         resolves: it is the Publisher, and the row comes up.
         held_priority: of whoever wrote what is held.
         priority: of whoever sends the row. It wins if it is higher; of two equal ones the first has won.
+        is_same: the two rows have the same values. If they differ, and stand on the same changes, a replica that was
+            restored from a backup has given a version twice: that is a conflict, too.
     """
     if held is None:
         return MergeDecision(verdict=Verdict.APPLY, version=incoming)
-    if covers(held.lineage, incoming.lineage):
+    is_ambiguous = held.lineage == incoming.lineage and not is_same
+    if covers(held.lineage, incoming.lineage) and not is_ambiguous:
         return MergeDecision(verdict=Verdict.SKIP, version=held)
-    if covers(incoming.lineage, held.lineage):
+    if covers(incoming.lineage, held.lineage) and not (is_ambiguous and resolves):
         return MergeDecision(verdict=Verdict.APPLY, version=incoming)
     if not resolves:
         return MergeDecision(verdict=Verdict.DEFER, version=held)
     lineage = stamped(joined(held.lineage, incoming.lineage), replica)
     stamp = (replica, lineage[replica])
     mine, theirs = _unseen(held, incoming), _unseen(incoming, held)
-    is_apart = column_tracking and not any(a and b for a, b in zip(mine, theirs, strict=True))
+    is_apart = (
+        column_tracking
+        and not is_ambiguous
+        and not any(a and b for a, b in zip(mine, theirs, strict=True))
+    )
     if is_apart and not held.gone and not incoming.gone:
         merged = _chosen(held.columns, incoming.columns, theirs)
         version = RowVersion(lineage=lineage, columns=merged)
@@ -117,7 +125,7 @@ def decide(
     winner, loser, undone = (incoming, held, mine) if wins else (held, incoming, theirs)
     # columns that go back to what the winner has are changed once more, for whoever has seen the loser's
     columns = winner.columns and tuple(
-        stamp if loser.gone or is_undone else column
+        stamp if loser.gone or is_undone or is_ambiguous else column
         for column, is_undone in zip(_padded(winner.columns, len(undone)), undone, strict=True)
     )
     return MergeDecision(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from uuid import UUID
 
 from twopc.errors import MergeError
@@ -24,6 +25,10 @@ class Marks:
     """The node itself."""
     neighbour: int
     """The replica with which it has been in touch under that name."""
+    former: tuple[int, ...] = ()
+    """Replicas that the node has been: it takes another number if it was restored from a backup."""
+    neighbour_former: tuple[int, ...] = ()
+    """Replicas that the neighbour has been, as far as the node knows."""
     sent: int = 0
     """The last generation of its own that the neighbour has confirmed."""
     received: Generation | None = None
@@ -47,21 +52,28 @@ def start(sender: Marks, receiver: Marks) -> int:
     return min(sender.sent, received)
 
 
-def check_acquaintance(name: str, marks: Marks, other_name: str, other: Marks) -> None:
-    """Raise MergeError unless each node is the one that the other has been in touch with."""
-    if marks.neighbour != other.replica or other.neighbour != marks.replica:
-        raise MergeError(
-            f"{other_name} is not the database that {name} has merged with: subscribe anew, or restore it"
-        )
+class Acquaintance(Enum):
+    """What a node knows of the number that its neighbour has."""
+
+    SAME = auto()
+    RENAMED = auto()
+    """The neighbour was restored from a backup, and has taken another number since."""
+    REWOUND = auto()
+    """The neighbour was restored to what it was before it took the number that is known."""
 
 
-def check_memory(name: str, other_name: str, unknown: Generation | None) -> None:
-    """Raise MergeError if a node does not know a generation of its own that its neighbour has.
+def acquaintance(name: str, marks: Marks, other_name: str, other: Marks) -> Acquaintance:
+    """Whom `marks` are about, seen from `other`.
 
-    Changes that it had sent, and what it has written since under the same versions, could not be told apart.
+    Raises:
+        MergeError: the other node is not, and never was, the one that they are about.
     """
-    if unknown is not None:
-        raise MergeError(
-            f"{name} was restored from a backup: {other_name} has its generation {unknown.number}, which it does "
-            f"not know (21333). Make a new copy: unsubscribe and subscribe again"
-        )
+    if marks.neighbour == other.replica:
+        return Acquaintance.SAME
+    if other.replica in marks.neighbour_former:
+        return Acquaintance.REWOUND
+    if {marks.neighbour, *marks.neighbour_former} & set(other.former):
+        return Acquaintance.RENAMED
+    raise MergeError(
+        f"{other_name} is not the database that {name} has merged with: subscribe anew, or restore it"
+    )

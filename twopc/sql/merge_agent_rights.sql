@@ -6,6 +6,7 @@
 -- MAINTAIN lets it lock the table of generations, and nothing else is of use to it; it reads no table.
 grant usage on schema msrepl to {agent};
 grant maintain on msrepl.msmerge_genhistory to {agent};
-grant execute on function msrepl.merge_hello(), msrepl.merge_articles(), msrepl.merge_knows(int8, uuid), msrepl.merge_close(),
+grant execute on function msrepl.merge_hello(), msrepl.merge_articles(), msrepl.merge_knows(int8, uuid), msrepl.merge_close(), msrepl.merge_rewind(),
+    msrepl.merge_begin_anew(int8),
     msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean),
     msrepl.merge_receive(int8, uuid, boolean), msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) to {agent};

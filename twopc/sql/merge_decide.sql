@@ -8,7 +8,7 @@
 create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
-    replica int8, column_tracking boolean, resolves boolean,
+    replica int8, column_tracking boolean, resolves boolean, is_same boolean,
     out verdict text, out conflict smallint, out taken boolean[]
 )
 language plpgsql immutable
@@ -27,6 +27,7 @@ declare
     there integer := 1;
     is_ahead boolean := false;
     is_behind boolean := false;
+    is_ambiguous boolean;
 begin
     if held_gone is null then
         verdict := 'apply';
@@ -46,9 +47,10 @@ begin
             there := there + 1;
         end if;
     end loop;
-    if not is_behind then
+    is_ambiguous := not is_behind and not is_ahead and not is_same;
+    if not is_behind and not is_ambiguous then
         verdict := 'skip';
-    elsif not is_ahead then
+    elsif not is_ahead and not (is_ambiguous and resolves) then
         verdict := 'apply';
         return;
     elsif not resolves then
@@ -71,7 +73,7 @@ begin
         from generate_series(1, places) as p(place) left join unnest(colv) with ordinality as i(v, place) using (place)
         order by p.place);
     lineage := array(select v.v from unnest(together) as v(v) where v.v >> 31 <> replica union all select stamp order by 1);
-    if not incoming_gone and not held_gone and column_tracking
+    if not incoming_gone and not held_gone and column_tracking and not is_ambiguous
         and not exists (select from unnest(mine, theirs) as c(mine, theirs) where c.mine and c.theirs)
     then
         verdict := 'merge';
@@ -86,19 +88,19 @@ begin
         verdict := 'replace';
         conflict := case when incoming_gone then 3 when held_gone then 4 when column_tracking then 2 else 1 end;
         colv := case when colv is not null then array(
-            select case when held_gone or m.yes then stamp else coalesce(incoming_colv[m.place], 0) end
+            select case when held_gone or m.yes or is_ambiguous then stamp else coalesce(incoming_colv[m.place], 0) end
             from unnest(mine) with ordinality as m(yes, place) order by m.place) end;
     else
         verdict := 'keep';
         conflict := case when held_gone then 3 when incoming_gone then 4 when column_tracking then 2 else 1 end;
         gone := held_gone;
         colv := case when held_colv is not null then array(
-            select case when incoming_gone or t.yes then stamp else coalesce(held_colv[t.place], 0) end
+            select case when incoming_gone or t.yes or is_ambiguous then stamp else coalesce(held_colv[t.place], 0) end
             from unnest(theirs) with ordinality as t(yes, place) order by t.place) end;
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean) owner to {owner};
-revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean) from public;
-comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean)
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean) owner to {owner};
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean)
     is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';

@@ -3,7 +3,7 @@
 -- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs
 -- holes:     owner
 create or replace function msrepl.merge_hello(
-    out replica int8, out neighbour int8, out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
+    out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
     out coming_guid uuid
 )
 language plpgsql security definer
@@ -21,7 +21,9 @@ begin
             using errcode = 'object_not_in_prerequisite_state', hint = 'Uninstall merge replication here, and subscribe anew.';
     end if;
     replica := me.replica;
+    former := me.former;
     neighbour := peer.replnickname;
+    neighbour_former := peer.former;
     sentgen := peer.sentgen;
     recgen := peer.recgen;
     recguid := peer.recguid;

@@ -35,6 +35,8 @@ _SHARED = (
     "merge_hello",
     "merge_articles",
     "merge_knows",
+    "merge_begin_anew",
+    "merge_rewind",
     "merge_receive",
     "merge_acknowledge",
     "merge_record_failure",

@@ -5,10 +5,11 @@
 --
 -- sentgen is the last generation of ours that the neighbour has, recgen its last that we have; each with the GUID
 -- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
--- at least a part. login is the role in whose name an agent works here for that neighbour.
+-- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent works here for that neighbour.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
+    former int8[] not null default array[]::int8[],
     is_self boolean not null default false,
     is_publisher boolean not null default false,
     login text unique,

@@ -51,7 +51,15 @@ class ModelMergeEnd:
 
     async def knows(self, generation: Generation) -> bool:
         """See `MergeEndPort`."""
-        return generation in self.node.generations
+        return self.node.knows(generation)
+
+    async def rewind(self) -> None:
+        """See `MergeEndPort`."""
+        self.node.rewind(self._neighbour)
+
+    async def begin_anew(self, neighbour: int) -> None:
+        """See `MergeEndPort`."""
+        self.node.begin_anew(self._neighbour, neighbour)
 
     async def articles(self) -> Mapping[UUID, Collection[UUID]]:
         """See `MergeEndPort`."""

@@ -7,6 +7,7 @@ the number of the last change that it holds. It knows no constraints.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -23,6 +24,9 @@ from twopc.merge.lineage import stamped
 from twopc.merge.marks import Generation, Marks
 
 Values = tuple[object, ...]
+
+#: What servers draw: GUIDs of generations, and numbers of replicas that were restored.
+_drawn = itertools.count(1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,8 @@ class ModelNeighbour:
     is_publisher: bool
     server_priority: float | None = None
     """Of a server subscription; None: a client, or the Publisher."""
+    former: tuple[int, ...] = ()
+    """Replicas that it has been."""
     sent: int = 0
     received: Generation | None = None
     coming: Generation | None = None
@@ -81,20 +87,23 @@ class ModelMergeNode:
     articles: Mapping[UUID, ModelMergeArticle]
     rows: dict[UUID, dict[UUID, Values]] = field(default_factory=dict)
     metadata: dict[UUID, dict[UUID, ModelMetadata]] = field(default_factory=dict)
-    generations: dict[Generation, int] = field(default_factory=dict)
-    """Each closed one, with the last change that it holds, in order."""
+    generations: list[tuple[Generation, int]] = field(default_factory=list)
+    """Each closed one at its number, with the last change that it holds."""
     neighbours: dict[str, ModelNeighbour] = field(default_factory=dict)
     conflicts: list[ModelConflict] = field(default_factory=list)
     change: int = 0
+    former: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for artid in self.articles:
             self.rows.setdefault(artid, {})
             self.metadata.setdefault(artid, {})
-        self.generations.setdefault(self._generation(0), 0)
+        if not self.generations:
+            self._add(0)
 
-    def _generation(self, number: int) -> Generation:
-        return Generation(number=number, guid=UUID(int=self.replica << 64 | number))
+    def _add(self, upto: int) -> None:
+        made = Generation(number=len(self.generations), guid=UUID(int=next(_drawn)))
+        self.generations.append((made, upto))
 
     # -- applications ------------------------------------------------------------------------------
 
@@ -132,6 +141,8 @@ class ModelMergeNode:
         return Marks(
             replica=self.replica,
             neighbour=known.replica,
+            former=self.former,
+            neighbour_former=known.former,
             sent=known.sent,
             received=known.received,
             coming=known.coming,
@@ -139,22 +150,57 @@ class ModelMergeNode:
 
     def close(self) -> Generation:
         """``merge_close``."""
-        last, upto = [*self.generations.items()][-1]
+        _, upto = self.generations[-1]
         if self.change > upto and any(
             known.change > upto for rows in self.metadata.values() for known in rows.values()
         ):
-            last = self._generation(last.number + 1)
-            self.generations[last] = self.change
-        return last
+            self._add(self.change)
+        return self.generations[-1][0]
+
+    def knows(self, generation: Generation) -> bool:
+        """``merge_knows``."""
+        return any(each == generation for each, _ in self.generations)
+
+    def rewind(self, neighbour: str) -> None:
+        """``merge_rewind``: becomes another replica, after it was restored from a backup."""
+        old, known, replica = self.replica, self.neighbours[neighbour], next(_drawn)
+        _, common = self.generations[known.sent]
+        self.former, self.replica = (*self.former, old), replica
+        self.change += 1
+        for rows in self.metadata.values():
+            for rowguid, row in rows.items():
+                if row.change > common and old in row.version.lineage:
+                    rows[rowguid] = self._stamped_anew(row, old)
+        self.begin_anew(neighbour, known.replica)
+
+    def _stamped_anew(self, row: ModelMetadata, old: int) -> ModelMetadata:
+        others = {each: number for each, number in row.version.lineage.items() if each != old}
+        top = max(row.version.lineage.values())
+        stamp = (self.replica, top + 1)
+        columns = row.version.columns and tuple(
+            stamp if column is not None and column[0] == old else column
+            for column in row.version.columns
+        )
+        version = replace(row.version, lineage={**others, self.replica: top + 1}, columns=columns)
+        return replace(row, change=self.change, version=version, source=None)
+
+    def begin_anew(self, neighbour: str, replica: int) -> None:
+        """``merge_begin_anew``: forgets how far it is with a neighbour, and what came from there."""
+        known = self.neighbours[neighbour]
+        if replica != known.replica:
+            known.former = (*known.former, known.replica)
+        numbers = {known.replica, *known.former}
+        for rows in self.metadata.values():
+            for rowguid, row in rows.items():
+                if row.source in numbers:
+                    rows[rowguid] = replace(row, source=None)
+        known.replica, known.sent, known.received, known.coming = replica, 0, None, None
 
     def changed(
         self, artid: UUID, neighbour: str, after: int, upto: int
     ) -> dict[UUID, ModelMetadata]:
         """``msmerge_enumerate_<artid>``: what generations have changed that did not come from the neighbour."""
-        low, high = (
-            self.generations[self._generation(after)],
-            self.generations[self._generation(upto)],
-        )
+        low, high = self.generations[after][1], self.generations[upto][1]
         source = self.neighbours[neighbour].replica
         return {
             rowguid: known
@@ -175,8 +221,9 @@ class ModelMergeNode:
         peer, known = self.neighbours[neighbour], self.metadata[artid].get(rowguid)
         held = self.rows[artid].get(rowguid)
         servers = {
-            each.replica: each.server_priority
+            replica: each.server_priority
             for each in self.neighbours.values()
+            for replica in (each.replica, *each.former)
             if each.server_priority is not None
         }
         made = decide(
@@ -187,6 +234,7 @@ class ModelMergeNode:
             column_tracking=self.articles[artid].column_tracking,
             held_priority=priority_of(known.writer if known is not None else self.replica, servers),
             priority=CLIENT_PRIORITY if peer.server_priority is None else peer.server_priority,
+            is_same=held == values,
         )
         if made.verdict in (Verdict.SKIP, Verdict.DEFER):
             if made.verdict is Verdict.DEFER and known is not None:
@@ -235,6 +283,6 @@ class ModelMergeNode:
     def _touch(self, artid: UUID, rowguid: UUID, *, source: int | None) -> None:
         """Have a row belong to the next generation, if a closed one holds it."""
         known = self.metadata[artid][rowguid]
-        if known.change <= [*self.generations.values()][-1]:
+        if known.change <= self.generations[-1][1]:
             self.change += 1
             self.metadata[artid][rowguid] = replace(known, change=self.change, source=source)

@@ -624,10 +624,10 @@ begin
             m.gone, case when m.own = 0 then m.lineage else msrepl.merge_lineage(m.lineage, me, m.own) end,
             msrepl.merge_colv(m.colv, me),
             coalesce((select s.priority from msrepl.sysmergesubscriptions as s
-                      where s.replnickname = m.writer and s.subscriber_type = 1), 100),
+                      where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
             i.gone, i.lineage::int8[], i.colv::int8[],
             case when peer.subscriber_type = 1 then peer.priority else 0 end,
-            me, true, not peer.is_publisher) as d
+            me, true, not peer.is_publisher, i."row" is not distinct from h."row") as d
         order by i.rowguid);
 
     insert into msrepl.msmerge_conflicts_info
@@ -641,7 +641,8 @@ begin
     from unnest(found_rows) as f
     cross join lateral (
         select coalesce(
-            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.replnickname = f.held_writer),
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s
+             where f.held_writer = any (s.former || s.replnickname)),
             (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self)) as name
     ) as h
     where f.conflict is not null;

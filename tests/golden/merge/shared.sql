@@ -3,10 +3,11 @@
 -- tables:    itself
 -- holes:     owner
 --
--- The number stands for the database in lineages. System identifier and database OID say for which database it
+-- The number stands for the database in lineages; former are those that it had before it was restored. System identifier and database OID say for which database it
 -- was drawn: a copy made by pg_restore or by a logical copy has other transaction ids, and must not use it.
 create table if not exists msrepl.msmerge_replica (
     replica int8 not null check (replica between 1 and 4294967295),
+    former int8[] not null default array[]::int8[],
     system_identifier int8 not null,
     database oid not null,
     only_one boolean primary key default true check (only_one)
@@ -203,10 +204,11 @@ comment on function msrepl.merge_close() is 'Closes a generation, and tells the 
 --
 -- sentgen is the last generation of ours that the neighbour has, recgen its last that we have; each with the GUID
 -- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
--- at least a part. login is the role in whose name an agent works here for that neighbour.
+-- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent works here for that neighbour.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
+    former int8[] not null default array[]::int8[],
     is_self boolean not null default false,
     is_publisher boolean not null default false,
     login text unique,
@@ -293,7 +295,7 @@ comment on function msrepl.merge_covers(int8[], int8[]) is 'Whether one lineage 
 create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
-    replica int8, column_tracking boolean, resolves boolean,
+    replica int8, column_tracking boolean, resolves boolean, is_same boolean,
     out verdict text, out conflict smallint, out taken boolean[]
 )
 language plpgsql immutable
@@ -312,6 +314,7 @@ declare
     there integer := 1;
     is_ahead boolean := false;
     is_behind boolean := false;
+    is_ambiguous boolean;
 begin
     if held_gone is null then
         verdict := 'apply';
@@ -331,9 +334,10 @@ begin
             there := there + 1;
         end if;
     end loop;
-    if not is_behind then
+    is_ambiguous := not is_behind and not is_ahead and not is_same;
+    if not is_behind and not is_ambiguous then
         verdict := 'skip';
-    elsif not is_ahead then
+    elsif not is_ahead and not (is_ambiguous and resolves) then
         verdict := 'apply';
         return;
     elsif not resolves then
@@ -356,7 +360,7 @@ begin
         from generate_series(1, places) as p(place) left join unnest(colv) with ordinality as i(v, place) using (place)
         order by p.place);
     lineage := array(select v.v from unnest(together) as v(v) where v.v >> 31 <> replica union all select stamp order by 1);
-    if not incoming_gone and not held_gone and column_tracking
+    if not incoming_gone and not held_gone and column_tracking and not is_ambiguous
         and not exists (select from unnest(mine, theirs) as c(mine, theirs) where c.mine and c.theirs)
     then
         verdict := 'merge';
@@ -371,21 +375,21 @@ begin
         verdict := 'replace';
         conflict := case when incoming_gone then 3 when held_gone then 4 when column_tracking then 2 else 1 end;
         colv := case when colv is not null then array(
-            select case when held_gone or m.yes then stamp else coalesce(incoming_colv[m.place], 0) end
+            select case when held_gone or m.yes or is_ambiguous then stamp else coalesce(incoming_colv[m.place], 0) end
             from unnest(mine) with ordinality as m(yes, place) order by m.place) end;
     else
         verdict := 'keep';
         conflict := case when held_gone then 3 when incoming_gone then 4 when column_tracking then 2 else 1 end;
         gone := held_gone;
         colv := case when held_colv is not null then array(
-            select case when incoming_gone or t.yes then stamp else coalesce(held_colv[t.place], 0) end
+            select case when incoming_gone or t.yes or is_ambiguous then stamp else coalesce(held_colv[t.place], 0) end
             from unnest(theirs) with ordinality as t(yes, place) order by t.place) end;
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean) from public;
-comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean)
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean)
     is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';
 
 -- msrepl.merge_neighbour: the neighbour for whom this session works.
@@ -418,7 +422,7 @@ comment on function msrepl.merge_neighbour() is 'The neighbour for whom the sess
 -- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs
 -- holes:     owner
 create or replace function msrepl.merge_hello(
-    out replica int8, out neighbour int8, out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
+    out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
     out coming_guid uuid
 )
 language plpgsql security definer
@@ -436,7 +440,9 @@ begin
             using errcode = 'object_not_in_prerequisite_state', hint = 'Uninstall merge replication here, and subscribe anew.';
     end if;
     replica := me.replica;
+    former := me.former;
     neighbour := peer.replnickname;
+    neighbour_former := peer.former;
     sentgen := peer.sentgen;
     recgen := peer.recgen;
     recguid := peer.recguid;
@@ -483,6 +489,68 @@ $msrepl$;
 alter function msrepl.merge_knows(int8, uuid) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_knows(int8, uuid) from public;
 comment on function msrepl.merge_knows(int8, uuid) is 'Whether a generation was closed here';
+
+-- msrepl.merge_begin_anew: forgets how far it is with the neighbour of the session, and what came from there.
+-- called by: merge agents, if either end was restored from a backup; msrepl.merge_rewind
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata
+-- holes:     owner
+--
+-- The next session then compares everything that was ever changed.
+create or replace function msrepl.merge_begin_anew(neighbour int8) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+begin
+    update msrepl.sysmergesubscriptions as s
+    set replnickname = $1, former = case when s.replnickname = $1 then s.former else s.former || s.replnickname end,
+        sentgen = 0, sentguid = null, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
+    where s.subscriber_server = peer.subscriber_server;
+    update msrepl.msmerge_metadata as m set source = null where m.source = any (peer.former || peer.replnickname);
+end
+$msrepl$;
+alter function msrepl.merge_begin_anew(int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_begin_anew(int8) from public;
+comment on function msrepl.merge_begin_anew(int8) is 'Forgets how far this node is with a neighbour';
+
+-- msrepl.merge_rewind: becomes another replica, because this database was restored from a backup.
+-- called by: merge agents, if a neighbour knows what this database has forgotten
+-- tables:    msrepl.msmerge_replica, msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory
+-- holes:     owner
+--
+-- What was changed here up to the last generation that the neighbour has confirmed keeps its versions, under the old
+-- number. What was changed later may have versions that were given before, to other changes: it is changed once
+-- more, by the new number, and stands on the old one's changes no longer.
+create or replace function msrepl.merge_rewind() returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    old constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    common constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen);
+    drawn constant int8 := greatest(1, ('x' || left(gen_random_uuid()::text, 8))::bit(32)::int8);
+begin
+    update msrepl.msmerge_replica as r set replica = drawn, former = r.former || old;
+    update msrepl.sysmergesubscriptions as s set replnickname = drawn, former = s.former || old where s.is_self;
+    update msrepl.msmerge_metadata as m
+    set lineage = msrepl.merge_lineage(m.lineage, old, m.own), own = 0, colv = msrepl.merge_colv(m.colv, old)
+    where m.own > 0 and pg_visible_in_snapshot(m.xid, common);
+    update msrepl.msmerge_metadata as m
+    set xid = pg_current_xact_id(), own = m.top + 1, top = m.top + 1, source = null,
+        colv = case when m.colv is not null then array(
+            select case when c.v <> 0 and c.v >> 31 in (0, old) then m.top + 1 else c.v end
+            from unnest(m.colv) with ordinality as c(v, place) order by c.place) end
+    where m.own > 0 and not pg_visible_in_snapshot(m.xid, common);
+    perform msrepl.merge_begin_anew(peer.replnickname);
+end
+$msrepl$;
+alter function msrepl.merge_rewind() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_rewind() from public;
+comment on function msrepl.merge_rewind() is 'Becomes another replica after the database was restored';
 
 -- msrepl.merge_receive: marks how far the neighbour's generations have arrived, in the commit of their rows.
 -- called by: merge agents

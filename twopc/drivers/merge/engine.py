@@ -17,7 +17,7 @@ import psycopg
 from twopc.drivers.merge.ports import MergeEndPort, SliceOutcome
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
-from twopc.merge.marks import Marks, check_acquaintance, check_memory, start
+from twopc.merge.marks import Acquaintance, Marks, acquaintance, start
 from twopc.merge.plan import Slice, is_repeated, ordered, slices
 
 _LOST = "08006"
@@ -39,6 +39,8 @@ class MergeReport:
     """Rows that could not be written, at either end; the next session tries them again."""
     resumed: bool = False
     """A session before this one was cut off."""
+    anew: bool = False
+    """An end was restored from a backup, so everything that was ever changed was compared."""
 
 
 class MergeSession:
@@ -51,14 +53,14 @@ class MergeSession:
         self._subscriber = subscriber
         self._points = points or Points()
         self._order: tuple[UUID, ...] = ()
+        self._is_anew = False
 
     async def run(self) -> MergeReport:
         """Upload, then download.
 
         Raises:
-            MergeError: another agent works for this subscription (21036), the two ends are not those that have
-                merged before, or one was restored from a backup (21333); or an end could not be reached, or
-                refused, and the next session continues.
+            MergeError: another agent works for this subscription (21036), or the two ends are not those that have
+                merged before; or an end could not be reached, or refused, and the next session continues.
         """
         publisher, subscriber = self._publisher, self._subscriber
         try:
@@ -82,21 +84,35 @@ class MergeSession:
             deferred=down.deferred,
             retried=len(up.failed) + len(down.failed),
             resumed=_is_cut(below, above) or _is_cut(above, below),
+            anew=self._is_anew,
         )
 
     async def _greet(self) -> tuple[Marks, Marks]:
-        """The marks of Publisher and Subscriber, who are those that have met before."""
+        """The marks of Publisher and Subscriber, who are those that have met before.
+
+        If one knows a generation of the other that this does not know itself, it was restored from a backup.
+        """
         ends = (self._publisher, self._subscriber)
         above, below = [await end.marks() for end in ends]
         names = [end.name for end in ends]
-        check_acquaintance(names[0], above, names[1], below)
-        for end, other, seen in (
-            (self._publisher, self._subscriber, below.seen),
-            (self._subscriber, self._publisher, above.seen),
+        is_anew = False
+        for end, marks, other, others_marks in (
+            (self._publisher, above, self._subscriber, below),
+            (self._subscriber, below, self._publisher, above),
         ):
-            for generation in seen:
-                if not await end.knows(generation):
-                    check_memory(end.name, other.name, generation)
+            relation = acquaintance(end.name, marks, other.name, others_marks)
+            is_forgotten = relation is Acquaintance.REWOUND or (
+                relation is Acquaintance.SAME
+                and not all([await other.knows(generation) for generation in marks.seen])
+            )
+            if is_forgotten:
+                await other.rewind()
+            is_anew = is_anew or relation is not Acquaintance.SAME or is_forgotten
+        if is_anew:
+            await self._publisher.begin_anew((await self._subscriber.marks()).replica)
+            await self._subscriber.begin_anew((await self._publisher.marks()).replica)
+            self._is_anew = True
+            above, below = [await end.marks() for end in ends]
         articles, others = [await end.articles() for end in ends]
         if articles.keys() != others.keys():
             raise MergeError(

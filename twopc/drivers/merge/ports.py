@@ -63,6 +63,21 @@ class MergeEndPort(Protocol):
         """Whether it has closed that generation."""
         ...
 
+    async def rewind(self) -> None:
+        """Take another number: this end was restored from a backup, and its neighbour knows what it has forgotten.
+
+        What it has changed since the neighbour last confirmed anything may have versions that it has given before,
+        to other changes: it is changed once more, by the new number. Its marks about the neighbour begin anew.
+        """
+        ...
+
+    async def begin_anew(self, neighbour: int) -> None:
+        """Forget how far it is with the neighbour, which has this number now, and what came from there.
+
+        Everything that was ever changed is compared in the session that follows.
+        """
+        ...
+
     async def articles(self) -> Mapping[UUID, Collection[UUID]]:
         """Its articles, each with those that it refers to."""
         ...

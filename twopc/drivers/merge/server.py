@@ -81,12 +81,15 @@ class ServerMergeEnd:
 
     async def marks(self) -> Marks:
         """See `MergeEndPort`."""
-        [(replica, neighbour, sent, recgen, recguid, coming, coming_guid)] = await self._rows(
-            "select * from msrepl.merge_hello()"
+        [answer] = await self._rows("select * from msrepl.merge_hello()")
+        replica, former, neighbour, neighbour_former, sent, recgen, recguid, coming, coming_guid = (
+            answer
         )
         return Marks(
             replica=replica,
+            former=tuple(former),
             neighbour=neighbour,
+            neighbour_former=tuple(neighbour_former),
             sent=sent,
             received=_generation(recgen, recguid),
             coming=_generation(coming, coming_guid),
@@ -96,6 +99,14 @@ class ServerMergeEnd:
         """See `MergeEndPort`."""
         arguments = (generation.number, generation.guid)
         return await self._rows("select msrepl.merge_knows(%s, %s)", *arguments) == [(True,)]
+
+    async def rewind(self) -> None:
+        """See `MergeEndPort`."""
+        await self._rows("select msrepl.merge_rewind()")
+
+    async def begin_anew(self, neighbour: int) -> None:
+        """See `MergeEndPort`."""
+        await self._rows("select msrepl.merge_begin_anew(%s)", neighbour)
 
     async def articles(self) -> Mapping[UUID, Collection[UUID]]:
         """See `MergeEndPort`."""

@@ -1,0 +1,24 @@
+-- msrepl.merge_begin_anew: forgets how far it is with the neighbour of the session, and what came from there.
+-- called by: merge agents, if either end was restored from a backup; msrepl.merge_rewind
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata
+-- holes:     owner
+--
+-- The next session then compares everything that was ever changed.
+create or replace function msrepl.merge_begin_anew(neighbour int8) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+begin
+    update msrepl.sysmergesubscriptions as s
+    set replnickname = $1, former = case when s.replnickname = $1 then s.former else s.former || s.replnickname end,
+        sentgen = 0, sentguid = null, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
+    where s.subscriber_server = peer.subscriber_server;
+    update msrepl.msmerge_metadata as m set source = null where m.source = any (peer.former || peer.replnickname);
+end
+$msrepl$;
+alter function msrepl.merge_begin_anew(int8) owner to {owner};
+revoke all on function msrepl.merge_begin_anew(int8) from public;
+comment on function msrepl.merge_begin_anew(int8) is 'Forgets how far this node is with a neighbour';
