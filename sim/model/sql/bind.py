@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twopc.sim.model.sql.types import SqlType
-from twopc.sim.model.values import SqlError
+from twopc.sim.model.values import SqlError, UnsupportedError
 
 Rows = tuple[Any, ...]
 Fn = Callable[[Rows, Any], Any]
+
+_OF_SYSTEM = frozenset({"cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"})
 
 
 class Context:
@@ -105,6 +107,8 @@ class Scope:
                 raise SqlError("42P01", f'missing FROM-clause entry for table "{qualifier}"')
             place = source.at.get(name)
             if place is None:
+                if source.table is not None and name in _OF_SYSTEM:
+                    raise UnsupportedError(f"{qualifier}.{name}", f"the system column {name}")
                 raise SqlError("42703", f"column {qualifier}.{name} does not exist")
             return source, place
         scope: Scope | None = self
@@ -119,4 +123,8 @@ class Scope:
             scope = scope.parent
         if name in self.variables:
             return None
+        if self.source(name) is not None:
+            raise UnsupportedError(name, f"a row as a value ({name})")
+        if name in _OF_SYSTEM:
+            raise UnsupportedError(name, f"the system column {name}")
         raise SqlError("42703", f'column "{name}" does not exist')

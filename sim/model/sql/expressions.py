@@ -65,7 +65,7 @@ def _literal(node: Any, scope: Scope) -> Fn:
 def _column(node: Any, scope: Scope) -> Fn:
     if kind(node.this) == "Star":
         raise UnsupportedError(rendered(node), "* as a value")
-    name, qualifier = node.name.lower() if not node.this.quoted else node.name, node.table
+    name, qualifier = node.name, node.table
     result = scope.find(name, qualifier)
     if result is None:
         return _variable(name, qualifier)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import string
 from typing import Any
 
 from twopc import lexer
@@ -22,6 +23,8 @@ _KEYWORD = re.compile(
     re.I | re.X,
 )
 _NAME = "_named"
+#: What becomes of letters in a name without quotes: servers with UTF-8 fold those of ASCII.
+_FOLDED = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -66,6 +69,9 @@ def tree(text: str) -> Any:
         parsed = sqlglot.parse_one(named, read="postgres")
     except errors.SqlglotError as error:
         raise UnsupportedError(text, f"how to read this ({str(error).splitlines()[0]})") from None
+    for name in parsed.find_all(exp.Identifier):
+        if not name.args.get("quoted"):
+            name.set("this", name.this.translate(_FOLDED))
     if named != text:
         for each in parsed.find_all(exp.Placeholder):
             each.set("this", str(each.this).removesuffix(_NAME))

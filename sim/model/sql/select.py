@@ -23,6 +23,7 @@ from twopc.sim.model.sql import operators as op
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import arguments, compiled, name_of, truth
 from twopc.sim.model.sql.functions import AGGREGATES
+from twopc.sim.model.sql.groups import check_grouped, grouped_by
 from twopc.sim.model.sql.parameters import given_by
 from twopc.sim.model.sql.parse import expression, kind, rendered
 from twopc.sim.model.sql.scan import Scan, scan
@@ -58,9 +59,8 @@ class Query:
         ordered = order.expressions if order is not None else []
         self._find_aggregates([*items, *ordered, *([having] if having else [])])
         self.grouped = bool(self.aggregates) or group is not None
-        self.group = (
-            [compiled(self._item(one, items), scope) for one in group.expressions] if group else []
-        )
+        groups = [grouped_by(one, items, scope) for one in group.expressions] if group else []
+        self.group = [compiled(one, scope) for one in groups]
         if self.grouped:
             scope.group_slot = scope.first + len(scope.sources)
             scope.extra = 1
@@ -75,6 +75,10 @@ class Query:
             )
             for one in ordered
         ]
+        if self.grouped:
+            keys = zip(ordered, self.order, strict=True)
+            sorted_by = [one.this for one, (key, *_) in keys if not isinstance(key, int)]
+            check_grouped(groups, [*items, *sorted_by, *([having] if having else [])], scope)
         self.distinct = node.args.get("distinct") is not None
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is not None and kind(limit) != "Limit":
@@ -138,12 +142,6 @@ class Query:
                 self.aggregates.append((name_of(inner), fn, unique, only))
         if places:
             scope.aggregates = places
-
-    def _item(self, node: Any, items: list[Any]) -> Any:
-        if kind(node) == "Literal" and not node.is_string:
-            item = items[int(node.this) - 1]
-            return item.this if kind(item) == "Alias" else item
-        return node
 
     def _order_key(self, node: Any, items: list[Any]) -> Fn | int:
         if kind(node) == "Literal" and not node.is_string:
