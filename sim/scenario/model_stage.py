@@ -27,7 +27,14 @@ from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import NullRecorder, built, path_of, told
 from twopc.sim.scenario.model_setup import SETTINGS, spec_of
-from twopc.sim.scenario.stage import AGENTS, AwayError, NodeContent, SetUpError, StageDelivery
+from twopc.sim.scenario.stage import (
+    AGENTS,
+    AwayError,
+    NodeContent,
+    SetUpError,
+    StageDelivery,
+    lost_table,
+)
 from twopc.sim.scenario.values import Capabilities, Case, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import (
@@ -223,8 +230,12 @@ class ModelStage:
         if not self.subscribes(node) and not self._model.members.has_tables(node):
             raise AwayError(node)
         there = self._model.nodes[node]
+        try:
+            rows = {name: [*there.rows(name, columns)] for name, columns in tables.items()}
+        except SqlError as error:
+            raise lost_table(error.message) from error
         return NodeContent(
-            rows={name: [*there.rows(name, columns)] for name, columns in tables.items()},
+            rows=rows,
             xids={name: [*map(str, there.xids(name))] for name in tables},
             branches={each.gid: str(each.xid) for each in there.markers() if not each.fence},
         )

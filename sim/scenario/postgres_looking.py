@@ -15,7 +15,7 @@ from twopc.errors import from_sqlstate
 from twopc.names import PREFIX, SCHEMA
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.stage import AwayError, NodeContent
+from twopc.sim.scenario.stage import AwayError, NodeContent, lost_table
 from twopc.sim.topology import Topology
 
 #: The branches that have committed at a node, with their transactions' ids as rows have them.
@@ -59,7 +59,10 @@ class StageInspection:
         if self._has_markers(node):
             parts.append(_BRANCHES)
         query = sql.SQL("select {}").format(sql.SQL(", ").join(parts))
-        ((*contents,),) = await self._topology.execute(node, query.as_string(None))
+        try:
+            ((*contents,),) = await self._topology.execute(node, query.as_string(None))
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            raise lost_table(error.diag.message_primary or str(error)) from error
         branches = contents.pop() if self._has_markers(node) else None
         by_table = {name: rows or () for name, rows in zip(tables, contents, strict=True)}
         return NodeContent(

@@ -64,12 +64,25 @@ class NodeContent:
 
 
 class SetUpError(ScenarioError):
-    """The server does not take what the scenario sets up."""
+    """The server does not take what the scenario sets up, or a step has taken it away again."""
 
     def __init__(self, path: tuple[str | int, ...], message: str) -> None:
         super().__init__(message)
         self.path = path
         """Where it stands in the file."""
+
+
+def lost_table(message: str) -> SetUpError:
+    """A table of the file, or a column of one, is not there any more when it is looked at.
+
+    Args:
+        message: the server's.
+    """
+    return SetUpError(
+        ("tables",),
+        f"a step has dropped or renamed what is looked at after each step ({message}): let the file's tables keep their "
+        "names and columns, and drop others, made by a step or by 'setup'",
+    )
 
 
 class Stage(Protocol):
@@ -103,7 +116,8 @@ class Stage(Protocol):
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
         """These tables' rows, with these columns.
 
-        Raises AwayError while a fault has taken the node away, or if it has no such table.
+        Raises AwayError while a fault has taken the node away, or if it does not subscribe and has no such table;
+        SetUpError if a step has dropped one.
         """
         ...
 

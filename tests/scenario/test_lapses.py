@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from twopc.errors import ScenarioError
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_stage import ModelTheatre
@@ -56,13 +57,21 @@ orders:
 """
 
 
+DROPPED = """\
+sessions: {office: {node: pub, plain: true, steps: [drop: {script: "drop table t cascade"}]}}
+orders: [{name: x, steps: [drop], expect: {EXPECT}}]
+"""
+
+
 @pytest.fixture(params=["postgres", "model"])
 def failures(request):
     """Plays a file on servers or on the model and tells what is wrong."""
 
-    def play(text: str, *allowed: str, selection: Selection | None = None) -> list[str]:
+    def play(
+        text: str, *allowed: str, selection: Selection | None = None, head: str = HEAD
+    ) -> list[str]:
         said = f"allow: [{', '.join(allowed)}]" if allowed else ""
-        loaded = parse(HEAD + text.replace("EXPECT", said).replace(", }", "}"))
+        loaded = parse(head + text.replace("EXPECT", said).replace(", }", "}"))
         theatre = (
             ModelTheatre()
             if request.param == "model"
@@ -103,3 +112,9 @@ def test_rows_that_are_not_compared(failures):
         "a_check: expected its rows, got not sent: its transaction was refused at a_write"
     ]
     assert failures(UNSENT, "step_not_played") == []
+
+
+def test_a_table_that_a_step_drops(failures):
+    """It is the file's mistake and none of twopc's: the rows that are shown after each step are gone."""
+    with pytest.raises(ScenarioError, match=r"a step has dropped or renamed .*does not exist"):
+        failures(DROPPED, head=HEAD.replace("[sub1]", "[], distribution: none"))
