@@ -35,6 +35,7 @@ class TestFaults:
             topology, observer, step_ms=round(timeout_s * 1000), gives_up=True
         )
         self._count = 0
+        self._ids: set[str] = set()
         self._required: dict[str, FaultPlan] = {}
         """Those that must strike before the test ends."""
 
@@ -50,6 +51,11 @@ class TestFaults:
         """
         self._count += 1
         plan = self._plan({"id": f"fault {self._count}", **text})
+        if plan.id in self._ids:
+            raise ConfigurationError(
+                f"there is a fault {plan.id!r} already: give this one another id"
+            )
+        self._ids.add(plan.id)
         await self._performer.add(plan)
         await self._performer.living()
         await self._performer.arm(plan.id)
@@ -77,9 +83,10 @@ class TestFaults:
         at, do = str(text["at"]), str(text["do"])
         topology = self._topology
         nodes = (topology.publisher, *topology.subscribers)
-        place = FaultPlace(
-            point=at, nth=int(text.get("nth", 1)), session=str(text.get("session", ""))
-        )
+        nth = text.get("nth", 1)
+        if type(nth) is not int or nth < 1:
+            raise ConfigurationError(f"nth is the number of an arrival, from 1: not {nth!r}")
+        place = FaultPlace(point=at, nth=nth, session=str(text.get("session", "")))
         if not _is_point(at, (*nodes,)):
             raise ConfigurationError(
                 f"no protocol point {at!r}; points are {', '.join(sorted(points()))}"

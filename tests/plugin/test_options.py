@@ -29,6 +29,13 @@ def test_what_is_wrong_is_said_in_one_line(project: Project) -> None:
         @pytest.mark.twopc(faults=["crash"])
         def test_faults(twopc): pass
 
+        @pytest.mark.twopc(faults=[{"at": "coordinator.decision_logged", "do": "crash coordinator", "nth": 0}])
+        def test_nth(twopc): pass
+
+        def test_same_id(twopc):
+            for _ in range(2):
+                twopc.fault(id="one", at="coordinator.decision_logged", do="crash coordinator")
+
         @pytest.mark.twopc(3)
         def test_no_name(twopc): pass
 
@@ -48,9 +55,11 @@ def test_what_is_wrong_is_said_in_one_line(project: Project) -> None:
             "*@pytest.mark.twopc: no option 'subscriber'; options are subscribers, *",
             "*@pytest.mark.twopc: policy='overwrite'*",
             "*faults=?'crash'?: each is written as in scenario files*",
+            "*nth is the number of an arrival, from 1: not 0*",
             "*takes named options only*",
             "*reset='burn': 'clone', 'truncate' or 'none'*",
             "*subscribers=0: a topology has at least one Subscriber*",
+            "*there is a fault 'one' already: give this one another id*",
             "*shipping*by sea*",
         ]
     )
