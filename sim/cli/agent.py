@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from twopc.sim.cli.place import NamedNodes, parse_nodes
+from twopc.sim.cli.up import MAX_HOURS
 
 agent = typer.Typer(
     help="Run the log reader, a Subscriber's distribution agent, or clean-up until Ctrl-C or SIGTERM.",
@@ -92,18 +93,27 @@ def clean_up(
     nodes: NamedNodes,
     every_s: Annotated[float, typer.Option(help="Interval in seconds.")] = 600,
     min_hours: Annotated[
-        float, typer.Option(help="Minimum retention of transactions in hours.")
+        float,
+        typer.Option(min=0, max=MAX_HOURS, help="Minimum retention of transactions in hours."),
     ] = 0,
     max_hours: Annotated[
         float,
         typer.Option(
-            help="Maximum retention in hours: a subscription with older pending transactions is deactivated (21074)."
+            min=0,
+            max=MAX_HOURS,
+            help="Maximum retention in hours: a subscription with older pending transactions is deactivated (21074).",
         ),
     ] = 72,
-    history_hours: Annotated[float, typer.Option(help="Retention of history in hours.")] = 48,
+    history_hours: Annotated[
+        float, typer.Option(min=0, max=MAX_HOURS, help="Retention of history in hours.")
+    ] = 48,
     archive_hours: Annotated[
         float,
-        typer.Option(help="Hours that clean-up waits for an archive that is not appended to."),
+        typer.Option(
+            min=0,
+            max=MAX_HOURS,
+            help="Hours that clean-up waits for an archive that is not appended to.",
+        ),
     ] = 72,
     once: Once = False,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,9 @@ import typer
 
 if TYPE_CHECKING:
     from twopc.sim.up import State
+
+#: Of a retention: ten years. A date so long ago exists, and no archive waits longer.
+MAX_HOURS = 87_600
 
 Folder = Annotated[
     Path | None,
@@ -42,6 +46,7 @@ _ArchiveHours = Annotated[
     float | None,
     typer.Option(
         min=0,
+        max=MAX_HOURS,
         help="Hours that clean-up waits for an archive that is not appended to, from now on. Default: 72.",
     ),
 ]
@@ -91,7 +96,8 @@ def up(
     place = folder_of(folder)
     if nodes:
         without_password = load(place).dsns_without_password()
-        print(" ".join(f"--node '{name}={dsn}'" for name, dsn in without_password.items()))
+        words = (f"{name}={dsn}" for name, dsn in without_password.items())
+        print(" ".join(f"--node {shlex.quote(word)}" for word in words))
         return
 
     def say(what: str) -> None:
@@ -139,7 +145,8 @@ def option_of(state: State) -> str:
     """What must be said to other commands so that they find it."""
     from twopc.sim.up import default_folder
 
-    return "" if state.folder == default_folder() else f" --state {state.folder}"
+    is_usual = state.folder == default_folder()
+    return "" if is_usual else f" --state {shlex.quote(str(state.folder))}"
 
 
 def uri(dsn: str) -> str:

@@ -21,7 +21,7 @@ def place() -> Iterator[Path]:
     """A folder that the servers' user can enter; pytest's are its owner's alone."""
     with TemporaryDirectory(prefix="twopc-test-") as made:
         Path(made).chmod(0o755)
-        yield Path(made) / "state"
+        yield Path(made) / "Ada's state"  # what is printed for a shell is quoted for it
 
 
 def wait_until_equal(state: State) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -143,6 +144,7 @@ def look_while_a_node_goes(state: State) -> None:
 def test_all_of_it(state: State, place: Path) -> None:
     """A change arrives everywhere; conflicts, waits, what does not run are on the screen; kill -9 of everything."""
     again = twopc("up", "--state", str(place))
+    assert again.stdout.endswith(f"twopc down --state {shlex.quote(str(place))}\n")
     assert again.returncode == 0
     for name in ("pub", "sub1", "sub2"):
         assert f"  {name:4}  " in again.stdout
@@ -245,6 +247,15 @@ def test_not_everybody_writes(place: Path, tmp_path: Path) -> None:
         assert running_again == parts
     finally:
         assert twopc("down", "--remove", "--state", str(place)).returncode == 0
+
+
+def test_more_hours_than_there_are(place: Path) -> None:
+    """Were they kept, clean-up could never start again."""
+    for words in (("up", "--state", str(place)), ("agent", "clean-up", "--node", "distribution=")):
+        done = twopc(*words, "--archive-hours", "1e300")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "'--archive-hours': Input should be less than or equal to 87600" in done.stderr
+    assert not place.exists()
 
 
 def test_changed_while_it_runs(state: State, place: Path) -> None:
