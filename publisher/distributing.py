@@ -69,7 +69,7 @@ async def fit(
     await unguard(connection, stored.article_id)
     await logical_publication.add(connection, article.schema, article.table)
     await logical_publication.identify_rows(
-        connection, stored.article_id, stored.objid, _wanted(article, propagation, filters)
+        connection, stored.article_id, stored.objid, _requirements(article, propagation, filters)
     )
     await connection.execute(
         "update msrepl.sysarticles set destination_procedures = %s where article_id = %s",
@@ -85,7 +85,7 @@ async def fit(
             await _create_filter(connection, table, number, condition, owner)
 
 
-def _wanted(
+def _requirements(
     article: Article, propagation: Propagation, filters: Mapping[int, str]
 ) -> LogRequirements:
     formats = {propagation.upd.format, propagation.dele.format}

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, errors
 from twopc import names
 from twopc.errors import LockTimeoutError, SubscriptionError
 
-__all__ = ["CHANNEL", "AnyClient", "allow", "check_subscribed", "forbid", "found"]
+__all__ = ["CHANNEL", "AnyClient", "allow", "any_client_of", "check_subscribed", "forbid"]
 
 Connection = AsyncConnection[Any]
 
@@ -64,7 +64,7 @@ async def allow(connection: Connection, any_client: AnyClient) -> AnyClient:
             """,
             (any_client.coordinator, any_client.epoch),
         )
-        return await found(connection) or any_client
+        return await any_client_of(connection) or any_client
 
 
 async def forbid(connection: Connection, *, timeout_ms: int = 10_000) -> AnyClient | None:
@@ -88,7 +88,7 @@ async def forbid(connection: Connection, *, timeout_ms: int = 10_000) -> AnyClie
             )
             # each of them has looked into it, and is in that lock's way until it ends
             await connection.execute("lock table msrepl.any_client in access exclusive mode")
-            before = await found(connection)
+            before = await any_client_of(connection)
             await connection.execute("delete from msrepl.any_client")
             return before
     except errors.LockNotAvailable as error:
@@ -101,7 +101,7 @@ async def forbid(connection: Connection, *, timeout_ms: int = 10_000) -> AnyClie
         ) from error
 
 
-async def found(connection: Connection) -> AnyClient | None:
+async def any_client_of(connection: Connection) -> AnyClient | None:
     """In whose name any client may write; None: it may not."""
     cursor = await connection.execute("select coordinator, epoch from msrepl.any_client")
     row = await cursor.fetchone()

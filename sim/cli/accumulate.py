@@ -150,10 +150,10 @@ class _Notes:
         self.started = self.last = time.monotonic()
 
     def __call__(self, before: Archive, after: Archive, what: str) -> None:
-        from twopc.sim.spark.archive.load import told
+        from twopc.sim.spark.archive.load import progress_line
 
         now = time.monotonic()
-        self.say(f"{told(before, after, what)} · {now - self.last:.1f} s")
+        self.say(f"{progress_line(before, after, what)} · {now - self.last:.1f} s")
         self.last = now
 
     def say(self, text: str) -> None:

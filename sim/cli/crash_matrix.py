@@ -81,7 +81,7 @@ def _play(loaded: LoadedScenario, options: RunOptions, commits: tuple[str, ...])
         try:
             for _, result in pool.results(cells):
                 unsettled += result.unsettled
-                squares.append(_told(path, result, on))
+                squares.append(_square(path, result, on))
                 if len(squares) % _SAY_EVERY == 0:
                     took = time.monotonic() - began
                     print(f"{len(squares)} of {len(cells)} cells, {took:.0f} s", file=sys.stderr)
@@ -125,7 +125,7 @@ def _say_left_out(loaded: LoadedScenario, setup: MatrixSetup) -> None:
         print(f"  {orders} left out: {reason}")
 
 
-def _told(path: str, result: MatrixResult, on: str) -> Square:
+def _square(path: str, result: MatrixResult, on: str) -> Square:
     """Say at once what is broken, with the command that plays it again."""
     cell = result.cell
     where = "" if on == "postgres" else f" --on {on}"

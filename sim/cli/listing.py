@@ -41,14 +41,16 @@ def list_(
     selection = Selection(expression=k, tags=tuple(tag or ()), twins=twins)
     results = [(each, of) for each in load_all(paths) if (of := groups(each, selection))]
     if as_json:
-        print(json.dumps([_told(each, of) for each, of in results], indent=2, ensure_ascii=False))
+        print(
+            json.dumps([_listing(each, of) for each, of in results], indent=2, ensure_ascii=False)
+        )
     else:
         _table(results, terminal.console(), orders=orders)
     if not results:
         raise typer.Exit(NOTHING)
 
 
-def _told(loaded: LoadedScenario, groups: Sequence[CaseGroup]) -> dict[str, Any]:
+def _listing(loaded: LoadedScenario, groups: Sequence[CaseGroup]) -> dict[str, Any]:
     return {
         "scenario": loaded.scenario.name,
         "file": loaded.document.path,

@@ -113,7 +113,7 @@ def publish(
             schema=schema,
             columns=chosen,
             row_filter=row_filter,
-            propagate=_said(ins, upd, delete, large),
+            propagate=_methods(ins, upd, delete, large),
         )
         return list(await topology.registration.update_modes())
 
@@ -159,7 +159,7 @@ def show(
         print(f"  columns: {', '.join(column.name for column in known.columns)}")
         if known.row_filter is not None:
             print(f"  rows: {known.row_filter}")
-        print(f"  travels: {_told(each.propagation.as_json())}")
+        print(f"  travels: {_text(each.propagation.as_json())}")
         print(f"  goes to: {', '.join(subscribers) or 'nobody'}")
     if not result:
         print("no table is published: twopc publish TABLE")
@@ -188,7 +188,7 @@ def change(
 
     Earlier changes are delivered first; transactions that write the table wait.
     """
-    requested, (schema, name) = _said(ins, upd, delete, large), table_of(table)
+    requested, (schema, name) = _methods(ins, upd, delete, large), table_of(table)
     if not requested:
         raise typer.BadParameter("say --ins, --upd, --del or --large")
     texts = texts_of(scripts)
@@ -197,7 +197,7 @@ def change(
         return await topology.articles.change(name, requested, schema=schema, scripts=texts)
 
     now = with_topology(nodes, coordinator, work, folder=folder, blank=True)
-    print(f"{schema}.{name}: travels {_told(now.as_json())}")
+    print(f"{schema}.{name}: travels {_text(now.as_json())}")
 
 
 @article.command("script")
@@ -236,14 +236,14 @@ def _listed(text: str) -> list[str]:
     return [each.strip() for each in text.split(",")]
 
 
-def _said(
+def _methods(
     ins: str | None, upd: str | None, delete: str | None, large: str | None
 ) -> dict[str, str | list[str]]:
     given = {"ins": ins, "upd": upd, "del": delete, "large": _listed(large) if large else None}
     return {what: text for what, text in given.items() if text is not None}
 
 
-def _told(propagation: dict[str, Any]) -> str:
+def _text(propagation: dict[str, Any]) -> str:
     return ", ".join(
         f"{what} {', '.join(text) if isinstance(text, list) else text}"
         for what, text in propagation.items()

@@ -52,7 +52,7 @@ def replay(options: ReplayOptions) -> None:
     moment, carry_out, simulate = options.moment, _on_postgres(options), _on_the_model(options)
     log = log_of(options.what)
     if log is not None:
-        text = _said(log, options, target, spark, folder)
+        text = _resimulated(log, options, target, spark, folder)
         _tell(text, limit=options.limit, as_json=options.as_json, out=folder)
         raise _ended(text)
     _fits(options, target)
@@ -187,7 +187,7 @@ def _simulated(
 # -- a run -----------------------------------------------------------------------------------------
 
 
-def _said(
+def _resimulated(
     log: Path,
     options: ReplayOptions,
     target: Mapping[str, str],

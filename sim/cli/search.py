@@ -101,7 +101,7 @@ def search(options: SearchOptions) -> None:
     results = (
         _every(script, wiring, budget) if options.every else _drawn(script, wiring, budget, options)
     )
-    raise typer.Exit(_told(loaded, script, wiring, budget, results, options))
+    raise typer.Exit(_print_broken(loaded, script, wiring, budget, results, options))
 
 
 def _with(script: Script, names: list[str]) -> Script:
@@ -169,7 +169,7 @@ def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOption
     )  # fmt: skip
 
 
-def _told(
+def _print_broken(
     loaded: LoadedScenario, script: Script, wiring: Wiring, budget: Budget, result: SearchFigures,
     options: SearchOptions,
 ) -> int:  # fmt: skip
@@ -183,7 +183,7 @@ def _told(
             print(f"  and {len(result.endings) - _SHOWN} more")
         print("no invariant is broken" + ("" if result.exhausted else ", as far as was searched"))
         return PASS if result.exhausted or not result.states else UNKNOWN
-    from twopc.sim.model.explore.shrink import fewer, shrink, told
+    from twopc.sim.model.explore.shrink import choices_text, fewer, shrink
 
     script, short = fewer(script, wiring, budget, result.broken)
     short = shrink(script, wiring, budget, short)
@@ -196,7 +196,7 @@ def _told(
     path.write_text(text, encoding="utf-8")
     print(f"as a scenario: {path}{lacks}")
     print(f"  twopc run --on model {path}")
-    print(f"exactly this run:\n  {command} --replay {told(short.choices)}")
+    print(f"exactly this run:\n  {command} --replay {choices_text(short.choices)}")
     print(f"found after {result.runs} runs, {result.seconds:.1f} s")
     return LIVENESS if short.invariants == ("ends",) else SAFETY
 
@@ -239,7 +239,7 @@ def _scenario(
     names = ["converged" if name == "same_rows" else name for name in broken.invariants]
     twin = [name for name in off if name in SUPPORTED]
     right = played(script, Wiring(), budget, ReplayChooser(broken.choices)).run if twin else run
-    report = right.evidence.told  # type: ignore[attr-defined] # likewise
+    report = right.evidence.outcomes  # type: ignore[attr-defined] # likewise
     text = found_text(loaded, launched, faults, twin, names, report)
     if len(faults) < len(struck):
         return text, " (its steps; what went wrong has no name there)"

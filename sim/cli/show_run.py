@@ -91,7 +91,7 @@ class Show:
         for group in results:
             self._line(group)
             terminal.difference(self._console, parted(group))
-            for order in group.told:
+            for order in group.shown:
                 if self._timeline or order.verdict["kind"]:
                     self._order(order, several=len(group.orders) > 1)
             for order in group.also_failed:
@@ -136,7 +136,7 @@ class Show:
 
             terminal.table(self._console, load.lines(load.of(order.records)))
         if failures:
-            terminal.again(self._console, order.verdict["repro"], str(self._files.directory))
+            terminal.print_repeat(self._console, order.verdict["repro"], str(self._files.directory))
 
 
 def broken(loaded: LoadedScenario, error: BaseException) -> dict[str, Any]:

@@ -74,7 +74,7 @@ async def _go(loaded: LoadedScenario, options: RunOptions) -> int:
         return NOTHING
     rank, items = course
     async with theatre_of(options) as stages:
-        refuse(loaded, stages.able)
+        refuse(loaded, stages.capabilities)
         walk = Walk(loaded, group.case(rank, items), stages)
         try:
             await walk.begin()

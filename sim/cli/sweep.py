@@ -102,7 +102,7 @@ def sweep(options: SweepOptions) -> None:
     began = time.perf_counter()
     whole = _play(spark, document, points, numbers, results, options)
     text = _SweepSummary(
-        points=points, about=about, results=results, wanted=len(points) * len(numbers),
+        points=points, about=about, results=results, expected=len(points) * len(numbers),
         seconds=time.perf_counter() - began, options=options,
     )  # fmt: skip
     code = text.tell()
@@ -156,7 +156,7 @@ class _SweepSummary:
     points: Sequence[Point]
     about: SweepRequest
     results: Results
-    wanted: int
+    expected: int
     seconds: float
     options: SweepOptions
 
@@ -164,7 +164,7 @@ class _SweepSummary:
         """Tell it; the exit code."""
         from twopc.sim.spark.sweep.summary import summarised
 
-        summary = summarised(self.points, self.results.rows(), wanted=self.wanted)
+        summary = summarised(self.points, self.results.rows(), expected=self.expected)
         if self.options.plots and summary.trials:
             from twopc.sim.spark.sweep.plots import write_page, write_plots
             from twopc.sim.workload.plots import NO_PLOTS, is_drawable
@@ -207,7 +207,7 @@ class _SweepSummary:
         if summary.failed > len(summary.failures):
             print(f"  and {summary.failed - len(summary.failures):,} more, in the results")
         if summary.missing:
-            print(f"  {summary.missing:,} of {self.wanted:,} trials were not played")
+            print(f"  {summary.missing:,} of {self.expected:,} trials were not played")
         what = "table, plots and rows" if self.options.plots else "rows"
         print(
             f"  {summary.trials:,} trials in {self.seconds:.0f} s, {summary.cpu_s:.0f} s of work · {what}: "

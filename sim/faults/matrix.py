@@ -224,7 +224,7 @@ class CellPlayer:
     async def derive(self, order: str) -> list[MatrixCell]:
         """The cells of an order: from a run in which it only stands for a moment wherever it comes by."""
         case = self._cases[order]
-        possible, nodes = self._theatre.able, _nodes(case)
+        possible, nodes = self._theatre.capabilities, _nodes(case)
         probes = {
             f"probe{number}": (point, nth)
             for number, (point, nth) in enumerate(
@@ -290,7 +290,7 @@ class CellPlayer:
     async def _play(self, case: Case, name: str) -> OrderHistory:
         """Play a case and return what happened."""
         clock = None
-        if self._theatre.able.is_virtual:
+        if self._theatre.capabilities.is_virtual:
             loop = asyncio.get_running_loop()
             now = getattr(loop, "virtual_time", loop.time)
             clock = lambda: round(now() * 1_000_000_000)  # noqa: E731 -- the one place

@@ -221,11 +221,11 @@ class ModelPerformer:
                 self._watch(plan, lambda _: _returned(True))
             case "repeat", _:
                 if plan.place.name in ANSWERS:
-                    yield from self._again(plan, arrival.text)
+                    yield from self._repeat(plan, arrival.text)
                 else:
-                    self._watch(plan, partial(self._again, plan))
+                    self._watch(plan, partial(self._repeat, plan))
 
-    def _again(self, plan: FaultPlan, text: str) -> Steps[bool]:
+    def _repeat(self, plan: FaultPlan, text: str) -> Steps[bool]:
         """The same request, over another connection; nobody hears what is answered."""
         ((_, node), *_) = self._of_answers(plan)
         if node != LOG:

@@ -40,7 +40,7 @@ class Ways:
 
     def __init__(self, topology: Topology, plans: Sequence[FaultPlan]) -> None:
         self._topology = topology
-        self._wanted = {way for plan in plans for way in self.of(plan)}
+        self._required = {way for plan in plans for way in self.of(plan)}
         self._wires: dict[Way, ServerWire] = {}
 
     def has(self, plan: FaultPlan) -> bool:
@@ -49,12 +49,12 @@ class Ways:
 
     async def add(self, plan: FaultPlan) -> None:
         """Lead through wires what one more fault needs."""
-        self._wanted |= {*self.of(plan)}
+        self._required |= {*self.of(plan)}
         await self.open()
 
     async def open(self) -> None:
         """Lead through wires what shall go there; sessions that are open already go as they went."""
-        for way in sorted(self._wanted - self._wires.keys()):
+        for way in sorted(self._required - self._wires.keys()):
             who, node = way
             wire = self._wires[way] = ServerWire(self._topology.node(node).dsn)
             await wire.open()

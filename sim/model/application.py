@@ -285,7 +285,7 @@ class ModelFinishers:
 
         `meanwhile` is called once the command is sent.
         """
-        self._told()
+        self._note_change()
         while self._idle and not self._idle[-1].lean.alive():
             self._idle.pop()
         if self._idle:
@@ -303,12 +303,12 @@ class ModelFinishers:
         meanwhile()
         results = await connection.lean.run(command)
         answered_about(self._network.kernel, command.split(b"'")[1].decode(), self._here)
-        self._told()
+        self._note_change()
         if connection.lean.alive():
             self._idle.append(connection)
         return len(results) == 1 and results[0].command_status == tag
 
-    def _told(self) -> None:
+    def _note_change(self) -> None:
         watch = self._network.kernel.watch
         if watch is not None:
             watch(f"connections of {self._actor}", True)

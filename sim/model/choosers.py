@@ -55,7 +55,7 @@ class Choice(simpy.Event):
         return self.label.cause in TIMERS
 
     def __str__(self) -> str:
-        return said(self.label)
+        return wording(self.label)
 
 
 #: Of an event and what it has looked at and changed.
@@ -155,7 +155,7 @@ def _strike_name(what: str, on: str) -> int:
 _NUMBERS = re.compile(r"\b(?:pid|session) \d+")
 
 
-def said(label: Label) -> str:
+def wording(label: Label) -> str:
     """A label in words, without numbers that only count."""
     return _NUMBERS.sub("a session", f"{label.actor}: {label.what}")
 

@@ -40,7 +40,7 @@ _TURN_S = 0.001
 
 
 class _Open(set[Key]):
-    """Transactions that are open; whoever explores is told of which of them anybody asks.
+    """Transactions that are open; whoever explores is notify of which of them anybody asks.
 
     Args:
         asked: those of which somebody will ask later, as he has before.
@@ -48,29 +48,29 @@ class _Open(set[Key]):
     """
 
     def __init__(
-        self, keys: set[Key], told: Callable[[str, bool], None], asked: dict[object, None],
+        self, keys: set[Key], notify: Callable[[str, bool], None], asked: dict[object, None],
         stretch: Callable[[], int],
     ) -> None:  # fmt: skip
         super().__init__(keys)
-        self._told = told
+        self._notify = notify
         self._asked = asked
         self._stretch = stretch
         self._made = stretch()
         for key in asked:
-            told(_called(key), False)
+            notify(_called(key), False)
 
     def __contains__(self, key: object) -> bool:
         result = super().__contains__(key)
-        self._told(_called(key), False)
+        self._notify(_called(key), False)
         if not result or self._stretch() != self._made:  # of one that is open nobody asks twice
             self._asked[key] = None
         return result
 
     def __or__(self, other: Any) -> Any:
-        return _Open({*self, *other}, self._told, self._asked, self._stretch)
+        return _Open({*self, *other}, self._notify, self._asked, self._stretch)
 
     def __rsub__(self, other: Any) -> Any:
-        self._told("unsettled", True)
+        self._notify("unsettled", True)
         return {key for key in other if key not in self}
 
 
@@ -79,7 +79,7 @@ def _called(key: object) -> str:
 
 
 class _ModelEngine(CoordinatorEngine):
-    """The product's, in a process that may die; whoever explores is told what its transactions have in common."""
+    """The product's, in a process that may die; whoever explores is notify what its transactions have in common."""
 
     process: CoordinatorProcess
 
@@ -95,7 +95,7 @@ class _ModelEngine(CoordinatorEngine):
         self._changed(transaction)
 
     def _changed(self, transaction: Transaction) -> None:
-        """It is open, or is no more: whoever explores is told."""
+        """It is open, or is no more: whoever explores is notify."""
         if self.process.place.kernel.watch is not None:
             self.process.remembers(_called(_key(transaction)), True)
 
@@ -335,7 +335,7 @@ class CoordinatorProcess:
         return f"{self.actor}:{self._begin[self.place.kernel.env.active_process]}"
 
     def remembers(self, what: str, changed: bool) -> None:
-        """What its transactions have in common is looked at, or changed: whoever explores is told."""
+        """What its transactions have in common is looked at, or changed: whoever explores is notify."""
         if self.place.kernel.watch is not None:
             self.place.kernel.watch(f"{what} of {self.actor}", changed)
 

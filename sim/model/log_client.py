@@ -105,7 +105,7 @@ class ModelLog:
 
     def current(self, variant: str) -> EpochIds | None:
         """The ids for transactions of a variant, if there is an epoch and it can be written for."""
-        self._told("epochs", False)
+        self._note("epochs", False)
         result, wire = self.epochs.get(variant), self._wire
         if result is None or result.epoch in self.fenced or wire is None or wire.lost:
             return None
@@ -117,7 +117,7 @@ class ModelLog:
             return await AwaitableSteps(self._epoch(variant))
 
     def _epoch(self, variant: str) -> Steps[EpochIds]:
-        self._told("epochs", True)
+        self._note("epochs", True)
         yield from self._turn.take()
         try:
             yield from self._connect()
@@ -126,7 +126,7 @@ class ModelLog:
                 number = yield from self._write(
                     "open an epoch", lambda one: one.open_epoch(self._coordinator, variant)
                 )
-                self._told("epochs", True)
+                self._note("epochs", True)
                 self.own.add(number)
                 result = self.epochs[variant] = self.ids(self._coordinator, number, self._branches)
             return result
@@ -139,7 +139,7 @@ class ModelLog:
         """Send a record on its way, with whatever else is waiting."""
         kernel = self._network.kernel
         entry = ModelEntry((epoch, sequence), record, kernel.event())
-        self._told("queue", True)
+        self._note("queue", True)
         wire = self._wire
         if wire is None or wire.lost:
             entry.settle("failed", wire.lost if wire is not None else "the decision log is closed")
@@ -154,7 +154,7 @@ class ModelLog:
         try:
             while self._queue and not wire.lost:
                 yield from self._turn.take()
-                self._told("queue", True)
+                self._note("queue", True)
                 flight, self._queue = self._queue, []
                 entries = [(entry.key, entry.record) for entry in flight]
                 state, why = "logged", ""
@@ -172,7 +172,7 @@ class ModelLog:
                     state, why = "unknown", str(error)
                 finally:
                     self._turn.give()
-                self._told("queue", True)  # what has come meanwhile goes next
+                self._note("queue", True)  # what has come meanwhile goes next
                 for entry in flight:
                     entry.settle(state, why)
         finally:
@@ -181,7 +181,7 @@ class ModelLog:
             for entry in queue:
                 entry.settle("failed", wire.lost)
 
-    def _told(self, what: str, changed: bool) -> None:
+    def _note(self, what: str, changed: bool) -> None:
         watch = self._network.kernel.watch
         if watch is not None:
             watch(f"{what} of {self._coordinator}", changed)
@@ -231,9 +231,9 @@ class ModelLog:
     def _connect(self) -> Steps[None]:
         if self._wire is not None and not self._wire.lost:
             return
-        self._told("epochs", True)
+        self._note("epochs", True)
         wire = self._wire = yield from self._open()
-        self._told("epochs", True)
+        self._note("epochs", True)
         old, self._me = self._me, self._session(wire)
         for ids in self.epochs.values():
             if ids.epoch not in self.fenced:
@@ -254,7 +254,7 @@ class ModelLog:
         return wire.served
 
     def _fence(self, epoch: int) -> None:
-        self._told("epochs", True)
+        self._note("epochs", True)
         self.fenced.add(epoch)
         self.own.discard(epoch)
 

@@ -121,7 +121,7 @@ class Members:
             raise SubscriptionError(f"{name!r} does not subscribe: subscribe it first")
         yield from self._distributed().close_down(name, seen, lambda: self._remove_objects(name))
 
-    def again(self, name: str, seen: Seen = nobody) -> Steps[None]:
+    def reinitialise(self, name: str, seen: Seen = nobody) -> Steps[None]:
         """Everything is copied anew, while others go on. LockTimeoutError, SubscriptionError"""
         yield from self._distributed().reinitialise(name, seen)
 

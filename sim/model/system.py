@@ -276,7 +276,7 @@ class System:
 
     def reinitialise(self, subscriber: str) -> Steps[None]:
         """Copy everything to a Subscriber anew; others: `members`. LockTimeoutError, SubscriptionError"""
-        yield from self.members.again(subscriber)
+        yield from self.members.reinitialise(subscriber)
 
     def agent(self, subscriber: str) -> AgentSeat:
         """A Subscriber's agent: `pause`, `resume`, `crash`, `start`."""

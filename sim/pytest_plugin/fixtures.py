@@ -110,7 +110,7 @@ def open_topology(
     from twopc.errors import TwopcError
     from twopc.sim.testing.blocking import TestTopology
 
-    requested = asked.wanted(template, group, any_client=config.any_client(request.config))
+    requested = asked.request(template, group, any_client=config.any_client(request.config))
     settings = config.settings_of(request.config)
     try:
         bed = bench.open(requested, request.node.name)

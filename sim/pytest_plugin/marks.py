@@ -42,7 +42,7 @@ class MarkOptions:
     """``truncate`` puts rows back, and makes anew where that is not enough; ``clone`` gives databases that nobody
     has used; ``none`` leaves everything, for a fixture of a wider scope."""
 
-    def wanted(
+    def request(
         self, template: Any, group: str = "", *, any_client: bool = False
     ) -> TopologyRequest:
         """What the topology is made like.

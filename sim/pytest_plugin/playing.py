@@ -157,7 +157,7 @@ class FilePlayer:
         verdict = await run(loaded, stages, outcome.history, selection=selection, listener=heard)
         outcome.wrong = [
             f"{group['name']}: {group['notes']}"
-            for group in verdict.told.get("groups", ())
+            for group in verdict.facts.get("groups", ())
             if group["kind"] and not group["failed"]
         ]
         if all(record.kind == "header" for record in outcome.records):

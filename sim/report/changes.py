@@ -70,7 +70,7 @@ class Changes:
         self._attribution = Attribution(records, authors, effects)
         self._made: dict[Author, list[VersionChange]] = {}
         self._versions: dict[tuple[str, str], list[VersionChange]] = {}
-        self._elsewhere: dict[tuple[str, str], list[VersionChange]] = {}
+        self._at_subscribers: dict[tuple[str, str], list[VersionChange]] = {}
         """Those that only a Subscriber has had."""
         self._held: dict[tuple[str, str], list[tuple[int, dict[str, VersionChange]]]] = {}
         self._publisher = ""
@@ -114,7 +114,7 @@ class Changes:
 
     def version(self, table: str, key: str, version: str) -> VersionChange | None:
         """The version of this identifier."""
-        known = [*self.of(table, key), *self._elsewhere.get((table, key), ())]
+        known = [*self.of(table, key), *self._at_subscribers.get((table, key), ())]
         return next((each for each in known if version and each.version == version), None)
 
     def held(
@@ -177,7 +177,7 @@ class Changes:
             seq=record.seq,
             initial=initial,
         )
-        seen = self._versions if at_publisher else self._elsewhere
+        seen = self._versions if at_publisher else self._at_subscribers
         seen.setdefault((table, key), []).append(change)
         return change
 

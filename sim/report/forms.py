@@ -140,7 +140,7 @@ def _show_order(order: PlayedOrder, console: Console, *, about: str) -> None:
     else:
         draw(timeline(order.fold), console)
     if report["failures"] and report["repro"]:
-        terminal.again(console, report["repro"])
+        terminal.print_repeat(console, report["repro"])
 
 
 def _group_line(group: ReportGroup, console: Console) -> None:

@@ -91,14 +91,14 @@ class ReportGroup:
         """In how many ways one order went that was repeated; 0 if always in the same."""
         ways: dict[Any, set[str]] = {}
         for order in self.orders:
-            ways.setdefault(order.said.get("number", 0), set()).add(self.prints[order.name])
+            ways.setdefault(order.labels.get("number", 0), set()).add(self.prints[order.name])
         most = max((len(each) for each in ways.values()), default=0)
         return most if most > 1 and self.repeats > 1 else 0
 
     @property
     def repeats(self) -> int:
         """How often each order was played."""
-        return max((int(order.said.get("repeat") or 1) for order in self.orders), default=1)
+        return max((int(order.labels.get("repeat") or 1) for order in self.orders), default=1)
 
     @property
     def alike(self) -> dict[str, list[PlayedOrder]]:
@@ -118,7 +118,7 @@ class ReportGroup:
         return sorted(firsts, key=lambda order: not order.verdict["kind"])
 
     @property
-    def told(self) -> list[PlayedOrder]:
+    def shown(self) -> list[PlayedOrder]:
         """What a terminal shows in full: the first that failed; if none did, the order that all went like."""
         failed = [order for order in self.drawn if order.verdict["kind"]]
         return failed[:1] or (self.drawn if len(self.drawn) == 1 else [])
@@ -140,7 +140,7 @@ class ReportGroup:
 
     @property
     def _about(self) -> Mapping[str, Any]:
-        return self.orders[0].said if self.orders else {}
+        return self.orders[0].labels if self.orders else {}
 
     def text(self) -> str:
         """What was remarkable, in one line."""
@@ -210,7 +210,7 @@ def groups(records: Sequence[HistoryRecord]) -> list[ReportGroup]:
             in_vain.setdefault(str((of[0].data or {}).get("group") or name), why)
             continue
         order = PlayedOrder(name=name, header=header, records=of)
-        members.setdefault(str(order.said.get("group") or name), []).append(order)
+        members.setdefault(str(order.labels.get("group") or name), []).append(order)
         prints[name] = str(order.verdict.get("behaviour") or "") or fingerprint(of)
     first |= {name: of[0].records[0].seq for name, of in members.items() if of}
     return [

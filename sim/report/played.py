@@ -49,7 +49,7 @@ class PlayedOrder:
         return self.fold.about.message if self.fold.about is not None else ""
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def labels(self) -> Mapping[str, Any]:
         """What its first record says of it: `group`, `number`, `cell`, `twin`, `repeat`, as far as known."""
         return self._about
 

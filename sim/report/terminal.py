@@ -171,7 +171,7 @@ def failure(out: Console, where: str, excerpt: Sequence[str], message: str) -> N
         out.print(Padding(Text(message, style="red"), (0, 0, 0, 4)))
 
 
-def again(out: Console, command: str, directory: str = "") -> None:
+def print_repeat(out: Console, command: str, directory: str = "") -> None:
     """How to see it again, and where everything about it is."""
     from rich.text import Text
 

@@ -15,7 +15,7 @@ from typing import Any
 from twopc.errors import ScenarioError
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.judging import FailedCheck
-from twopc.sim.scenario.judging.compare import as_expected, as_rows, holder, told
+from twopc.sim.scenario.judging.compare import as_expected, as_rows, holder, outcome_text
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs, StepRun
 from twopc.sim.scenario.text import Document, Map
@@ -108,16 +108,16 @@ def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
         ended = runs.of(item.step or "").ended
         if item.step is None or ended is None or expected.step(item.step) is not None:
             continue
-        actual = _told(case, runs.of(item.step), ended)
+        actual = _expectation(case, runs.of(item.step), ended)
         if actual is not None:
             path = (*expected.order_at, "expect", "steps", item.step)
-            message = f"{item.step}: {told(ended)}"
+            message = f"{item.step}: {outcome_text(ended)}"
             check = f"steps.{item.step}"
             results.append(FailedCheck(path=path, message=message, check=check, actual=actual))
     return results
 
 
-def _told(case: Case, run: StepRun, ended: HistoryRecord) -> Any:
+def _expectation(case: Case, run: StepRun, ended: HistoryRecord) -> Any:
     """How a step came to its end, as an expectation; None if that cannot be said."""
     actual = as_expected(ended)
     if actual == "ok" and ended.rows is not None and len(ended.rows) == ended.rowcount:

@@ -206,7 +206,7 @@ class CaseSessions:
     def _check_deadlines(self) -> None:
         for lane in self._busy:
             if lane.running is not None and now_s() > lane.deadline:
-                name, waits = lane.running.name, self._told(lane)
+                name, waits = lane.running.name, self._waiting(lane)
                 self._write(
                     "timed_out", lane, lane.running, message=f"no end within its time limit{waits}"
                 )
@@ -264,7 +264,10 @@ class CaseSessions:
             wait, play = seen.get(lane.name), lane.running
             if play is None:
                 continue
-            self._note_messages(lane, play)
+            if (
+                wait is not None
+            ):  # of one that goes on they are noted at its end, whenever it was looked at
+                self._note_messages(lane, play)
             if wait == lane.wait:
                 continue
             begins, lane.wait = lane.wait is None, wait
@@ -316,7 +319,7 @@ class CaseSessions:
             end.error is not None and sqlstate_of(end.error) in _ENDS_BY_ITSELF
         )
 
-    def _told(self, lane: Lane) -> str:
+    def _waiting(self, lane: Lane) -> str:
         if lane.wait is None:
             return ""
         holder = self._lanes.get(lane.wait.on)
@@ -329,7 +332,7 @@ class CaseSessions:
         chain: list[str] = []
         for lane in busy:
             assert lane.running is not None
-            chain.append(f"{lane.running.name}{self._told(lane).replace(': it', '')}")
+            chain.append(f"{lane.running.name}{self._waiting(lane).replace(': it', '')}")
             chain += [f"{play.name} is queued behind {lane.running.name}" for play in lane.queue]
             holder = self._lanes.get(lane.wait.on) if lane.wait is not None else None
             if holder is not None and holder.running is None:

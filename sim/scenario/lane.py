@@ -190,7 +190,7 @@ class Lane:
             return "error", {"data": {"at": error.node}, **report}
         except InDoubtError as error:
             self._finished("in doubt")
-            return "in_doubt", self._told(error)
+            return "in_doubt", self._fields(error)
         except TransactionError as error:
             return self._refuse("" if step.swallow else play.name, error)
 
@@ -316,12 +316,12 @@ class Lane:
         """
         self.refused = name if self.open else ""
         self.locking = ""
-        text = self._told(error)
+        text = self._fields(error)
         if self.cycle:  # its own record tells the cycle
             text |= {"conflict": {"kind": "deadlock"}, "message": "cancelled to break the deadlock"}
         return ("rejected" if text.get("conflict") else "error"), text
 
-    def _told(self, error: TransactionError) -> dict[str, Any]:
+    def _fields(self, error: TransactionError) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "gid": error.gid or self.session.gid,
             "sqlstate": error.sqlstate,

@@ -51,7 +51,7 @@ def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         for node in nodes:
             result = _unknown(model, node, text)
             if result is not None:
-                yield path, told(result)
+                yield path, refusal_text(result)
                 break
 
 
@@ -71,7 +71,9 @@ def built(
     try:
         return build(spec, wiring, kernel=kernel, recorder=recorder)
     except UnsupportedError as error:
-        raise SetUpError(error.path or path_of(scenario, error.text), told(error)) from error
+        raise SetUpError(
+            error.path or path_of(scenario, error.text), refusal_text(error)
+        ) from error
     except BuildError as error:
         raise SetUpError(error.path, f"the model says: {error}") from error
 
@@ -94,7 +96,7 @@ class NullRecorder:
         self.drawn[name] = value
 
 
-def told(error: UnsupportedError) -> str:
+def refusal_text(error: UnsupportedError) -> str:
     """Without the statement: its place is shown."""
     return f"the model does not know {error.what}"
 

@@ -25,7 +25,7 @@ from twopc.sim.model.values import SqlError, StatementResult, Steps, Unsupported
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.model_check import NullRecorder, built, path_of, told
+from twopc.sim.scenario.model_check import NullRecorder, built, path_of, refusal_text
 from twopc.sim.scenario.model_setup import SETTINGS, spec_of
 from twopc.sim.scenario.stage import (
     AGENTS,
@@ -69,7 +69,7 @@ class ModelTheatre:
         """There is nothing to end."""
 
     @property
-    def able(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         """What a model can do."""
         return Capabilities(
             name="model",
@@ -144,7 +144,7 @@ class ModelStage:
         return self._model
 
     def _blame(self, error: UnsupportedError, text: str) -> SetUpError:
-        return SetUpError(path_of(self._scenario, text or error.text), told(error))
+        return SetUpError(path_of(self._scenario, text or error.text), refusal_text(error))
 
     async def take_down(self) -> None:
         """The scenario's own last words."""
@@ -154,7 +154,7 @@ class ModelStage:
                 for each in parse.statements(text):
                     await self._do(session.execute(each))
             except UnsupportedError as error:
-                raise SetUpError(("teardown", at), told(error)) from error
+                raise SetUpError(("teardown", at), refusal_text(error)) from error
             except SqlError as error:
                 raise SetUpError(
                     ("teardown", at), f"the model says: {error.message} ({error.sqlstate})"

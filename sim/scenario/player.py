@@ -279,9 +279,7 @@ class Player(CaseSessions):
 
     def _why_not(self, lane: Lane) -> str:
         assert lane.running is not None
-        return (
-            f"{lane.name} cannot go on: {lane.running.name}{self._told(lane).replace(': it', '')}"
-        )
+        return f"{lane.name} cannot go on: {lane.running.name}{self._waiting(lane).replace(': it', '')}"
 
     def _launch(self, lane: Lane, play: StepPlay) -> None:
         if lane.running is None and not lane.queue:

@@ -113,7 +113,7 @@ class PostgresTheatre:
             await asyncio.to_thread(self._server.stop)
 
     @property
-    def able(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         """What real servers can do, with no simulator of faults around them."""
         return Capabilities(
             name="postgres",

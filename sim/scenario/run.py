@@ -49,17 +49,17 @@ class RunVerdict:
     loaded: LoadedScenario
     orders: tuple[OrderVerdict, ...]
     """Of every case that could be played, each time it was played."""
-    told: Mapping[str, Any] = field(repr=False)
+    facts: Mapping[str, Any] = field(repr=False)
     """What the whole history says."""
 
     @property
     def kind(self) -> str:
         """The worst of what is wrong; empty if all passed. See `twopc.sim.report.judged.EXIT_CODES`."""
-        return str(self.told["kind"] or "")
+        return str(self.facts["kind"] or "")
 
     def as_json(self) -> dict[str, Any]:
         """What stands in ``verdict.json``."""
-        return dict(self.told)
+        return dict(self.facts)
 
 
 async def run(
@@ -78,7 +78,7 @@ async def run(
         ScenarioError: a server does not take what the scenario sets up.
         ConfigurationError: there is no server to be used.
     """
-    refuse(loaded, theatre.able)
+    refuse(loaded, theatre.capabilities)
     return await _Run(loaded, theatre, history, selection, listener, groups).play()
 
 
@@ -119,19 +119,23 @@ class _Run:
         return RunVerdict(
             loaded=self._loaded,
             orders=tuple(self._verdicts),
-            told=report.verdict(self._history.records),
+            facts=report.verdict(self._history.records),
         )
 
     def _can(self, group: CaseGroup) -> bool:
         """Whether a group is no twin without a protection that stays on here."""
-        missing = group.twin.off - self._theatre.able.protections if group.twin is not None else ()
+        missing = (
+            group.twin.off - self._theatre.capabilities.protections
+            if group.twin is not None
+            else ()
+        )
         if missing:
-            where = "the model" if self._theatre.able.is_virtual else "real servers"
+            where = "the model" if self._theatre.capabilities.is_virtual else "real servers"
             what = " and ".join(sorted(missing))
             why = "; ".join(
-                self._theatre.able.why_on[name]
+                self._theatre.capabilities.why_on[name]
                 for name in sorted(missing)
-                if name in self._theatre.able.why_on
+                if name in self._theatre.capabilities.why_on
             )
             self._history.write(
                 "twin_skipped",
@@ -190,7 +194,7 @@ class _Run:
 
     def _clock(self) -> Callable[[], int] | None:
         """Where time is not the world's, the loop tells it."""
-        if not self._theatre.able.is_virtual:
+        if not self._theatre.capabilities.is_virtual:
             return None
         loop = asyncio.get_running_loop()
         time = getattr(loop, "virtual_time", loop.time)
@@ -247,7 +251,10 @@ class _Run:
             "failures": [self._failure(failure) for failure in verdict.failures],
             "behaviour": verdict.behaviour,
             "repro": reproduce(
-                self._loaded, verdict.name, seed=self._selection.seed, on=self._theatre.able.name
+                self._loaded,
+                verdict.name,
+                seed=self._selection.seed,
+                on=self._theatre.capabilities.name,
             ),
         }
         if verdict.twin:
@@ -331,11 +338,11 @@ def header(loaded: LoadedScenario, theatre: Theatre, selection: Selection) -> di
         "subscribers": list(scenario.topology.subscribers),
         "shipping": scenario.topology.shipping,
         "commit": scenario.topology.commit,
-        "on": theatre.able.name,
+        "on": theatre.capabilities.name,
     }
     if scenario.topology.settings:
         report["settings"] = dict(scenario.topology.settings)
     seed = selection.seed if selection.seed is not None else scenario.seed
-    if seed is not None or theatre.able.is_virtual:
+    if seed is not None or theatre.capabilities.is_virtual:
         report["seed"] = seed or 0
     return report

@@ -56,7 +56,7 @@ def schema() -> dict[str, Any]:
         "if": {"required": ["extends"]},
         "then": {"$ref": "#/$defs/Differences"},
         "else": {"$ref": "#/$defs/Scenario"},
-        "$defs": dict(sorted({**writer.found, "Differences": overrides}.items())),
+        "$defs": dict(sorted({**writer.definitions, "Differences": overrides}.items())),
     }
 
 
@@ -69,12 +69,12 @@ class _Writer:
     """Writes one definition for each part that it meets."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Any] = {}
+        self.definitions: dict[str, Any] = {}
 
     def part(self, part: type[Part]) -> dict[str, Any]:
         """The definition of a part as a mapping, noted with its short forms."""
         hints = typing.get_type_hints(part, include_extras=True)
-        self.found[part.__name__] = {}  # it may stand within itself
+        self.definitions[part.__name__] = {}  # it may stand within itself
         properties, required = {}, []
         for name, field in part.model_fields.items():
             if name in ("hole", "holes") or name in part.hidden:
@@ -91,7 +91,7 @@ class _Writer:
         mapping |= part.rules()
         forms = [*part.short_schema(), *([mapping] if properties else [])]
         whole = forms[0] if len(forms) == 1 else {"anyOf": forms}
-        self.found[part.__name__] = _described(whole, inspect.cleandoc(part.__doc__ or ""))
+        self.definitions[part.__name__] = _described(whole, inspect.cleandoc(part.__doc__ or ""))
         return mapping
 
     def of(self, hint: Any) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class _Writer:
         if origin is dict:
             return self._mapping(*arguments)
         if isinstance(hint, type) and issubclass(hint, Part):
-            if hint.__name__ not in self.found:
+            if hint.__name__ not in self.definitions:
                 self.part(hint)
             return {"$ref": f"#/$defs/{hint.__name__}"}
         return dict(_PLAIN[hint])

@@ -171,7 +171,7 @@ class Theatre(Protocol):
     """Makes a stage for each case; an async context manager."""
 
     @property
-    def able(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         """What it can do."""
         ...
 

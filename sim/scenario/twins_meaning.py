@@ -98,7 +98,9 @@ def _not_asked_for(scenario: Scenario, twin: Twin, order: Order | None) -> str:
     if check in _OF_DISTRIBUTION and not scenario.distributes:
         return "nothing can be delivered: 'distribution' is none"
     lines = [twin.expect, *([order.expect] if order is not None else []), scenario.expect]
-    requested = next((value for each in lines if (value := _wanted(each, check)) is not None), None)
+    requested = next(
+        (value for each in lines if (value := _is_checked(each, check)) is not None), None
+    )
     if requested is False:
         return f"'{check}' must fail and is not judged: it is taken out by 'expect'"
     if requested is None and check in _SAID:  # of the others there is only one
@@ -106,7 +108,7 @@ def _not_asked_for(scenario: Scenario, twin: Twin, order: Order | None) -> str:
     return ""
 
 
-def _wanted(expect: Expect, check: str) -> bool | None:
+def _is_checked(expect: Expect, check: str) -> bool | None:
     """Whether a check is asked for (True), taken out (False), or not spoken of (None)."""
     value = getattr(expect, check)
     if value is None or value in ((), {}):

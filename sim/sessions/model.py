@@ -148,7 +148,7 @@ class VirtualSession:
             self.synced = ()
 
     async def reinitialise(self) -> None:
-        await self._change(self._model.members.again)
+        await self._change(self._model.members.reinitialise)
 
     async def subscribe(self) -> None:
         await self._change(self._model.members.join)

@@ -224,7 +224,7 @@ class LiveSession:
             statement.done.set_exception(error)
         else:
             self._note_faults()
-            self._write("ok", statement, gid=self.gid, **_told(statement.text, result))
+            self._write("ok", statement, gid=self.gid, **_fields(statement.text, result))
             self._running = None
             statement.done.set_result(result)
         self._note_outcome(statement.text)
@@ -344,7 +344,7 @@ def _refused(error: psycopg.Error, *, node: str, gid: str) -> Exception:
     return refused(error, node=node, gid=gid)
 
 
-def _told(text: str, result: Any) -> dict[str, Any]:
+def _fields(text: str, result: Any) -> dict[str, Any]:
     if not isinstance(result, Result):
         return {}
     fields = returned(result)

@@ -48,7 +48,7 @@ class AnyClients:
         for name in subscribers or await self._updating():
             here = await self._wiring.admin(self._subscriber(name))
             await any_client.check_subscribed(here)
-            known = await any_client.found(here)
+            known = await any_client.any_client_of(here)
             if known is None:
                 coordinator = f"{self._wiring.name}.{name}"
                 # without a session that writes for it: there is no process that could decide
@@ -93,7 +93,7 @@ class AnyClients:
             there = await self._wiring.execute(
                 name, "select to_regclass('msrepl.any_client') is not null"
             )
-            known = await any_client.found(here) if there[0][0] else None
+            known = await any_client.any_client_of(here) if there[0][0] else None
             if known is not None:
                 names[name] = known
         return names

@@ -65,7 +65,7 @@ class Inspection:
         self._registration = registration
         self._agents = agents
         self._installer = installer
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         """Up to where deliveries were told, by Subscriber."""
 
     async def assert_converged(self, *tables: str) -> None:
@@ -110,8 +110,8 @@ class Inspection:
         number = await self._registration.publisher_number()
         results: list[TopologyDelivery] = []
         for subscriber in await self._agents.subscribers():
-            after = self._told.get(subscriber, "0/0")
-            upto = self._told[subscriber] = await self._registration.position(subscriber)
+            after = self._reported.get(subscriber, "0/0")
+            upto = self._reported[subscriber] = await self._registration.position(subscriber)
             results += await deliveries.between(
                 await self._wiring.admin(self._wiring.distribution),
                 await self._wiring.admin(self._wiring.publisher),
@@ -126,7 +126,7 @@ class Inspection:
 
     def leave_untold(self, positions: Mapping[str, str]) -> None:
         """Have `take_deliveries` tell of what comes after these positions of Subscribers."""
-        self._told.update(positions)
+        self._reported.update(positions)
 
     async def status(self) -> DistributionStatus:
         """How far the log reader and the agents are, and how the slot is.

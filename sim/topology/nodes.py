@@ -399,7 +399,7 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
     where = " and ".join(repr(node.name) for node in nodes)
     finding = version_finding(version)
     if finding.level == "error":
-        raise ServerError(f"node {where}: {finding.what} {finding.found}: {finding.remedy}")
+        raise ServerError(f"node {where}: {finding.what} {finding.state}: {finding.remedy}")
     if prepared == 0:
         raise ServerError(
             f"node {where}: max_prepared_transactions is 0, so nothing can be prepared: "

@@ -52,7 +52,7 @@ class TopologyPart:
         return f"{self.kind}-{self.node}.log" if self.node else f"{self.kind}.log"
 
 
-def wanted(
+def expected_parts(
     subscribed: Iterable[str], *, any_client: bool, metrics: bool = False
 ) -> tuple[TopologyPart, ...]:
     """Those that a topology needs.
@@ -77,7 +77,7 @@ async def look(state: State) -> tuple[TopologyPart, ...]:
     async with await attach(
         state.dsns, coordinator=state.name, newcomers=state.subscribers
     ) as topology:
-        return wanted(
+        return expected_parts(
             await topology.agents.subscribers(),
             any_client=bool(await topology.any_client.subscribers()),
             metrics=state.metrics_port is not None,

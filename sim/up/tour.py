@@ -148,7 +148,7 @@ class Tour:
                     self._say(f"  {window}> {text}")
                 self._say("")
                 now = await self._until(eyes, step, before)
-                self._say(f"  ✓ {step.explains.format(now=self._told(now))}")
+                self._say(f"  ✓ {step.explains.format(now=self._balances(now))}")
             await self._resolver(runs=True)
 
     async def _until(self, eyes: TopologyWatch, step: TourStep, before: TourLook) -> TourLook:
@@ -186,7 +186,7 @@ class Tour:
             moment=await eyes.look(),
         )
 
-    def _told(self, now: TourLook) -> str:
+    def _balances(self, now: TourLook) -> str:
         return ", ".join(f"{balance} at {name}" for name, balance in now.balances.items())
 
     async def _resolver(self, *, runs: bool) -> None:

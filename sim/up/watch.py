@@ -105,7 +105,7 @@ class TopologyWatch:
         self._read: dict[str, int] = {}
         self._refused: Counter[str] = Counter()
         self._refusals: deque[LoggedConflict] = deque(maxlen=_REFUSALS_KEPT)
-        self._wanted = _presumed(state)
+        self._expected = _presumed(state)
         """What should run, as it was when all servers answered last."""
 
     async def __aenter__(self) -> TopologyWatch:
@@ -126,7 +126,7 @@ class TopologyWatch:
         known = await self._agents()
         if known is not None and not any(one.now.error for one in seen):
             subscribed = [agent.subscriber for agent in known]
-            self._wanted = parts.wanted(
+            self._expected = parts.expected_parts(
                 subscribed,
                 any_client=any(one.any_client for one in seen),
                 metrics=state.metrics_port is not None,
@@ -143,7 +143,7 @@ class TopologyWatch:
             blocked=tuple(str(edge) for edges in graph.edges.values() for edge in edges),
             in_doubt=tuple(sorted(in_doubt, key=lambda each: -each[2])),
             agents=tuple(known or ()),
-            missing=await asyncio.to_thread(_missing, state, self._wanted),
+            missing=await asyncio.to_thread(_missing, state, self._expected),
             unreachable=tuple(one.now.name for one in seen if one.now.error)
             + ((DISTRIBUTION,) if known is None else ()),
         )
@@ -233,7 +233,7 @@ async def not_running(state: State) -> tuple[str, ...]:
 def _presumed(state: State) -> tuple[parts.TopologyPart, ...]:
     """What should run, before the servers have told."""
     metrics = state.metrics_port is not None
-    return parts.wanted(state.subscribers, any_client=True, metrics=metrics)
+    return parts.expected_parts(state.subscribers, any_client=True, metrics=metrics)
 
 
 def _missing(state: State, needed: Sequence[parts.TopologyPart]) -> tuple[str, ...]:

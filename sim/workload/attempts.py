@@ -32,10 +32,10 @@ async def attempt(client: LoadClient, deed: ClientTransaction, level: str) -> At
         await client.commit()
     except InDoubtError as error:
         return AttemptOutcome(
-            kind=IN_DOUBT, why=error.sqlstate, fields=_told(error, gid), rowcounts=rowcounts
+            kind=IN_DOUBT, why=error.sqlstate, fields=_fields(error, gid), rowcounts=rowcounts
         )
     except TransactionError as error:
-        report = _told(error, gid)
+        report = _fields(error, gid)
         await leave(client.rollback())
         if "conflict" in report:
             return AttemptOutcome(
@@ -51,7 +51,7 @@ async def leave(work: Coroutine[Any, Any, None]) -> None:
         await work
 
 
-def _told(error: TransactionError, gid: str) -> dict[str, Any]:
+def _fields(error: TransactionError, gid: str) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "gid": error.gid or gid,
         "sqlstate": error.sqlstate,

@@ -55,14 +55,20 @@ class Figures:
             self._counts["dropped"] += dropped
 
     def attempt(
-        self, ended: AttemptOutcome, *, intended_s: float, began_s: float, now_s: float, again: bool
+        self,
+        ended: AttemptOutcome,
+        *,
+        intended_s: float,
+        began_s: float,
+        now_s: float,
+        is_retry: bool,
     ) -> None:
         """An attempt is over.
 
         Args:
             intended_s: when its transaction was to begin first.
             began_s: when this attempt has begun.
-            again: it will be tried again.
+            is_retry: it will be tried again.
         """
         if not self.counts(intended_s):
             return
@@ -76,7 +82,7 @@ class Figures:
             self._why[ended.kind][ended.why] += 1
             if ended.kind == REJECTED:
                 self.time("conflict", now_s - began_s)
-            self._counts["retries" if again else "given_up"] += 1
+            self._counts["retries" if is_retry else "given_up"] += 1
         self._points.append((now_s, ended.kind, latency))
 
     def synced(self, seconds: float, *, failed: bool = False) -> None:
@@ -91,7 +97,7 @@ class Figures:
 
     # -- what they come to -------------------------------------------------------------------------
 
-    def told(self) -> dict[str, Any]:
+    def as_record(self) -> dict[str, Any]:
         """Everything, for the history."""
         return {
             "seconds": round(self.seconds, 6),

@@ -91,11 +91,11 @@ class KernelClient:
         try:
             return await AwaitableSteps(work)
         except SqlError as error:
-            raise self._told(error) from error
+            raise self._error(error) from error
         except RequestLostError as error:
             raise from_sqlstate("08006", str(error), node=self._node, gid=self.gid) from error
 
-    def _told(self, error: SqlError) -> TransactionError:
+    def _error(self, error: SqlError) -> TransactionError:
         return from_sqlstate(
             error.sqlstate, error.message, detail=error.detail, hint=error.hint, node=self._node,
             gid=self.gid,

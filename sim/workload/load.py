@@ -220,7 +220,7 @@ class Load:
             began_s = self.now()
             ended = await attempt(client, deed, self._level(node))
             repeated = ended.kind == REJECTED and number <= text.retry and not self._is_late()
-            self._note(name, node, deed, ended, number, intended_s, began_s, again=repeated)
+            self._note(name, node, deed, ended, number, intended_s, began_s, is_retry=repeated)
             if ended.is_lost and ended.kind != COMMITTED:
                 await self._bench.sleep(of.uniform(*LOST_REST_S))
             if not repeated:
@@ -245,12 +245,12 @@ class Load:
         intended_s: float,
         began_s: float,
         *,
-        again: bool,
+        is_retry: bool,
     ) -> None:
         now_s = self.now()
         self._lives(now_s)
         self.figures.attempt(
-            ended, intended_s=intended_s, began_s=began_s, now_s=now_s, again=again
+            ended, intended_s=intended_s, began_s=began_s, now_s=now_s, is_retry=is_retry
         )
         data: dict[str, Any] = {
             "number": deed.number,

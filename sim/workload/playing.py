@@ -89,7 +89,7 @@ async def play(
             else:
                 history.write("ok", node=subscriber, step=LAST_SYNC, tag="SYNC")
         await write_deliveries(stage, history)
-    text = load.figures.told()
+    text = load.figures.as_record()
     text["thresholds"] = compared(load.figures, scenario.thresholds)
     history.write("load", data=text)
     await final_states(scenario, stage, history)

@@ -21,7 +21,7 @@ class SyncQueue:
         self._bench = bench
         self._figures = figures
         self._write = write
-        self._wanted: dict[str, None] = {}
+        self._requested: dict[str, None] = {}
         self._next: LoadGate = bench.gate()
         self._works = False
         self.paused: set[str] = set()
@@ -32,7 +32,7 @@ class SyncQueue:
         requested = [name for name in subscribers if name not in self.paused]
         if not requested:
             return
-        self._wanted |= dict.fromkeys(requested)
+        self._requested |= dict.fromkeys(requested)
         gate = self._next
         if not self._works:
             self._works = True
@@ -41,9 +41,9 @@ class SyncQueue:
 
     async def _work(self) -> None:
         try:
-            while self._wanted:
-                requested, gate = [*self._wanted], self._next
-                self._wanted, self._next = {}, self._bench.gate()
+            while self._requested:
+                requested, gate = [*self._requested], self._next
+                self._requested, self._next = {}, self._bench.gate()
                 await self._once(requested)
                 gate.open()
         finally:

@@ -146,7 +146,7 @@ class Mending:
         commands = [
             each
             async for each in self.source.commands(target.position, upto)
-            if each.article_id in planner.wanted(each.seqno, each.xid)
+            if each.article_id in planner.articles_for(each.seqno, each.xid)
         ]
         # definitions touch no rows, so they may all come first
         defining = [_coded(each) for each in commands if each.type == DEFINITION_TYPE]

@@ -139,7 +139,7 @@ class BatchPlanner:
         """Whether it is the code of a routine's call."""
         return code in self.calls
 
-    def wanted(self, seqno: int, xid: int) -> tuple[int, ...]:
+    def articles_for(self, seqno: int, xid: int) -> tuple[int, ...]:
         """The articles that take something of a transaction."""
         if seqno > self._settled:
             return self._all
@@ -153,7 +153,7 @@ class BatchPlanner:
         articles: tuple[int, ...] = ()
         for at, seqno in enumerate(window.seqnos):
             is_own = window.originators[at] == self.own
-            requested = self.wanted(seqno, window.xids[at])
+            requested = self.articles_for(seqno, window.xids[at])
             count = 0 if is_own and not self.echoed else window.commands[at]
             if at > first and (
                 requested != articles

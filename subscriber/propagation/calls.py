@@ -23,7 +23,7 @@ COMMAND = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE"}
 _ROW_ARGUMENT = {"new": "new_row", "old": "old_row", "key": "original_key"}
 
 
-def ours(name: str) -> sql.Identifier:
+def own_object(name: str) -> sql.Identifier:
     """An object in schema msrepl."""
     return sql.Identifier(names.SCHEMA, name)
 
@@ -103,10 +103,10 @@ class Calls:
 
     def call_type(self, operation: str) -> sql.Identifier:
         """The type of a call's values."""
-        return ours(f"call_{self.article_id}_{operation}")
+        return own_object(f"call_{self.article_id}_{operation}")
 
     def _image_type(self, image: str) -> sql.Identifier:
-        return ours(f"{'key' if image == 'key' else 'image'}_{self.article_id}")
+        return own_object(f"{'key' if image == 'key' else 'image'}_{self.article_id}")
 
     def arguments(self, operation: str) -> list[tuple[str, str]]:
         """Name and SQL type of every argument of the operation's procedure."""
@@ -179,7 +179,7 @@ class Calls:
     def image_type(self, name: str) -> str:
         """Creates one of `images`."""
         comment = f"A row of {self.article.name}, or its original key, as one argument"
-        return self.row_type(ours(name), self.images()[name], comment)
+        return self.row_type(own_object(name), self.images()[name], comment)
 
     def row_type(
         self, name: sql.Identifier, attributes: Sequence[tuple[str, str]], comment: str

@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from twopc import names
 from twopc.log import get_logger
 from twopc.sql import fragments as f
-from twopc.subscriber.propagation.calls import Calls, ours
+from twopc.subscriber.propagation.calls import Calls, own_object
 
 Connection = AsyncConnection[Any]
 
@@ -62,7 +62,7 @@ async def fit_images(connection: Connection, calls: Calls) -> None:
         ]
         if actions:
             await connection.execute(
-                sql.SQL("alter type {} {}").format(ours(name), f.COMMA.join(actions))
+                sql.SQL("alter type {} {}").format(own_object(name), f.COMMA.join(actions))
             )
 
 
@@ -73,7 +73,7 @@ async def drop_images(connection: Connection, article_id: int) -> None:
     await cursor.execute(_ROUTINES, (types, names.SCHEMA))
     gone = [row[0] for row in await cursor.fetchall()]
     for name in types:
-        await connection.execute(sql.SQL("drop type if exists {} cascade").format(ours(name)))
+        await connection.execute(sql.SQL("drop type if exists {} cascade").format(own_object(name)))
     if gone:
         _log.warning(
             "custom procedures went with the row types that they take", procedures=", ".join(gone)

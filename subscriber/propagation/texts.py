@@ -25,7 +25,7 @@ from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, runs_as
 from twopc.subscriber.propagation.bodies import Bodies, ValueSource
-from twopc.subscriber.propagation.calls import COMMAND, Calls, SubscriberSide, ours
+from twopc.subscriber.propagation.calls import COMMAND, Calls, SubscriberSide, own_object
 
 #: SQLSTATE of 20598, the row that a command changes is not at the Subscriber.
 ROW_NOT_FOUND = "P0002"
@@ -95,7 +95,7 @@ class PropagationTexts(Calls):
 
     def apply(self, operation: str) -> str:
         """``msrepl.apply_<article>_<operation>``."""
-        function = ours(f"apply_{self.article_id}_{operation}")
+        function = own_object(f"apply_{self.article_id}_{operation}")
         article, comment = (
             sql.Literal(self.article.name),
             sql.Literal(f"Applies one command for {COMMAND[operation]} in {self.article.name}"),
@@ -132,7 +132,7 @@ class PropagationTexts(Calls):
         """``msrepl.set_<article>_<operation>``."""
         bodies = self.bodies(operation)
         holes: dict[str, sql.Composable] = {
-            "function": ours(f"set_{self.article_id}_{operation}"),
+            "function": own_object(f"set_{self.article_id}_{operation}"),
             "owner": self.owner,
             "agent": self.agent,
         }
@@ -193,7 +193,7 @@ class PropagationTexts(Calls):
             return None
         bodies, held = self.bodies("upd"), self.place.held
         function, comment = (
-            ours(f"net_{self.article_id}"),
+            own_object(f"net_{self.article_id}"),
             sql.Literal(
                 f"Makes updates of {self.article.name} at once that are in each other's way"
             ),
@@ -342,11 +342,11 @@ def drop_texts(article_id: int, signatures: Sequence[str]) -> list[str]:
     types = [f"call_{article_id}_{operation}" for operation in OPERATIONS]
     texts = [
         *(
-            sql.SQL("drop function if exists {}({})").format(ours(name), sql.SQL(argument))
+            sql.SQL("drop function if exists {}({})").format(own_object(name), sql.SQL(argument))
             for name, argument in (*functions, (f"net_{article_id}", "text[]"))
         ),
         *(sql.SQL("drop function if exists {}").format(f.raw(each)) for each in signatures),
-        *(sql.SQL("drop type if exists {}").format(ours(name)) for name in types),
+        *(sql.SQL("drop type if exists {}").format(own_object(name)) for name in types),
         sql.SQL("delete from msrepl.msreplication_procedures where article_id = {}").format(
             sql.Literal(article_id)
         ),

@@ -89,7 +89,7 @@ async def test_forbidding_waits_for_who_is_at_work(clients: Clients) -> None:
     pid = other.info.backend_pid
     with pytest.raises(LockTimeoutError, match=rf"end the transactions of {pid} "):
         await any_client.forbid(admin, timeout_ms=50)
-    assert await any_client.found(admin) is not None
+    assert await any_client.any_client_of(admin) is not None
     trying = asyncio.create_task(clients.topology.forbid_any_client("sub1"))
 
     async def is_waiting() -> bool:
@@ -138,7 +138,7 @@ async def test_markers_go_whoever_finished_the_branch(clients: Clients) -> None:
 @pytest.mark.parametrize("marker", ["", "(0,0)", "(0,1)"])
 async def test_nobody_takes_the_number_of_another(clients: Clients, marker: str) -> None:
     """Who guesses the next one can neither change anything under it nor have it prepared."""
-    known = await any_client.found(await clients.topology.admin("sub1"))
+    known = await any_client.any_client_of(await clients.topology.admin("sub1"))
     assert known is not None
     [(last,)] = await clients.rows("sub1", "select last_value from msrepl.any_client_sequence")
     for number in (last, last + 1, 999999):

@@ -163,7 +163,7 @@ def test_every_plan(
         assert len(batch.seqnos) <= size
         assert batch.commands <= threshold or len([*batch.seqnos]) == 1 or batch.commands == 0
         for seqno in batch.seqnos:
-            assert batch.articles == planner.wanted(seqno, seqno + 100)
+            assert batch.articles == planner.articles_for(seqno, seqno + 100)
             assert set(batch.articles) == {
                 each.article_id for each in terms if each.wants(seqno, seqno + 100)
             }

@@ -41,13 +41,13 @@ orders: [{{name: one, faults: [f], steps: [a_write]}}]
 )
 def test_on_real_servers(at: str, do: str, why: str) -> None:
     with pytest.raises(ScenarioError, match=why):
-        refuse(parse(FILE.format(at=at, do=do)), PostgresTheatre().able)
+        refuse(parse(FILE.format(at=at, do=do)), PostgresTheatre().capabilities)
 
 
 def test_clocks_are_the_models_own() -> None:
     refuse(
         parse(FILE.format(at="coordinator.decision_logged", do="skew clock sub1 +5m")),
-        ModelTheatre().able,
+        ModelTheatre().capabilities,
     )
 
 

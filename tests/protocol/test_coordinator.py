@@ -364,7 +364,7 @@ def test_damage(decided: Outcome, found: Outcome) -> None:
         abort = Record(kind=RecordKind.ABORT, participants=("pub", "sub"))
         run(machine, e.LogFailed(record=COMMIT), e.Logged(record=abort))
 
-    damage = x.Damage(participant="pub", decided=decided, found=found)
+    damage = x.Damage(participant="pub", decided=decided, actual=found)
     assert run(machine, other(participant="pub")) == (damage,)
     assert run(machine, other(participant="pub")) == ()
     assert run(machine, ack(participant="sub")) == (CANCEL_RESEND,)

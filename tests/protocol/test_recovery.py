@@ -152,14 +152,14 @@ def test_participant_from_its_log(
     assert effects == (inquiry if state is ParticipantState.PREPARED else ())
 
 
-DEAD = BranchFacts(ours=True, alive=False, records=())
+DEAD = BranchFacts(is_own=True, alive=False, records=())
 
 
 @pytest.mark.parametrize(
     ("found", "variant", "action", "reason"),
     [
-        (replace(DEAD, ours=False), PRESUMED_ABORT, Action.LEAVE, "not a branch of ours"),
-        (replace(DEAD, ours=False, records=None), PRESUMED_ABORT, Action.LEAVE, "not a branch"),
+        (replace(DEAD, is_own=False), PRESUMED_ABORT, Action.LEAVE, "not a branch of ours"),
+        (replace(DEAD, is_own=False, records=None), PRESUMED_ABORT, Action.LEAVE, "not a branch"),
         (replace(DEAD, alive=True), PRESUMED_ABORT, Action.LEAVE, "coordinator is alive"),
         (replace(DEAD, alive=True, records=(COMMIT,)), PRESUMED_ABORT, Action.LEAVE, "alive"),
         (DEAD, PRESUMED_ABORT, Action.ABORT, "aborted is presumed"),

@@ -135,7 +135,9 @@ def test_what_is_to_be_copied_is_never_broken(monkeypatch):
     path = "a/long/way/to/some/scenario/that/has/a/name.twopc.yaml"
     terminal.head(console, path, "", ["pub", "sub1"])
     terminal.failure(console, f"{path}:12:34", [], "why")
-    terminal.again(console, f'twopc run {path} --order "x"', ".twopc/runs/name/20260101T000000-1")
+    terminal.print_repeat(
+        console, f'twopc run {path} --order "x"', ".twopc/runs/name/20260101T000000-1"
+    )
     terminal.total(console, passed=0, failed=1, elapsed_s=1, invariants="atomic prepared_left")
     assert out.getvalue() == (
         f"{path}  1 Publisher, 1 Subscriber\n"

@@ -184,7 +184,7 @@ def test_what_a_step_touches(step, reads, writes):
     "step",
     [
         "{sql: select mine(n) from t}",
-        "{sql: select n from elsewhere}",
+        "{sql: select n from other.place}",
         "{sql: create index on t (n)}",
         "{call: mine}",
         "{lines: [select n from t, select mine(n) from t]}",

@@ -234,7 +234,7 @@ workload:
 
 
 def test_load_is_refused_where_none_is_played(server):
-    able = dataclasses.replace(PostgresTheatre(server=server).able, workloads=False)
+    able = dataclasses.replace(PostgresTheatre(server=server).capabilities, workloads=False)
     with pytest.raises(NotPlayableError, match=r"scenario:6:1: error: load is not played on real"):
         refuse(parse(LOAD), able)
 

@@ -103,6 +103,23 @@ orders:
     assert [(r.step, r.data["count"]) for r in played.of("notice")] == [("warn", 1)]
 
 
+async def test_a_notice_stands_behind_the_end_of_its_step(play):
+    """However long the step goes on after it, and however often it is looked at."""
+    played = await play(
+        """
+sessions:
+  s:
+    node: pub
+    plain: true
+    steps: [warn: {script: "do $$ begin raise notice 'careful'; perform pg_sleep(0.2); end $$"}]
+orders: [{name: x, steps: [warn]}]
+""",
+        head=ALONE,
+    )
+    kinds = [record.kind for record in played.records if record.step == "warn"]
+    assert kinds == ["invoke", "ok", "notice"]
+
+
 async def test_notices_that_do_not_come(play):
     played = await play(
         """

@@ -180,7 +180,7 @@ class ToyStage:
 class ToyTheatre:
     """Makes toys."""
 
-    able = Capabilities(
+    capabilities = Capabilities(
         name="toy",
         is_virtual=True,
         outages=True,

@@ -52,7 +52,7 @@ def run(dsn: str, remedy: str) -> None:
 def test_embedded_server_is_fit(fresh_database: Database, role_of_node: RoleOfNode) -> None:
     findings = examine(fresh_database.dsn, role_of_node=role_of_node)
     assert bad(findings) == {}
-    assert findings[0] == Finding(level="ok", what="server version", found=findings[0].found)
+    assert findings[0] == Finding(level="ok", what="server version", state=findings[0].state)
     assert all(finding.remedy == "" for finding in findings if finding.level == "ok")
 
 
@@ -87,10 +87,10 @@ def test_remedies_for_rights_cure(
 def test_dblink_where_everybody_can_use_it(fresh_database: Database) -> None:
     run(fresh_database.dsn, "CREATE EXTENSION dblink")
     elsewhere = bad(examine(fresh_database.dsn, role_of_node="subscriber"))["dblink"]
-    assert elsewhere.found.startswith("installed in schema public")
+    assert elsewhere.state.startswith("installed in schema public")
     run(fresh_database.dsn, elsewhere.remedy)
     open_to_all = bad(examine(fresh_database.dsn, role_of_node="subscriber"))["dblink"]
-    assert "PUBLIC" in open_to_all.found
+    assert "PUBLIC" in open_to_all.state
     run(fresh_database.dsn, open_to_all.remedy)
     assert bad(examine(fresh_database.dsn, role_of_node="subscriber")) == {}
     assert bad(examine(fresh_database.dsn, role_of_node="publisher")) == {}
@@ -140,7 +140,7 @@ def test_unfit_settings_and_their_remedies() -> None:
         for remedy in remedies.values():
             run(dsn, remedy)
         waiting = bad(examine(dsn, role_of_node="publisher"))["wal_level"]
-        assert "until the server is restarted" in waiting.found
+        assert "until the server is restarted" in waiting.state
         server.restart()
         assert bad(examine(dsn, role_of_node="publisher")) == {}
 
@@ -150,7 +150,7 @@ def test_nothing_left_to_take() -> None:
     with EmbeddedServer.start(settings=settings) as server:
         dsn = server.superuser_dsn("postgres")
         few = bad(examine(dsn, role_of_node="publisher"))["max_prepared_transactions"]
-        assert (few.level, "fewer than max_connections" in few.found) == ("warning", True)
+        assert (few.level, "fewer than max_connections" in few.state) == ("warning", True)
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
             connection.execute("BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION 'g'")
@@ -173,7 +173,7 @@ def test_lost_slot() -> None:
                 connection.execute("SELECT pg_switch_wal()")
             connection.execute("CHECKPOINT")
         slot = bad(examine(dsn, role_of_node="publisher"))["slot s"]
-        assert "lost" in slot.found
+        assert "lost" in slot.state
         run(dsn, slot.remedy)
         assert "slot s" not in bad(examine(dsn, role_of_node="publisher"))
 
@@ -212,7 +212,7 @@ def test_read_only_and_standby() -> None:
         os.chown(data / "standby.signal", owner.st_uid, owner.st_gid)
         server.restart()
         standby = bad(examine(dsn, role_of_node="distribution"))["writable"]
-        assert "standby" in standby.found
+        assert "standby" in standby.state
 
 
 @pytest.mark.parametrize("method", ["trust", "scram-sha-256"])
@@ -228,7 +228,7 @@ def test_link_needs_a_password(method: str) -> None:
         if method == "trust":
             found = bad(findings)["pg_hba.conf"]
             assert found.level == "error"
-            assert "line 2 trust, line 3 trust" in found.found
+            assert "line 2 trust, line 3 trust" in found.state
             # What it says is true: the link of a role without superuser rights is refused.
             run(dsn, "CREATE EXTENSION dblink; CREATE ROLE plain LOGIN PASSWORD 'p'")
             with (
@@ -261,10 +261,10 @@ def test_prepared_transactions(fresh_database: Database) -> None:
     try:
         found = bad(examine(fresh_database.dsn, role_of_node="subscriber"))
         ours, others = found["prepared transactions"], found["prepared by others"]
-        assert "'twopc:c:1:1:sub'" in ours.found
-        assert "foreign" not in ours.found
+        assert "'twopc:c:1:1:sub'" in ours.state
+        assert "foreign" not in ours.state
         assert "twopc recover" in ours.remedy
-        assert "; 2 more: " in others.found
+        assert "; 2 more: " in others.state
         assert "ROLLBACK PREPARED 'it''s another''s';" in others.remedy
         assert f"as postgres, in {fresh_database.name}" in others.remedy
     finally:
@@ -327,8 +327,8 @@ def test_missing_grants(fresh_database: Database) -> None:
 
 def test_format() -> None:
     findings = [
-        Finding(level="ok", what="a", found="fine"),
-        Finding(level="error", what="longer", found="off: bad", remedy="do this\nand that"),
+        Finding(level="ok", what="a", state="fine"),
+        Finding(level="error", what="longer", state="off: bad", remedy="do this\nand that"),
     ]
     assert format_findings(findings) == [
         "ok       a       fine",

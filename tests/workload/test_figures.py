@@ -23,23 +23,25 @@ def some() -> Figures:
         at = 1.0 + number
         figures.started(at)
         if number in (7, 8, 9):
-            figures.attempt(refused, intended_s=at, began_s=at, now_s=at + 0.02, again=number != 9)
+            figures.attempt(
+                refused, intended_s=at, began_s=at, now_s=at + 0.02, is_retry=number != 9
+            )
         if number != 9:
             figures.attempt(
                 committed,
                 intended_s=at,
                 began_s=at + 0.5,
                 now_s=at + 0.01 * (number + 1),
-                again=False,
+                is_retry=False,
             )
     figures.started(0.5)
-    figures.attempt(refused, intended_s=0.5, began_s=0.5, now_s=1.5, again=False)
+    figures.attempt(refused, intended_s=0.5, began_s=0.5, now_s=1.5, is_retry=False)
     figures.seconds = 10.0
     return figures
 
 
 def test_what_is_told():
-    told = some().told()
+    told = some().as_record()
     assert told["counts"] == {
         "transactions": 10, "attempts": 12, "committed": 9, "rejected": 3, "error": 0, "in_doubt": 0,
         "retries": 2, "given_up": 1, "dropped": 0, "syncs": 0, "sync_failures": 0,
@@ -54,7 +56,7 @@ def test_what_is_told():
 
 def test_histograms_can_be_merged():
     """Those of several runs make one, and nothing is lost to rounding twice."""
-    one = HdrHistogram.decode(some().told()["histograms"]["commit"])
+    one = HdrHistogram.decode(some().as_record()["histograms"]["commit"])
     both = HdrHistogram(1, 3_600_000_000, 3)
     both.add(one)
     both.add(one)
@@ -93,7 +95,7 @@ def test_bounds(bound, measured, kept):
 
 
 def test_nothing_happened():
-    told = Figures().told()
+    told = Figures().as_record()
     assert told["series"] == []
     assert told["latencies_ms"] == {}
     assert in_short(told) == "0 committed, 0% rejected"

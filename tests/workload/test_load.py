@@ -134,7 +134,7 @@ def test_closed():
     """Each client begins when its last is over: ten in a second, and two clients make twenty."""
     toy = Toy(SLOW)
     load = toy.play("{clients: 2, for: 950ms}")
-    told = load.figures.told()
+    told = load.figures.as_record()
     assert (toy.left, toy.most) == ([], 2)
     assert told["counts"]["committed"] == 20
     assert told["latencies_ms"]["commit"]["max"] == pytest.approx(100, rel=0.01)
@@ -144,7 +144,7 @@ def test_closed():
 def test_so_many_transactions():
     toy = Toy(SLOW)
     load = toy.play("{clients: 3, transactions: 10}")
-    assert load.figures.told()["counts"]["transactions"] == 10
+    assert load.figures.as_record()["counts"]["transactions"] == 10
     assert sorted(each["data"]["number"] for each in toy.attempts_of()) == list(range(1, 11))
 
 
@@ -157,14 +157,14 @@ def test_weights_of_nodes():
 def test_thinking():
     toy = Toy(SLOW)
     load = toy.play("{clients: 1, for: 1s, think: constant 150ms}")
-    assert load.figures.told()["counts"]["committed"] == 4
+    assert load.figures.as_record()["counts"]["committed"] == 4
     assert toy.kernel.now == pytest.approx(1.0)
 
 
 def test_warming_up():
     toy = Toy(SLOW)
     load = toy.play("{clients: 1, for: 950ms, warmup: 450ms}")
-    assert load.figures.told()["counts"]["committed"] == 5
+    assert load.figures.as_record()["counts"]["committed"] == 5
     assert len(toy.attempts_of()) == 10
 
 
@@ -174,7 +174,7 @@ def test_a_refusal_is_tried_again_after_a_sync():
     load = toy.play(
         "{clients: 1, transactions: 1, on_conflict: {retry: 3, after: sync, backoff: 50ms..50ms}}"
     )
-    told = load.figures.told()
+    told = load.figures.as_record()
     counts = told["counts"]
     assert (counts["attempts"], counts["committed"], counts["rejected"], counts["retries"]) == (
         3,
@@ -197,7 +197,7 @@ def test_a_refusal_is_tried_again_after_a_sync():
 def test_what_is_tried_in_vain():
     toy = Toy(SLOW, refused=[1, 2])
     load = toy.play("{clients: 1, transactions: 1, on_conflict: {retry: 1}}")
-    counts = load.figures.told()["counts"]
+    counts = load.figures.as_record()["counts"]
     assert (counts["rejected"], counts["retries"], counts["given_up"]) == (2, 1, 1)
     assert toy.syncs == []
 
@@ -206,7 +206,7 @@ def test_in_doubt():
     toy = Toy(SLOW)
     toy.in_doubt = {1}
     load = toy.play("{clients: 1, transactions: 2, on_conflict: {retry: 3}}")
-    counts = load.figures.told()["counts"]
+    counts = load.figures.as_record()["counts"]
     assert (counts["in_doubt"], counts["committed"], counts["attempts"]) == (1, 1, 2)
     assert [kind for kind, _ in toy.records] == ["in_doubt", "ok"]
 
@@ -215,18 +215,18 @@ def test_at_a_rate():
     """They begin when they are to begin, however long others take."""
     toy = Toy({"sub1": 0.5, "sub2": 0.5})
     load = toy.play("{rate: 20/s, for: 10s}")
-    counts = load.figures.told()["counts"]
+    counts = load.figures.as_record()["counts"]
     assert 150 <= counts["transactions"] <= 250
     assert counts["dropped"] == 0
     assert toy.most >= 10
-    assert load.figures.told()["latencies_ms"]["commit"]["max"] == pytest.approx(500, rel=0.01)
+    assert load.figures.as_record()["latencies_ms"]["commit"]["max"] == pytest.approx(500, rel=0.01)
 
 
 def test_at_a_rate_for_which_there_is_no_room():
     """What nobody is free to begin is dropped and told; what has begun is not slower for it."""
     toy = Toy({"sub1": 10.0, "sub2": 10.0})
     load = toy.play("{rate: 100/s, for: 5s}")
-    counts = load.figures.told()["counts"]
+    counts = load.figures.as_record()["counts"]
     assert toy.most == AT_ONCE_MAX
     assert counts["transactions"] == counts["committed"] + counts["dropped"]
     assert counts["dropped"] > 300
@@ -247,7 +247,7 @@ def test_waiting_for_a_turn_is_waiting():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KernelBench, "sleep", oversleep)
         load = toy.play("{rate: 10/s, for: 3s}")
-    told = load.figures.told()
+    told = load.figures.as_record()
     assert told["latencies_ms"]["commit"]["max"] > 1800
     assert told["latencies_ms"]["commit"]["p50"] > 100
 
@@ -264,7 +264,7 @@ def test_a_sync_that_fails_keeps_nobody():
     toy = Toy(SLOW, refused=[1])
     toy.syncs_fail = True
     load = toy.play("{clients: 1, transactions: 1, on_conflict: {retry: 1, after: sync}}")
-    counts = load.figures.told()["counts"]
+    counts = load.figures.as_record()["counts"]
     assert (counts["committed"], counts["sync_failures"], counts["syncs"]) == (1, 1, 0)
 
 

@@ -29,12 +29,12 @@ def version_finding(number: int) -> Finding:
     if number < VERSION_MIN:
         result += ": a wait in dblink cannot be cancelled before 17"
         remedy = "move to PostgreSQL 17 or later"
-        return Finding(level="error", what=what, found=result, remedy=remedy)
+        return Finding(level="error", what=what, state=result, remedy=remedy)
     if number in VERSIONS_REFUSED:
         result += ": pgoutput can crash or lose rows before 18.2"
         remedy = "update to PostgreSQL 18.2 or later"
-        return Finding(level="error", what=what, found=result, remedy=remedy)
-    return Finding(level="ok", what=what, found=result)
+        return Finding(level="error", what=what, state=result, remedy=remedy)
+    return Finding(level="ok", what=what, state=result)
 
 
 def writable(node: ExaminedNode) -> Iterator[Finding]:
@@ -46,18 +46,18 @@ def writable(node: ExaminedNode) -> Iterator[Finding]:
         yield Finding(
             level="error",
             what="writable",
-            found="no: it is a standby",
+            state="no: it is a standby",
             remedy="give the DSN of its primary",
         )
     elif read_only.setting == "on":
         yield Finding(
             level="error",
             what=name,
-            found="on",
+            state="on",
             remedy=_change(node, name, read_only, "off"),
         )
     else:
-        yield Finding(level="ok", what="writable", found="yes")
+        yield Finding(level="ok", what="writable", state="yes")
 
 
 def wal_level(node: ExaminedNode) -> Iterator[Finding]:
@@ -67,12 +67,12 @@ def wal_level(node: ExaminedNode) -> Iterator[Finding]:
     if node.role_of_node != "publisher" or setting is None:
         return
     if setting.setting == "logical":
-        yield Finding(level="ok", what=name, found="logical")
+        yield Finding(level="ok", what=name, state="logical")
     else:
         yield Finding(
             level="error",
             what=name,
-            found=f"{setting}: the log reader cannot read such a WAL",
+            state=f"{setting}: the log reader cannot read such a WAL",
             remedy=alter_system(name, "logical", restart=True),
         )
 
@@ -89,15 +89,15 @@ def prepared_slots(node: ExaminedNode) -> Iterator[Finding]:
     more = alter_system(name, str(max(connections, slots + _MORE)), restart=True)
     if slots == 0:
         result = f"{setting}: nothing can be prepared"
-        yield Finding(level="error", what=name, found=result, remedy=more)
+        yield Finding(level="error", what=name, state=result, remedy=more)
     elif used >= slots:
         result = f"{setting}, all in use: nothing more can be prepared"
-        yield Finding(level="error", what=name, found=result, remedy=f"{more}\ntwopc indoubt")
+        yield Finding(level="error", what=name, state=result, remedy=f"{more}\ntwopc indoubt")
     elif slots < connections:
         result = f"{setting}, fewer than max_connections ({connections}): a commit can find none"
-        yield Finding(level="warning", what=name, found=result, remedy=more)
+        yield Finding(level="warning", what=name, state=result, remedy=more)
     else:
-        yield Finding(level="ok", what=name, found=f"{setting}, {used} in use")
+        yield Finding(level="ok", what=name, state=f"{setting}, {used} in use")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +147,12 @@ def limits(node: ExaminedNode) -> Iterator[Finding]:
         if setting is None or (limit.publisher_only and node.role_of_node != "publisher"):
             continue
         if setting.setting in limit.harmless:
-            yield Finding(level="ok", what=limit.name, found=str(setting))
+            yield Finding(level="ok", what=limit.name, state=str(setting))
         else:
             yield Finding(
                 level="warning",
                 what=limit.name,
-                found=f"{setting}: {limit.why}",
+                state=f"{setting}: {limit.why}",
                 remedy=_change(node, limit.name, setting, limit.harmless[0]),
             )
 
@@ -164,7 +164,7 @@ def prepared_transactions(node: ExaminedNode) -> Iterator[Finding]:
         " FROM pg_prepared_xacts ORDER BY prepared"
     )
     if not rows:
-        yield Finding(level="ok", what="prepared transactions", found="none")
+        yield Finding(level="ok", what="prepared transactions", state="none")
     for own in (True, False):
         some = [row for row in rows if (BranchId.parse(row["gid"]) is not None) is own]
         if not some:
@@ -183,7 +183,7 @@ def prepared_transactions(node: ExaminedNode) -> Iterator[Finding]:
         yield Finding(
             level="warning",
             what="prepared transactions" if own else "prepared by others",
-            found=f"{'; '.join(shown)}: no replication slot can be made before they end",
+            state=f"{'; '.join(shown)}: no replication slot can be made before they end",
             remedy="twopc indoubt\ntwopc recover"
             if own
             else "\n".join(["ask whoever prepared them", *finish]),
@@ -195,7 +195,7 @@ def link_password(node: ExaminedNode) -> Iterator[Finding]:
     if node.role_of_node != "publisher":
         return
     if node.asks_for_password:
-        yield Finding(level="ok", what="pg_hba.conf", found="wants a password of a link role")
+        yield Finding(level="ok", what="pg_hba.conf", state="wants a password of a link role")
         return
     lines = ""
     may_read = "SELECT has_function_privilege('pg_hba_file_rules()', 'EXECUTE') AS may"
@@ -208,7 +208,7 @@ def link_password(node: ExaminedNode) -> Iterator[Finding]:
     yield Finding(
         level="error",
         what="pg_hba.conf",
-        found="wants no password of a link role, so dblink refuses the link (2F003)"
+        state="wants no password of a link role, so dblink refuses the link (2F003)"
         + (f": {lines}" if lines else ""),
         remedy="in pg_hba.conf, make scram-sha-256 the method of the line by which Subscribers"
         " come in, then\nSELECT pg_reload_conf();",

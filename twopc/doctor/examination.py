@@ -56,7 +56,7 @@ def examine(
         parameters = parse_dsn(dsn)
     except ServerError as error:
         text, _, remedy = str(error).partition(": ")
-        return (Finding(level="error", what="connection", found=text, remedy=remedy),)
+        return (Finding(level="error", what="connection", state=text, remedy=remedy),)
     try:
         with _connect(dsn, parameters) as connection:
             version = checks.version_finding(connection.info.server_version)
@@ -77,7 +77,7 @@ def examine(
             Finding(
                 level="error",
                 what="connection",
-                found=_without_password(str(error), parameters),
+                state=_without_password(str(error), parameters),
                 remedy=_ADVICE[answer],
             ),
         )

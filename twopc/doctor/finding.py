@@ -26,7 +26,7 @@ class Finding:
     level: Level
     what: str
     """The setting, right or object."""
-    found: str
+    state: str
     """What it is, and what that leads to."""
     remedy: str = ""
     """Statements to run, one a line, or advice; empty if `level` is ok."""
@@ -38,7 +38,7 @@ def format_findings(findings: Iterable[Finding]) -> list[str]:
     width = max((len(finding.what) for finding in findings), default=0)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.level:<8} {finding.what:<{width}}  {finding.found}")
+        lines.append(f"{finding.level:<8} {finding.what:<{width}}  {finding.state}")
         lines += [f"         {line}" for line in finding.remedy.splitlines()]
     return lines
 

@@ -85,20 +85,20 @@ _RIGHTS = (
 def rights(node: ExaminedNode) -> Iterator[Finding]:
     """What our commands and agents must be allowed."""
     if is_superuser(node):
-        yield Finding(level="ok", what="rights", found=f"{node.role} is a superuser")
+        yield Finding(level="ok", what="rights", state=f"{node.role} is a superuser")
         return
     for right in _RIGHTS:
         if node.role_of_node not in right.nodes:
             continue
         if node.row(right.query)["has"]:
-            yield Finding(level="ok", what=right.what, found=f"{node.role} has it")
+            yield Finding(level="ok", what=right.what, state=f"{node.role} has it")
         else:
             names = {"role": node.role, "database": node.database}
             holes = {hole: name for hole, name in names.items() if f"{{{hole}}}" in right.remedy}
             yield Finding(
                 level=right.level,
                 what=right.what,
-                found=f"{node.role} lacks it: {right.why}",
+                state=f"{node.role} lacks it: {right.why}",
                 remedy=statement(right.remedy, **holes),
             )
 
@@ -118,16 +118,16 @@ def dblink(node: ExaminedNode) -> Iterator[Finding]:
         yield Finding(
             level="error",
             what="dblink",
-            found="not among the files of this server",
+            state="not among the files of this server",
             remedy="install PostgreSQL's contrib package on its machine",
         )
     elif is_superuser(node):
-        yield Finding(level="ok", what="dblink", found="available, subscribing installs it")
+        yield Finding(level="ok", what="dblink", state="available, subscribing installs it")
     else:
         yield Finding(
             level="error",
             what="dblink",
-            found="not installed, which only a superuser can change",
+            state="not installed, which only a superuser can change",
             remedy=statement("CREATE SCHEMA IF NOT EXISTS {};\n", LINK_SCHEMA)
             + statement("CREATE EXTENSION dblink SCHEMA {};", LINK_SCHEMA),
         )
@@ -138,7 +138,7 @@ def _installed_dblink(node: ExaminedNode, schema: str) -> Iterator[Finding]:
         yield Finding(
             level="error",
             what="dblink",
-            found=f"installed in schema {schema}, where others use it too",
+            state=f"installed in schema {schema}, where others use it too",
             remedy=statement("CREATE SCHEMA IF NOT EXISTS {};\n", LINK_SCHEMA)
             + statement("ALTER EXTENSION dblink SET SCHEMA {};", LINK_SCHEMA),
         )
@@ -155,18 +155,18 @@ def _installed_dblink(node: ExaminedNode, schema: str) -> Iterator[Finding]:
         yield Finding(
             level="error",
             what="dblink",
-            found=f"{open_to_all} of its functions are open to PUBLIC:"
+            state=f"{open_to_all} of its functions are open to PUBLIC:"
             " every role can act at the Publisher over an open link",
             remedy=statement(revoke, schema),
         )
     else:
-        yield Finding(level="ok", what="dblink", found=f"installed in {schema}")
+        yield Finding(level="ok", what="dblink", state=f"installed in {schema}")
     usage = "SELECT has_foreign_data_wrapper_privilege('dblink_fdw', 'USAGE') AS has"
     if not node.row(usage)["has"]:
         yield Finding(
             level="error",
             what="dblink_fdw",
-            found=f"{node.role} may not use it: the link cannot be defined",
+            state=f"{node.role} may not use it: the link cannot be defined",
             remedy=statement("GRANT USAGE ON FOREIGN DATA WRAPPER dblink_fdw TO {};", node.role),
         )
 

@@ -29,12 +29,12 @@ def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
         used = node.row(count)["used"]
         total = node.number(name)
         if used < total:
-            yield Finding(level="ok", what=name, found=f"{total}, {used} in use")
+            yield Finding(level="ok", what=name, state=f"{total}, {used} in use")
         else:
             yield Finding(
                 level="error",
                 what=name,
-                found=f"{total}, all in use: there is none for the log reader",
+                state=f"{total}, all in use: there is none for the log reader",
                 remedy=alter_system(name, str(total + _MORE), restart=True),
             )
     for slot in node.rows(
@@ -46,7 +46,7 @@ def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
         yield Finding(
             level="error",
             what=f"slot {slot['slot_name']}",
-            found=f"lost ({slot['reason']}): what it had not read is gone",
+            state=f"lost ({slot['reason']}): what it had not read is gone",
             remedy=statement(drop, sql.Literal(slot["slot_name"])),
         )
     yield from _unregistered(node)
@@ -65,12 +65,12 @@ def _unregistered(node: ExaminedNode) -> Iterator[Finding]:
         name, kept = slot["slot_name"], f"{slot['kept']} of log kept"
         drop = statement("SELECT pg_drop_replication_slot({});", sql.Literal(name))
         if name in (node.registered or ()) or (slot["active"] and node.registered is None):
-            yield Finding(level="ok", what=f"slot {name}", found=kept)
+            yield Finding(level="ok", what=f"slot {name}", state=kept)
         elif node.registered is None:
             yield Finding(
                 level="warning",
                 what=f"slot {name}",
-                found=f"nobody reads it now, {kept}",
+                state=f"nobody reads it now, {kept}",
                 remedy="add --node distribution=DSN to see whether it is registered there; if it is"
                 f" not:\n{drop}",
             )
@@ -78,6 +78,6 @@ def _unregistered(node: ExaminedNode) -> Iterator[Finding]:
             yield Finding(
                 level="error",
                 what=f"slot {name}",
-                found=f"registered nowhere in the distribution database, {kept}",
+                state=f"registered nowhere in the distribution database, {kept}",
                 remedy=f"{drop} -- unless another distribution database has it",
             )

@@ -104,7 +104,7 @@ class PostgresCoordinator:
             log=self._log,
             finishers=self._finishers,
             points=self.points,
-            damage=partial(heuristics.found, self._log.database),
+            damage=partial(heuristics.record_found, self._log.database),
             in_doubt_after_s=in_doubt_after_s,
             observe=observe,
         )

@@ -89,7 +89,9 @@ class DecisionReader:
         self, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
     ) -> None:
         """Record that a branch ended otherwise than decided."""
-        await heuristics.found(self._database, gid=gid, node=node, outcome=outcome, decided=decided)
+        await heuristics.record_found(
+            self._database, gid=gid, node=node, outcome=outcome, decided=decided
+        )
 
     async def close(self) -> None:
         """Close the connection; harmless twice."""

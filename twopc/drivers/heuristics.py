@@ -49,7 +49,7 @@ class Heuristic:
     """Seconds since 1970, by the server's clock."""
 
 
-async def found(
+async def record_found(
     database: Database, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
 ) -> None:
     """Record that a branch was found ended otherwise than decided, or with nothing decided. Logged,

@@ -303,7 +303,7 @@ def _next_action(
     variant, alive = VARIANTS[epoch[0]], epoch[1]
     records = (record,) if record is not None else ()
     verdict = decide(
-        BranchFacts(ours=True, alive=alive and record is None, records=records), variant
+        BranchFacts(is_own=True, alive=alive and record is None, records=records), variant
     )
     what = {
         Action.COMMIT: "commit",

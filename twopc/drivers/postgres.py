@@ -46,9 +46,27 @@ class Driver:
     """How each message is sent."""
 
     __slots__ = (
-        "_ballot", "_hub", "_machine", "_names", "_queue", "_resent", "_sequence", "_session",
-        "_settings", "_time", "_told", "_votes", "_work", "answer", "damage", "failure", "gid", "good",
-        "ids", "reason", "results",
+        "_ballot",
+        "_hub",
+        "_is_sent",
+        "_machine",
+        "_names",
+        "_queue",
+        "_resent",
+        "_sequence",
+        "_session",
+        "_settings",
+        "_time",
+        "_votes",
+        "_work",
+        "answer",
+        "damage",
+        "failure",
+        "gid",
+        "good",
+        "ids",
+        "reason",
+        "results",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +95,7 @@ class Driver:
         self._queue: deque[x.Effect] = deque()
         self._time = hub.runtime.time
         self._resent = False
-        self._told = False
+        self._is_sent = False
         self.ids = ids
         self.gid = ids.text(sequence)
         self.answer: Outcome | None = None
@@ -155,7 +173,7 @@ class Driver:
             self._hub.damage(
                 gid=branch_gid(self.gid, effect.participant),
                 node=node_of(effect.participant),
-                outcome=effect.found,
+                outcome=effect.actual,
                 decided=effect.decided,
             )
         )
@@ -222,9 +240,9 @@ class Driver:
                 command, b"COMMIT PREPARED", owner, self._tell_subscriber
             )
         else:
-            if not self._told:
+            if not self._is_sent:
                 session.lean.send(command)
-            self._told = False
+            self._is_sent = False
             results = await session.lean.answer()
             done = (
                 len(results) == 1
@@ -250,7 +268,7 @@ class Driver:
         ):
             gid = branch_gid(self.gid, follows.to)
             self._session.lean.send(f"commit prepared '{gid}'".encode())
-            self._told = True
+            self._is_sent = True
 
     async def _abort(self, name: str) -> e.Event:
         points, session = self._hub.points, self._session_of(name)

@@ -247,7 +247,7 @@ class Recovery:
                 await self._decisions.damage(
                     gid=self._gid(key, effect.participant),
                     node=node_of(effect.participant),
-                    outcome=effect.found,
+                    outcome=effect.actual,
                     decided=effect.decided,
                 )
         if machine.state is CoordinatorState.ENDED:
@@ -309,9 +309,9 @@ class Recovery:
                 _log.warning("waiting for the last agent", gid=gid, nodes=sorted(missing))
                 return
             agent = committed[0] if committed else next(iter(peers), "")
-            facts = BranchFacts(ours=True, alive=False, records=(), peers=peers, agent=agent)
+            facts = BranchFacts(is_own=True, alive=False, records=(), peers=peers, agent=agent)
         else:
-            facts = BranchFacts(ours=True, alive=False, records=())
+            facts = BranchFacts(is_own=True, alive=False, records=())
         verdict = self._judge(facts, variant)
         action, reason = verdict.action, verdict.reason
         if action is Action.ABORT and Outcome.COMMITTED in peers.values():

@@ -66,7 +66,7 @@ class ServerSession(LinkedSession):
         self.statements: dict[str, str] = {}
         """Names of the statements that were prepared with PREPARE, by their text."""
         self.statements_made = 0
-        self._literals = self._said()
+        self._literals = self._settings()
         """As it began."""
 
     @property
@@ -87,10 +87,10 @@ class ServerSession(LinkedSession):
 
     async def reset_literals(self) -> None:
         """Have values written as they will be read: after RESET ALL, though an earlier transaction has set something."""
-        if self._said() != self._literals and not self.lean.lost:
+        if self._settings() != self._literals and not self.lean.lost:
             await self.lean.run(b"reset all")
 
-    def _said(self) -> list[bytes | None]:
+    def _settings(self) -> list[bytes | None]:
         if self.connection.closed:
             return []
         return [self.connection.pgconn.parameter_status(name) for name in _LITERALS]

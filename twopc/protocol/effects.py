@@ -151,7 +151,7 @@ class Damage(Effect):
 
     participant: str
     decided: Outcome
-    found: Outcome
+    actual: Outcome
 
 
 NOTHING: Final[tuple[Effect, ...]] = ()

@@ -199,7 +199,7 @@ class Finishing(Machine):
         return x.Damage(
             participant=event.participant,
             decided=Outcome.ABORTED if committed else Outcome.COMMITTED,
-            found=Outcome.COMMITTED if committed else Outcome.ABORTED,
+            actual=Outcome.COMMITTED if committed else Outcome.ABORTED,
         )
 
     def _settle(self, name: str, now: float) -> _Effects:

@@ -103,7 +103,7 @@ class Action(StrEnum):
 class BranchFacts:
     """The facts about a branch found prepared."""
 
-    ours: bool
+    is_own: bool
     """Its gid is one of ours; a foreign or unparsable one is not."""
     alive: bool
     """The coordinator that began it (its epoch) is alive, that is, not fenced."""
@@ -126,7 +126,7 @@ class BranchVerdict:
 
 def decide(result: BranchFacts, variant: Variant) -> BranchVerdict:
     """What becomes of a branch found prepared (Citus's rule, with a fence before an abort)."""
-    if not result.ours:
+    if not result.is_own:
         return BranchVerdict(action=Action.LEAVE, reason="not a branch of ours")
     if result.alive:
         return BranchVerdict(action=Action.LEAVE, reason="its coordinator is alive and finishes it")

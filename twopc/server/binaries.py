@@ -154,7 +154,7 @@ def _of_machine() -> Binaries:
     config = shutil.which("pg_config")
     if config is None:
         raise _NotThereError("pg_config: none in the search path")
-    directory = _said(config, "--bindir")
+    directory = _output(config, "--bindir")
     try:
         return _local(Path(directory))
     except ServerError as error:
@@ -174,7 +174,7 @@ def _local(directory: Path) -> Binaries:
                 f"{directory}: no program {program} in it"
                 + (f", but in {directory / 'bin'}" if inner else "")
             )
-    text = _said(str(directory / "postgres"), "--version")
+    text = _output(str(directory / "postgres"), "--version")
     match = re.search(r"\) (\d+)", text)
     if match is None or int(match[1]) < _MAJOR_MIN:
         raise ServerError(
@@ -187,7 +187,7 @@ def _local(directory: Path) -> Binaries:
     return Binaries(directory=directory, version=version, user=_server_user())
 
 
-def _said(program: str, option: str) -> str:
+def _output(program: str, option: str) -> str:
     """What a program prints; empty if it cannot be run."""
     try:
         done = subprocess.run(

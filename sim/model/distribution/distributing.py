@@ -90,7 +90,7 @@ class Distribution:
         self.reader = Seat(self._make_reader, (lambda one: one.run()) if poll_s else None)
         self.receivers: dict[str, Receiver] = {}
         self.seats: dict[str, AgentSeat] = {}
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._driving: simpy.Event | None = None
         self._synchronisation = wiring.synchronisation(self)
         for one in spec.subscribers:
@@ -129,7 +129,7 @@ class Distribution:
     def announce(self, spec: SubscriberSpec) -> None:
         """Somebody is about to subscribe: nothing that he may need is forgotten from now on."""
         self._subscribe(spec, active=False)
-        self._told[spec.name] = self.store.last
+        self._reported[spec.name] = self.store.last
 
     def _dismiss(self, subscriber: str) -> None:
         """End what a Subscriber's agent is at; who syncs makes it begin anew."""
@@ -144,7 +144,7 @@ class Distribution:
             seat.crash()
         self.registry.forget(subscriber, role=self._role_of(subscriber))
         self.store.reports.pop(subscriber, None)
-        self._told.pop(subscriber, None)
+        self._reported.pop(subscriber, None)
 
     def bring(self, subscriber: str, seen: Seen = nobody) -> Steps[None]:
         """Make the copy of a Subscriber that was announced. SubscriptionError, SqlError, LostError"""
@@ -315,8 +315,8 @@ class Distribution:
             if branch is not None:
                 gids[marker.xid] = str(branch.global_id)
         for name, seat in self.seats.items():
-            after = self._told.get(name, 0)
-            upto = self._told[name] = self.position(name)
+            after = self._reported.get(name, 0)
+            upto = self._reported[name] = self.position(name)
             results += deliveries(
                 self.store.between(after, upto), self.registry.terms(name), self.registry.articles,
                 routines=self.registry.routines,

@@ -96,7 +96,7 @@ class Evidence:
 
     def __init__(self, *, keeps_rows: bool = False) -> None:
         self._keeps_rows = keeps_rows
-        self.told: list[ReportedOutcome] = []
+        self.outcomes: list[ReportedOutcome] = []
         self.trace: list[TraceEntry] = []
         self.records: list[tuple[str, dict[str, Any]]] = []
         """Everything else that the model tells."""
@@ -270,7 +270,7 @@ class Evidence:
 
     def gids(self) -> list[str]:
         """Of every transaction that is known of."""
-        results = dict.fromkeys(one.gid for one in self.told if one.gid)
+        results = dict.fromkeys(one.gid for one in self.outcomes if one.gid)
         results.update(dict.fromkeys(one.gid for one in self.trace))
         return [gid for gid in results if GlobalId.parse(gid) is not None]
 

@@ -81,7 +81,7 @@ def answered_truly(evidence: Evidence) -> list[str]:
         if (branch := BranchId.parse(gid)) is not None
     }
     lines = []
-    for one in evidence.told:
+    for one in evidence.outcomes:
         if one.outcome in ("refused", "rolled back") and one.gid in committed:
             where = ", ".join(sorted(committed[one.gid]))
             lines.append(
@@ -207,7 +207,7 @@ def echoed(evidence: Evidence) -> list[str]:
 
     Where one transaction changes something at several Subscribers, each is brought what the others have changed.
     """
-    at = {one.gid: one.node for one in evidence.told if one.gid and not one.also}
+    at = {one.gid: one.node for one in evidence.outcomes if one.gid and not one.also}
     return [
         f"{one.node} was brought {', '.join(one.commands)}, which came from there"
         for one in evidence.deliveries

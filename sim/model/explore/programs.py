@@ -136,7 +136,7 @@ class ScriptRun:
             name, client.node, client.also, numbers, any_client=client.any_client
         )
         params: dict[str, Any] = {}
-        report, refused = self.evidence.told, False
+        report, refused = self.evidence.outcomes, False
         self._sessions[name] = session
         touches = frozenset((f"client {name}",))
         assert self.kernel.watch is not None
@@ -153,10 +153,10 @@ class ScriptRun:
                     yield from session.begin(client.level)
                 if text == "commit":
                     yield from session.commit()
-                    report.append(_told(name, client, step, session.gid, "committed"))
+                    report.append(_played_outcome(name, client, step, session.gid, "committed"))
                 elif text == "rollback":
                     yield from session.rollback()
-                    report.append(_told(name, client, step, session.gid, "rolled back"))
+                    report.append(_played_outcome(name, client, step, session.gid, "rolled back"))
                 elif text == "sync":
                     yield from self.system.sync(self.system.subscribers)
                 elif text == "reinitialise":
@@ -174,7 +174,9 @@ class ScriptRun:
                         row = (rows.rows or [()])[0]
                         params[column] = row[rows.names.index(by)]
             except (TransactionError, LocalProtocolError) as error:
-                report.append(_told(name, client, step, session.gid, _outcome(error), error))
+                report.append(
+                    _played_outcome(name, client, step, session.gid, _outcome(error), error)
+                )
                 with suppress(TransactionError):  # its connection may be lost, too
                     yield from session.rollback()
                 refused = True
@@ -272,7 +274,7 @@ class ScriptRun:
 
     def ending(self) -> str:
         """What each client was told, and what is in the tables."""
-        last = {one.session: one.outcome for one in self.evidence.told}
+        last = {one.session: one.outcome for one in self.evidence.outcomes}
         text = ", ".join(
             f"{name} {last.get(name, 'nothing')}{' after a wait' if name in self._waited else ''}"
             for name in self.script.clients
@@ -344,7 +346,7 @@ class ScriptRun:
         self.kernel.spawn(wake(), "sleep")
 
 
-def _told(
+def _played_outcome(
     session: str,
     client: ScriptClient,
     step: str,

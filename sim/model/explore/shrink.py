@@ -64,13 +64,13 @@ def _without(choices: Choices, places: list[int]) -> Choices:
     return tuple(0 if at in gone else choice for at, choice in enumerate(choices))
 
 
-def told(choices: Choices) -> str:
+def choices_text(choices: Choices) -> str:
     """A run in a few characters: ``17:2,40:1`` are the choices that are not the first."""
     return ",".join(f"{at}:{choice}" for at, choice in enumerate(choices) if choice) or "-"
 
 
 def read(text: str) -> Choices:
-    """What `told` has written.
+    """What `choices_text` has written.
 
     Raises:
         ValueError: it has not.

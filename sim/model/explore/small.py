@@ -157,7 +157,7 @@ _READ_AND_TAKE = (
 
 def _one_wins(evidence: Evidence) -> list[str]:
     """Nothing is delivered meanwhile, so each works on a copy that the other's commit makes old."""
-    committed = [one.session for one in evidence.told if one.outcome == "committed"]
+    committed = [one.session for one in evidence.outcomes if one.outcome == "committed"]
     return [f"{' and '.join(committed)} have both changed the same copy"] if committed[1:] else []
 
 

@@ -33,7 +33,7 @@ GID_MAX = 200
 class PreparedTransaction:
     """A prepared transaction, or one about to be."""
 
-    __slots__ = ("busy", "gid", "machine", "node", "said", "top", "valid")
+    __slots__ = ("answer", "busy", "gid", "machine", "node", "top", "valid")
 
     def __init__(self, node: ModelNode, gid: str, top: TopXact) -> None:
         self.node = node
@@ -44,7 +44,7 @@ class PreparedTransaction:
         """Its record is durable."""
         self.busy = False
         """Somebody is finishing it."""
-        self.said: Message | None = None
+        self.answer: Message | None = None
         """The machine's last answer."""
 
     @property
@@ -93,7 +93,7 @@ class PreparedTransaction:
                     answer = machine.receive(_logged(effect.record), node.clock())
                     effects.extendleft(reversed(answer))
             elif type(effect) is x.Send:
-                self.said = effect.message
+                self.answer = effect.message
 
     def _append(self, kind: RecordKind) -> WalRecord:
         node, top = self.node, self.top
@@ -127,7 +127,7 @@ class PreparedTransaction:
             node.finish(self.top, record)
 
 
-def _told(node: ModelNode, gid: str, *, changed: bool) -> None:
+def _note_branch(node: ModelNode, gid: str, *, changed: bool) -> None:
     """Whoever explores is told that one branch matters here."""
     if node.kernel.watch is not None:
         node.tell(f"branch {gid}", changed=changed)
@@ -163,7 +163,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     top.gid, top.owner, top.prepared_at = gid, session.role, now
     branch = PreparedTransaction(node, gid, top)
     node.branches[gid] = branch  # nobody who looks for branches sees it yet
-    _told(node, gid, changed=True)
+    _note_branch(node, gid, changed=True)
     session.committing = True
     try:
         for event in (_BEGUN, _WROTE):
@@ -171,7 +171,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
             branch.machine.receive(event, now)
         yield from branch.tell(_asked(node.name))
         branch.changed()
-        if branch.said is not Message.VOTE_YES:
+        if branch.answer is not Message.VOTE_YES:
             node.branches.pop(gid, None)
             session.abort()
             return "ROLLBACK"
@@ -184,7 +184,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
 
 
 def _allowed(node: ModelNode, top: TopXact, gid: str) -> None:
-    _told(node, gid, changed=False)
+    _note_branch(node, gid, changed=False)
     if "WITH HOLD" in top.held:
         raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
     if top.temporary:
@@ -226,7 +226,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     if session.tx is not None:
         raise SqlError("25001", f"{verb} cannot run inside a transaction block")
     node = session.node
-    _told(node, gid, changed=True)
+    _note_branch(node, gid, changed=True)
     branch = node.branches.get(gid)
     if branch is None or not branch.valid:
         raise SqlError("42704", f'prepared transaction with identifier "{gid}" does not exist')
@@ -242,7 +242,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     try:
         yield from branch.tell(_COMMIT if commit else _ABORT)
     finally:
-        _told(node, gid, changed=True)
+        _note_branch(node, gid, changed=True)
         branch.busy = branch.top.record is not None
     return verb
 
@@ -258,7 +258,7 @@ def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
     )
     try:
         for turn in range(20):
-            _told(node, gid, changed=False)
+            _note_branch(node, gid, changed=False)
             branch = node.branches.get(gid)
             if branch is not None and branch.valid:
                 return "prepared"

@@ -142,12 +142,12 @@ class OpenTx:
             self.node.ssi.begin(top, number)
         return CommitSnapshot(number, top, top.cid)
 
-    def read(self, table: HeapTable, keys: Sequence[Values] | None, *, found: bool) -> None:
+    def read(self, table: HeapTable, keys: Sequence[Values] | None, *, exists: bool) -> None:
         """For SERIALIZABLE: what was looked at.
 
         Args:
             keys: of the primary key; None: all rows.
-            found: there were rows to look at; only then is it noticed that the transaction must fail.
+            exists: there were rows to look at; only then is it noticed that the transaction must fail.
         """
         own = self.top.ssi
         if own is None:
@@ -158,7 +158,7 @@ class OpenTx:
             looked = (ALL,)
         else:
             looked = (*keys, GAP) if small else tuple(keys)
-        if found:
+        if exists:
             self.node.ssi.check_read(own)
         self.node.ssi.read(own, table.name, looked)
 
@@ -212,7 +212,7 @@ class OpenTx:
         yield from self.lock_table(there, ROW_SHARE)
         snap = self.statement()
         result = self.find(there, key, snap)
-        self.read(there, (key,), found=result is not None)
+        self.read(there, (key,), exists=result is not None)
         if result is None:
             return None
         got = yield from rows.take(self, *result, UPDATE, snap)
@@ -225,7 +225,7 @@ class OpenTx:
         """By key, as a new statement sees it."""
         there = self.node.table(table)
         result = self.find(there, key, self.statement())
-        self.read(there, (key,), found=result is not None)
+        self.read(there, (key,), exists=result is not None)
         return result[1].values if result is not None else None
 
     def insert(self, table: str, row: Values) -> Steps[Values]:
@@ -262,7 +262,7 @@ class OpenTx:
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_EXCLUSIVE)
         snap = self.statement()
-        self.read(there, (key,), found=True)
+        self.read(there, (key,), exists=True)
         index = there.primary
         assert index is not None
 
@@ -288,7 +288,7 @@ class OpenTx:
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_EXCLUSIVE)
         snap = self.statement()
-        self.read(there, (key,), found=True)
+        self.read(there, (key,), exists=True)
         index = there.primary
         assert index is not None
 
@@ -318,7 +318,7 @@ class OpenTx:
             result = self.find(there, key, snap)
             if result is None:
                 continue
-            self.read(there, (key,), found=True)
+            self.read(there, (key,), exists=True)
             gone = yield from rows.delete(
                 self, there, *result, snap, lambda values, key=key: index.key(values) == key, events  # type: ignore[misc] # a lambda's default
             )  # fmt: skip

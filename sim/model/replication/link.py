@@ -168,7 +168,7 @@ class Link:
 
     # -- failures ------------------------------------------------------------------------------------
 
-    def again(
+    def resend(
         self, error: SqlError | RequestLostError, message: Sequence[Order], *, first: bool
     ) -> Steps[list[StatementResult]]:
         """``msrepl.ship_again``: the first message of a transaction is repeated over a new connection; any other

@@ -211,7 +211,7 @@ class Shipping:
             if is_cancelled(error):
                 raise
             # over a link that was just opened it has been sent once already in vain
-            return (yield from link.again(error, message, first=first and not is_new))
+            return (yield from link.resend(error, message, first=first and not is_new))
 
     # -- the marker's row ----------------------------------------------------------------------------
 

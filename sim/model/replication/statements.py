@@ -34,7 +34,7 @@ def update(
     yield from before_statement(tx, table, "upd")
     done = 0
     for key, when, compute in changes:
-        tx.read(table, (key,), found=True)
+        tx.read(table, (key,), exists=True)
         result = tx.find(table, key, snap)
         if result is None or not when(result[1].values):
             continue
@@ -57,7 +57,7 @@ def delete(
     yield from before_statement(tx, table, "del")
     done = 0
     for key, when in requested:
-        tx.read(table, (key,), found=True)
+        tx.read(table, (key,), exists=True)
         result = tx.find(table, key, snap)
         if result is None or not when(result[1].values):
             continue
@@ -87,7 +87,7 @@ def lock(tx: OpenTx, table: HeapTable, keys: Iterable[Values]) -> Steps[None]:
     snap = tx.statement()
     for key in keys:
         result = tx.find(table, key, snap)
-        tx.read(table, (key,), found=result is not None)
+        tx.read(table, (key,), exists=result is not None)
         if result is not None:
             yield from rows.take(tx, *result, UPDATE, snap)
 

@@ -114,7 +114,7 @@ def plan_insert(node: Any, plans: Any) -> Plan:
                 stored = yield from _upsert(tx, table, new, c, conflict, events)
             if stored is not None:
                 count += 1
-                if returning.wanted:
+                if returning.is_given:
                     made.append(returning.row((stored,), c))
         if events or table.fires_by_statement:
             yield from after_statement(tx, table, "ins", events, updates=updates)

@@ -201,10 +201,10 @@ def concatenate(a: Any, b: Any) -> Any:
         return (a, *b)
     if isinstance(a, bytes) and isinstance(b, bytes):
         return a + b
-    return _said(a) + _said(b)
+    return _text(a) + _text(b)
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     return as_text(value)
 
 

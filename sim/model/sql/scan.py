@@ -72,7 +72,7 @@ class Scan:
                     return False
         return True
 
-    def wanted(self, r: Rows, c: Context) -> Values | None:
+    def searched_key(self, r: Rows, c: Context) -> Values | None:
         """The key that is looked for; None: all rows are."""
         if self.key is None:
             return None
@@ -93,9 +93,9 @@ class Scan:
         tx, snap = c.tx, c.snap
         if self.key is None:
             if tx is not None and tx.top.ssi is not None:
-                tx.read(table, None, found=bool(table.all_rows))
+                tx.read(table, None, exists=bool(table.all_rows))
             return visible(tx, table, snap)
-        key = self.wanted(r, c)
+        key = self.searched_key(r, c)
         index = self.key[0]
         results = []
         for row in index.entries.get(key, ()):  # type: ignore[arg-type] # there is a key
@@ -110,7 +110,7 @@ class Scan:
                 keys = [primary.key(version.values) for _, version in results]
             else:
                 keys = None
-            tx.read(table, keys, found=bool(results))
+            tx.read(table, keys, exists=bool(results))
         return results
 
     def rows(self, r: Rows, c: Context) -> Iterator[tuple[Values, Handle]]:

@@ -39,7 +39,7 @@ class Returning:
         for column in (one for item in items for one in item.walk() if kind(one) == "Column"):
             if column.table in {"old", "new"} - aliases - scope.variables:
                 raise UnsupportedError(rendered(column), f"{column.table.upper()} in RETURNING")
-        self.wanted = node is not None
+        self.is_given = node is not None
         self.names = tuple(_name(item) for item in items)
         self._items = [compiled(item, scope) for item in items]
 
@@ -51,7 +51,7 @@ class Returning:
 def result(verb: str, count: int, returning: Returning, made: list[Values]) -> StatementResult:
     """Tag and rows."""
     tag = f"INSERT 0 {count}" if verb == "INSERT" else f"{verb} {count}"
-    if not returning.wanted:
+    if not returning.is_given:
         return StatementResult(tag=tag, rowcount=count)
     return StatementResult(tag=tag, rowcount=count, names=returning.names, rows=tuple(made))
 
@@ -143,7 +143,7 @@ class _Targets:
         for place, one in enumerate(self.scans):
             one.use(where.this if where is not None else None, place, self.scope)
 
-    def found(self, c: Context) -> list[tuple[HeapRow, Version, Rows]]:
+    def matching(self, c: Context) -> list[tuple[HeapRow, Version, Rows]]:
         """As the statement sees them: row, version, and rows of all sources."""
         where = self.where
         single = len(self.scans) == 1
@@ -200,7 +200,7 @@ def plan_update(node: Any, plans: Any) -> Plan:
         count = 0
         if table.triggers:
             yield from before_statement(tx, table, "upd")
-        for row, version, r in targets.found(c):
+        for row, version, r in targets.matching(c):
             rest = r[1:]
             changed = yield from rows.update(
                 tx, table, row, version, snap,
@@ -209,7 +209,7 @@ def plan_update(node: Any, plans: Any) -> Plan:
             )  # fmt: skip
             if changed is not None:
                 count += 1
-                if returning.wanted:
+                if returning.is_given:
                     made.append(returning.row((changed[1], *rest), c))
         if events or table.fires_by_statement:
             yield from after_statement(tx, table, "upd", events)
@@ -234,13 +234,13 @@ def plan_delete(node: Any, plans: Any) -> Plan:
         count = 0
         if table.triggers:
             yield from before_statement(tx, table, "del")
-        for row, version, r in targets.found(c):
+        for row, version, r in targets.matching(c):
             old = yield from rows.delete(
                 tx, table, row, version, snap, targets.matches(r, c), events
             )
             if old is not None:
                 count += 1
-                if returning.wanted:
+                if returning.is_given:
                     made.append(returning.row((old, *r[1:]), c))
         if events or table.fires_by_statement:
             yield from after_statement(tx, table, "del", events)

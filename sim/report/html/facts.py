@@ -34,7 +34,7 @@ def facts(order: PlayedOrder) -> Markup:
     """Everything that is unfolded on demand."""
     return tag(
         "div",
-        _told(order.fold),
+        _story(order.fold),
         _refusals(order.records),
         _steps(order),
         _folded("Sequence diagram", tag("pre", signs(text(diagram(order, _COLUMNS))), tabindex=0)),
@@ -47,7 +47,7 @@ def facts(order: PlayedOrder) -> Markup:
 SENTENCES_MAX = 100
 
 
-def _told(fold: Fold) -> Content:
+def _story(fold: Fold) -> Content:
     """The story of the order."""
     sentences = story(fold)
     if not sentences:

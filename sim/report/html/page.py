@@ -169,7 +169,7 @@ def _order(group: ReportGroup, order: PlayedOrder, number: int, *, opened: bool)
         *(_counted(group) if len(group.orders) > 1 and not several else ()),
         _outcomes(order),
         *(_failure(order, failure) for failure in report["failures"]),
-        _again(report) if report["failures"] else None,
+        _repeat(report) if report["failures"] else None,
         *((load(order, figures),) if figures else _course(order, number)),
     )
     return tag(
@@ -241,7 +241,7 @@ def _failure(order: PlayedOrder, failure: Any) -> Markup:
     )
 
 
-def _again(report: Verdict) -> Content:
+def _repeat(report: Verdict) -> Content:
     if not report["repro"]:
         return None
     return tag(

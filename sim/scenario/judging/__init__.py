@@ -11,7 +11,7 @@ from twopc.sim.report.behaviour import fingerprint
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario import choices
 from twopc.sim.scenario.judging import calls, counts, twins
-from twopc.sim.scenario.judging.compare import holder, in_short, told
+from twopc.sim.scenario.judging.compare import holder, in_short, outcome_text
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
 from twopc.sim.scenario.judging.lapses import lapses
@@ -72,7 +72,7 @@ def _notes(runs: Runs) -> Iterator[str]:
     for name, run in runs.named():
         lines = [f"waited for {holder(each)}" for each in run.blocked[:1]]
         if run.ended is not None and run.ended.kind not in WELL:
-            lines.append(in_short(told(run.ended)))
+            lines.append(in_short(outcome_text(run.ended)))
         if lines:
             yield f"{name} {', '.join(lines)}"
     if free := choices.note(runs.records):

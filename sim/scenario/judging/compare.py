@@ -22,7 +22,7 @@ _WORDS = {"ok": "ok", "explain": "ok", "rolled_back": "rolled back", "in_doubt":
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 
 
-def told(ended: HistoryRecord) -> str:
+def outcome_text(ended: HistoryRecord) -> str:
     """How a step ended, in the words of an expectation."""
     if ended.kind == "rejected":
         return f"rejected: {(ended.conflict or {}).get('kind')}"

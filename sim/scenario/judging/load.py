@@ -98,7 +98,7 @@ def _replay(case: Case, records: Sequence[HistoryRecord]) -> Iterator[FailedChec
         return
     text = counts.count_text(count)
     first = next((each for each in report["divergences"]), None)
-    more = f"; the first: {_said(first)}" if first is not None else ""
+    more = f"; the first: {_text(first)}" if first is not None else ""
     yield FailedCheck(
         path=("replay", "expect", "divergence"),
         message=f"expected {text} divergences of the replay, got {got} ({_by_class(result)}){more}",
@@ -125,6 +125,6 @@ def _by_class(result: dict[str, int]) -> str:
     return ", ".join(f"{name} {number}" for name, number in result.items())
 
 
-def _said(result: dict[str, Any]) -> str:
+def _text(result: dict[str, Any]) -> str:
     who = " ".join(str(result[name]) for name in ("session", "article", "call") if name in result)
     return f"{who}: {result['expected']} was expected, {result['actual']}"

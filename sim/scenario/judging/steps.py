@@ -15,8 +15,8 @@ from twopc.sim.scenario.judging.compare import (
     failure_kind,
     holder,
     matches,
+    outcome_text,
     row_equal,
-    told,
     wanted_text,
 )
 from twopc.sim.scenario.judging.expected import CaseExpectations
@@ -54,7 +54,7 @@ def twin_steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[F
             if not matches(usual, ended):
                 yield FailedCheck(
                     path=expected.head,
-                    message=f"{item.step}: expected {wanted_text(usual)}, got {told(ended)}",
+                    message=f"{item.step}: expected {wanted_text(usual)}, got {outcome_text(ended)}",
                     kind=failure_kind(ended),
                     check="converged",
                 )
@@ -71,11 +71,11 @@ def syncs(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
         if ended is not None and ended.kind != "ok":
             yield FailedCheck(
                 path=expected.item(place),
-                message=f"sync: expected ok, got {told(ended)}",
+                message=f"sync: expected ok, got {outcome_text(ended)}",
                 kind=failure_kind(ended),
                 check="converged",
                 expected_text="ok",
-                actual_text=told(ended),
+                actual_text=outcome_text(ended),
             )
 
 
@@ -120,7 +120,12 @@ class _Steps:
             if actual is not None and by:
                 actual = {"blocked_by": by[0], "then": actual}
             yield self._failure(
-                name, self._expected.item(place), "ok", told(ended), actual, failure_kind(ended)
+                name,
+                self._expected.item(place),
+                "ok",
+                outcome_text(ended),
+                actual,
+                failure_kind(ended),
             )
         session, step = self._case.scenario.steps[name]
         if step.rows is not None and ended.kind == "skipped" and text is None:
@@ -159,7 +164,9 @@ class _Steps:
                 yield self._failure(name, path, requested, "not blocked", actual)
         if not matches(final, ended):
             kind = failure_kind(ended)
-            yield self._failure(name, final_path, wanted_text(final), told(ended), actual, kind)
+            yield self._failure(
+                name, final_path, wanted_text(final), outcome_text(ended), actual, kind
+            )
         elif final.rowcount is not None and final.rowcount != ended.rowcount:
             got = ended.rowcount
             requested, at = counted(final.rowcount, "row"), (*final_path, "rowcount")

@@ -21,7 +21,7 @@ def judge_twin(
     failed = frozenset(failure.check for failure in failures)
     others = [failure for failure in failures if failure.check != case.twin.must_fail]
     if others:
-        text = "; ".join(dict.fromkeys(_told(failure) for failure in others))
+        text = "; ".join(dict.fromkeys(_text(failure) for failure in others))
         as_it_must = case.twin.must_fail in failed
         also = f"it did, and also {text}" if as_it_must else f"instead {text}"
         return [_failure(case.at, case.twin, also, _worst(others))], failed
@@ -38,7 +38,7 @@ def note(case: Case, failed: frozenset[str]) -> str:
     return f"{case.twin.must_fail} fails, as it must"
 
 
-def _told(failure: FailedCheck) -> str:
+def _text(failure: FailedCheck) -> str:
     """`converged: t id=1 …` as it is; what does not begin with its check, with it."""
     named = failure.message.startswith(f"{failure.check}:")
     return failure.message if named else f"{failure.check} ({failure.message})"

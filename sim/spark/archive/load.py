@@ -311,7 +311,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def told(before: Archive, after: Archive, what: str) -> str:
+def progress_line(before: Archive, after: Archive, what: str) -> str:
     """What was done, as a line."""
     name = after.manifest.publisher.name
     if what == "base":

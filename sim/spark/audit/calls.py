@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from twopc.sim.spark.audit.delivery import wanted
+from twopc.sim.spark.audit.delivery import stretches
 from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn
 
 _CALL = ("subscriber", "article_id", "digest")
@@ -66,7 +66,7 @@ def order(frames: Frames, names: Names) -> DataFrame:
 def _due(frames: Frames) -> DataFrame:
     """What each watched Subscriber was to call: `subscriber article_id digest seqno command_id`."""
     return (
-        frames.called.join(F.broadcast(wanted(frames)), on="article_id", how="inner")
+        frames.called.join(F.broadcast(stretches(frames)), on="article_id", how="inner")
         .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")))
         .select("subscriber", "article_id", F.md5("command").alias("digest"), "seqno", "command_id")
     )

@@ -132,7 +132,7 @@ def witnessed(frames: Frames) -> DataFrame:
     )  # fmt: skip
 
 
-def wanted(frames: Frames) -> DataFrame:
+def stretches(frames: Frames) -> DataFrame:
     """Which stretch of the log is looked at for whom: `subscriber article_id loopback_detection upto after`."""
     return (
         frames.subscriptions.where("status = 2")
@@ -150,7 +150,7 @@ def _due(frames: Frames) -> DataFrame:
     version = F.when(F.col("operation") != "del", F.col("new_version"))
     has_call = F.col("beside") & F.col("subscriber").isin(*frames.takers)
     return (
-        frames.changes.join(F.broadcast(wanted(frames)), on="article_id", how="inner")
+        frames.changes.join(F.broadcast(stretches(frames)), on="article_id", how="inner")
         .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")) & ~is_own & ~has_call)
         .select(
             "subscriber", "article_id", F.col("new_key").alias("key"), "operation",

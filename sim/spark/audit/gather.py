@@ -137,11 +137,11 @@ class AuditInput:
         until: what is worked out once for several checks is kept until it is closed.
     """
 
-    def __init__(self, spark: SparkSession, archive: Archive, found: AuditSites, known: Facts, work: Path, until: ExitStack) -> None:  # fmt: skip
+    def __init__(self, spark: SparkSession, archive: Archive, audited: AuditSites, known: Facts, work: Path, until: ExitStack) -> None:  # fmt: skip
         self._until = until
         self._spark = spark
         self._archive = archive
-        self._sites = found
+        self._sites = audited
         self._work = work
         newest = {row["article_id"]: row for row in known.articles}
         subscribed = {row["article_id"] for row in known.subscriptions if row["status"] == 2}
@@ -152,7 +152,7 @@ class AuditInput:
         self.untold: dict[int, str] = {}
         """Articles that calls have changed without their rows being stored: in which way."""
         self.own_versions = frozenset[tuple[str, int]]()
-        self._told: DataFrame | None = None
+        self._decoded: DataFrame | None = None
         self._state: DataFrame | None = None
         numbers = {row["article_id"] for row in known.routines}
         self._takes = {
@@ -178,12 +178,12 @@ class AuditInput:
         articles = _together(spark, archive.manifest.articles, now.articles, shapes.ARTICLES)
         subscriptions = spark.createDataFrame([dict(row) for row in now.subscriptions], shapes.SUBSCRIPTIONS)  # fmt: skip
         based = sorted({each.article_id for each in archive.manifest.base} & set(self._articles))
-        if self._told is None or self._state is None:
+        if self._decoded is None or self._state is None:
             commands = decoded(self._rows_of(archive.commands(spark), routines), articles)
             text = changes(commands, archive.transactions(spark), subscriptions)
-            self._told = kept(text, self._work / "told")
+            self._decoded = kept(text, self._work / "told")
             self._state = state_of(archive, spark, until=self._until, left_out=self.untold)
-        text, behind = self._told, self._told.where(F.lit(False))
+        text, behind = self._decoded, self._decoded.where(F.lit(False))
         if now.read_to > position:
             path = self._work / f"behind-{len(list(self._work.glob('behind-*')))}"
             commands = decoded(self._rows_of(tail, routines), articles)

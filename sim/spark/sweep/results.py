@@ -108,7 +108,7 @@ class Results:
 
     def _fitting(self, report: dict[str, Any]) -> list[dict[str, Any]]:
         """Its waves, if they are of this sweep and as they were written."""
-        if report["points"] != self._told()["points"] or report["order"] != self._asked.order:
+        if report["points"] != self._about()["points"] or report["order"] != self._asked.order:
             raise ScenarioError(f"{self.path} holds another sweep: other values, or another order")
         if report["sha256"] != self._asked.sha256:
             raise ScenarioError(
@@ -125,7 +125,7 @@ class Results:
                 )
         return waves
 
-    def _told(self) -> dict[str, Any]:
+    def _about(self) -> dict[str, Any]:
         text = dataclasses.asdict(self._asked)
         text["points"] = [[list(pair) for pair in each.settings] for each in self._asked.points]
         return {
@@ -133,7 +133,7 @@ class Results:
         }  # fmt: skip
 
     def _write(self) -> None:
-        text = json.dumps(self._told(), ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps(self._about(), ensure_ascii=False, indent=1) + "\n"
         _replace(self.path / NAME, text.encode())
 
     def add(self, table: pyarrow.Table) -> None:

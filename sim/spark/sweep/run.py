@@ -37,7 +37,7 @@ def playable(document: Document, points: Sequence[Point], order: str) -> bool:
     Raises:
         ScenarioError: a value is refused, or the model cannot play it; with every mistake and its place.
     """
-    possible = theatre("model", TheatreOptions()).able
+    possible = theatre("model", TheatreOptions()).capabilities
     for point in points:
         loaded = with_settings(document, point.settings)
         refuse(loaded, possible)

@@ -104,12 +104,12 @@ class Summary:
 
 
 def summarised(
-    points: Sequence[Point], rows: Iterable[Mapping[str, Any]], *, wanted: int = 0
+    points: Sequence[Point], rows: Iterable[Mapping[str, Any]], *, expected: int = 0
 ) -> Summary:
     """Of all results.
 
     Args:
-        wanted: how many trials were asked for.
+        expected: how many trials were asked for.
     """
     result = [PointSummary(point) for point in points]
     failing: list[Mapping[str, Any]] = []
@@ -126,7 +126,7 @@ def summarised(
         failures=tuple(failing[:FAILURES_SHOWN]),
         failed=len(failing),
         exit_code=min(codes, key=_WORST.index, default=0),
-        missing=max(0, wanted - sum(each.trials for each in result)),
+        missing=max(0, expected - sum(each.trials for each in result)),
     )
 
 

@@ -281,8 +281,8 @@ def test_terms_that_end() -> None:
         Profile(),
         [930],
     )
-    assert planner.wanted(40, 9) == ()
-    assert planner.wanted(40, 11) == (1, 1 + BESIDE)
-    assert planner.wanted(50, 11) == (1, 1 + BESIDE)
-    assert planner.wanted(51, 11) == (1, 9)
+    assert planner.articles_for(40, 9) == ()
+    assert planner.articles_for(40, 11) == (1, 1 + BESIDE)
+    assert planner.articles_for(50, 11) == (1, 1 + BESIDE)
+    assert planner.articles_for(51, 11) == (1, 9)
     assert (planner.is_call(930), planner.is_call(901), planner.own) == (True, False, None)

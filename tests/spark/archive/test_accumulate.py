@@ -21,7 +21,7 @@ from twopc.sim.spark import shapes, source
 from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.compact import compact
 from twopc.sim.spark.archive.histories import add_history
-from twopc.sim.spark.archive.load import LoadRequest, accumulate, follow, opened, told
+from twopc.sim.spark.archive.load import LoadRequest, accumulate, follow, opened, progress_line
 from twopc.sim.spark.archive.registration import register, release
 from twopc.sim.spark.archive.show import lines
 from twopc.sim.spark.errors import ArchiveError, GapError, PipelineError
@@ -71,7 +71,7 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
     said: list[str] = []
 
     def note(before: Archive, after: Archive, what: str) -> None:
-        said.append(told(before, after, what))
+        said.append(progress_line(before, after, what))
 
     path = tmp_path / "bank [1].archive"  # brackets are a pattern to Spark
     with writer(opened(path, wanted)) as held:

@@ -80,7 +80,7 @@ def test_what_is_kept_and_told(tmp_path: Path) -> None:
     results.add(_table(points, range(1, 3)))  # type: ignore[arg-type]
     again = _results(tmp_path, points, resume=True)
     assert again.finished() == {(point, seed) for point in (0, 1) for seed in (1, 2)}
-    found = summary.summarised(points, again.rows(), wanted=6)
+    found = summary.summarised(points, again.rows(), expected=6)
     assert (found.trials, found.missing, found.exit_code, found.failed) == (4, 2, 0, 0)
     for each in found.points:
         assert each.histograms["commit"].get_total_count() == each.counts["committed"] > 0
