@@ -90,8 +90,8 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
     """
     async with connection.transaction():
         for stored in await tracking.stored_articles(connection):
-            known = {(stored.schema, stored.table), (stored.source_schema, stored.source_object)}
-            if (schema, table) in known:
+            tables = {(stored.schema, stored.table), (stored.source_schema, stored.source_object)}
+            if (schema, table) in tables:
                 await tracking.untrack(connection, stored)
                 return
         raise ArticleError(f"table {schema}.{table} is not merged")

@@ -42,7 +42,7 @@ async def read_conflicts(
     connection: AsyncConnection[Any], table: str | None
 ) -> list[MergeConflict]:
     """What an administrator's connection finds, by article and oldest first."""
-    found = []
+    conflicts = []
     for stored in await stored_articles(connection):
         name = names.article_name(stored.source_schema, stored.source_object)
         if table not in (None, name):
@@ -57,7 +57,7 @@ async def read_conflicts(
             await cursor.execute(sql.SQL("select * from {}").format(losers))
             rows = {row.pop("msrepl_conflict_id"): row for row in await cursor.fetchall()}
         answer = await connection.execute(_INFO, (stored.nickname,))
-        found += [
+        conflicts += [
             MergeConflict(
                 table=name,
                 rowguid=rowguid,
@@ -70,4 +70,4 @@ async def read_conflicts(
             )
             for conflict_id, rowguid, kind, origin, winner, code, reason in await answer.fetchall()
         ]
-    return found
+    return conflicts

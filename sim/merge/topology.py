@@ -117,7 +117,7 @@ class MergeTopology:
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()
-        mine = [node for node in self.nodes.values() if node.server.is_running()]
+        running = [node for node in self.nodes.values() if node.server.is_running()]
         pairs = {(node, other) for node, other in self._passwords}
         await self._nodes.drop(lambda gid: False)
         agents = {
@@ -126,9 +126,9 @@ class MergeTopology:
                 for at, other in pairs
                 if at == node.name
             ]
-            for node in mine
+            for node in running
         }
-        for node in mine:
+        for node in running:
             if node.server.is_running() and agents[node.name]:
                 await roles.drop([node], agents[node.name])
         self._passwords.clear()
@@ -175,7 +175,7 @@ class MergeTopology:
             ArticleError: it cannot be merged.
         """
         connection = await self.admin(self.publisher)
-        if subscribed := await neighbours.known(connection):
+        if subscribed := await neighbours.neighbour_names(connection):
             raise ConfigurationError(
                 f"table {schema}.{table}: {', '.join(subscribed)} subscribe already, and would not get it: "
                 "unsubscribe first"
@@ -194,7 +194,7 @@ class MergeTopology:
             ArticleError: it is not merged.
         """
         connection = await self.admin(self.publisher)
-        if subscribed := await neighbours.known(connection):
+        if subscribed := await neighbours.neighbour_names(connection):
             raise ConfigurationError(
                 f"table {schema}.{table}: {', '.join(subscribed)} subscribe to it: unsubscribe first"
             )
@@ -217,7 +217,7 @@ class MergeTopology:
         """
         _check_kind(subscriber, kind, priority)
         above, below = await self.admin(self.publisher), await self.admin(subscriber)
-        if subscriber in await neighbours.known(above):
+        if subscriber in await neighbours.neighbour_names(above):
             raise SubscriptionError(f"{subscriber} subscribes already")
         await tracking.install(below)
         replica = await neighbours.name_self(below, subscriber)
@@ -257,7 +257,7 @@ class MergeTopology:
             SubscriptionError: it does not subscribe.
         """
         above, below = await self.admin(self.publisher), await self.admin(subscriber)
-        if subscriber not in await neighbours.known(above):
+        if subscriber not in await neighbours.neighbour_names(above):
             raise SubscriptionError(f"{subscriber} does not subscribe")
         await neighbours.dismiss(above, subscriber)
         async with below.transaction():
@@ -282,8 +282,8 @@ class MergeTopology:
                 await subscription.receive_table(below, article, blocks)
             await subscription.join_tables(below, copied)
             for each in merged:
-                known = await (await above.execute(_METADATA, (each.nickname,))).fetchall()
-                await subscription.track(below, each, publication.PUBLICATION, publisher, known)
+                metadata = await (await above.execute(_METADATA, (each.nickname,))).fetchall()
+                await subscription.track(below, each, publication.PUBLICATION, publisher, metadata)
                 await grant_tables(
                     below, each.schema, each.table, self.node(self.publisher).app_role
                 )
@@ -317,7 +317,7 @@ class MergeTopology:
         Raises:
             ConfigurationError: it is not over after `rounds_max` rounds: changes that fail are tried again each time.
         """
-        subscribed = await neighbours.known(await self.admin(self.publisher))
+        subscribed = await neighbours.neighbour_names(await self.admin(self.publisher))
         for number in range(1, rounds_max + 1):
             reports = [await self.sync(subscriber) for subscriber in subscribed]
             if not any(r.uploaded or r.downloaded or r.conflicts or r.deferred for r in reports):
@@ -340,7 +340,7 @@ class MergeTopology:
             columns = identifiers([article.rowguid, *[c.name for c in article.columns]], "t")
             query = sql.SQL("select row({})::text from {} as t order by 1").format(columns, table)
             rows = {}
-            for node in (self.publisher, *await neighbours.known(above)):
+            for node in (self.publisher, *await neighbours.neighbour_names(above)):
                 connection = await self.admin(node)
                 rows[node] = await (await connection.execute(query)).fetchall()
             for node, held in rows.items():

@@ -34,10 +34,10 @@ async def receive_table(
         SubscriptionError: there is a table of that name.
     """
     where = f"table {article.schema}.{article.table} of the Subscriber"
-    found = await connection.execute(
+    cursor = await connection.execute(
         "select to_regclass(%s) is not null", (f.table_of(article).as_string(None),)
     )
-    if await found.fetchone() == (True,):
+    if await cursor.fetchone() == (True,):
         raise SubscriptionError(f"{where} is there already: drop or rename it, a copy is made")
     await create_table(connection, article)
     columns = [column.name for column in article.columns if column.takes_values]

@@ -109,20 +109,20 @@ def decide(
         return MergeDecision(verdict=Verdict.DEFER, version=held)
     lineage = stamped(joined(held.lineage, incoming.lineage), replica)
     stamp = (replica, lineage[replica])
-    mine, theirs = _unseen(held, incoming), _unseen(incoming, held)
+    of_held, of_incoming = _unseen(held, incoming), _unseen(incoming, held)
     is_apart = (
         column_tracking
         and not is_ambiguous
-        and not any(a and b for a, b in zip(mine, theirs, strict=True))
+        and not any(a and b for a, b in zip(of_held, of_incoming, strict=True))
     )
     if is_apart and not held.gone and not incoming.gone:
-        merged = _chosen(held.columns, incoming.columns, theirs)
+        merged = _chosen(held.columns, incoming.columns, of_incoming)
         version = RowVersion(lineage=lineage, columns=merged)
-        return MergeDecision(verdict=Verdict.MERGE, version=version, taken=theirs)
+        return MergeDecision(verdict=Verdict.MERGE, version=version, taken=of_incoming)
     if held.gone and incoming.gone:
         return MergeDecision(verdict=Verdict.KEEP, version=replace(held, lineage=lineage))
     wins = priority > held_priority
-    winner, loser, undone = (incoming, held, mine) if wins else (held, incoming, theirs)
+    winner, loser, undone = (incoming, held, of_held) if wins else (held, incoming, of_incoming)
     # columns that go back to what the winner has are changed once more, for whoever has seen the loser's
     columns = winner.columns and tuple(
         stamp if loser.gone or is_undone or is_ambiguous else column
@@ -174,4 +174,4 @@ def _chosen(
     taken: tuple[bool, ...],
 ) -> tuple[ColumnVersion | None, ...]:
     pairs = zip(_padded(held, len(taken)), _padded(incoming, len(taken)), taken, strict=True)
-    return tuple(theirs if is_taken else ours for ours, theirs, is_taken in pairs)
+    return tuple(second if is_taken else first for first, second, is_taken in pairs)

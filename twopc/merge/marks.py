@@ -37,7 +37,7 @@ class Marks:
     """One of the neighbour's of which it has at least a part."""
 
     @property
-    def seen(self) -> tuple[Generation, ...]:
+    def neighbour_generations(self) -> tuple[Generation, ...]:
         """Generations that the neighbour must know, or it was restored from before them."""
         return tuple(each for each in (self.received, self.coming) if each is not None)
 

@@ -74,19 +74,21 @@ class ModelMergeEnd:
             rows[artid] = [
                 MergeRow(
                     rowguid=rowguid,
-                    gone=known.version.gone,
-                    lineage=json.dumps(packed(known.version.lineage)),
-                    columns=_text(known.version.columns),
-                    writer=known.writer,
-                    row=None if known.version.gone else json.dumps(self.node.rows[artid][rowguid]),
+                    gone=metadata.version.gone,
+                    lineage=json.dumps(packed(metadata.version.lineage)),
+                    columns=_text(metadata.version.columns),
+                    writer=metadata.writer,
+                    row=None
+                    if metadata.version.gone
+                    else json.dumps(self.node.rows[artid][rowguid]),
                 )
-                for rowguid, known in changed.items()
+                for rowguid, metadata in changed.items()
             ]
         return OutgoingChanges(generation=generation, rows=rows)
 
     async def apply(self, part: Slice, coming: Generation) -> SliceOutcome:
         """See `MergeEndPort`."""
-        made = [
+        decisions = [
             self.node.take(
                 part.artid,
                 self._neighbour,
@@ -101,19 +103,19 @@ class ModelMergeEnd:
             )
             for row in part.rows
         ]
-        verdicts = [each.verdict for each in made]
+        verdicts = [each.verdict for each in decisions]
         self.node.neighbours[self._neighbour].coming = coming
         return SliceOutcome(
             applied=sum(v in (Verdict.APPLY, Verdict.MERGE, Verdict.REPLACE) for v in verdicts),
             skipped=verdicts.count(Verdict.SKIP),
-            conflicts=sum(each.conflict is not None for each in made),
+            conflicts=sum(each.conflict is not None for each in decisions),
             deferred=verdicts.count(Verdict.DEFER),
         )
 
     async def receive(self, generation: Generation, again: Sequence[Slice]) -> SliceOutcome:
         """See `MergeEndPort`; nothing fails here."""
-        known = self.node.neighbours[self._neighbour]
-        known.received, known.coming = generation, None
+        peer = self.node.neighbours[self._neighbour]
+        peer.received, peer.coming = generation, None
         return SliceOutcome()
 
     async def acknowledge(

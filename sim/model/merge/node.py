@@ -102,16 +102,16 @@ class ModelMergeNode:
             self._add(0)
 
     def _add(self, upto: int) -> None:
-        made = Generation(number=len(self.generations), guid=UUID(int=next(_drawn)))
-        self.generations.append((made, upto))
+        generation = Generation(number=len(self.generations), guid=UUID(int=next(_drawn)))
+        self.generations.append((generation, upto))
 
     # -- applications ------------------------------------------------------------------------------
 
     def write(self, artid: UUID, rowguid: UUID, values: Values | None) -> int:
         """An application's change of one row, None: its deletion; the version that the row got."""
         self.change += 1
-        held, known = self.rows[artid].get(rowguid), self.metadata[artid].get(rowguid)
-        before = known.version if known is not None else RowVersion(lineage={})
+        held, metadata = self.rows[artid].get(rowguid), self.metadata[artid].get(rowguid)
+        before = metadata.version if metadata is not None else RowVersion(lineage={})
         lineage = stamped(before.lineage, self.replica)
         stamp = (self.replica, lineage[self.replica])
         columns = before.columns
@@ -137,22 +137,22 @@ class ModelMergeNode:
 
     def marks(self, neighbour: str) -> Marks:
         """``merge_hello``."""
-        known = self.neighbours[neighbour]
+        peer = self.neighbours[neighbour]
         return Marks(
             replica=self.replica,
-            neighbour=known.replica,
+            neighbour=peer.replica,
             former=self.former,
-            neighbour_former=known.former,
-            sent=known.sent,
-            received=known.received,
-            coming=known.coming,
+            neighbour_former=peer.former,
+            sent=peer.sent,
+            received=peer.received,
+            coming=peer.coming,
         )
 
     def close(self) -> Generation:
         """``merge_close``."""
         _, upto = self.generations[-1]
         if self.change > upto and any(
-            known.change > upto for rows in self.metadata.values() for known in rows.values()
+            metadata.change > upto for rows in self.metadata.values() for metadata in rows.values()
         ):
             self._add(self.change)
         return self.generations[-1][0]
@@ -163,15 +163,15 @@ class ModelMergeNode:
 
     def rewind(self, neighbour: str) -> None:
         """``merge_rewind``: becomes another replica, after it was restored from a backup."""
-        old, known, replica = self.replica, self.neighbours[neighbour], next(_drawn)
-        _, common = self.generations[known.sent]
+        old, peer, replica = self.replica, self.neighbours[neighbour], next(_drawn)
+        _, common = self.generations[peer.sent]
         self.former, self.replica = (*self.former, old), replica
         self.change += 1
         for rows in self.metadata.values():
             for rowguid, row in rows.items():
                 if row.change > common and old in row.version.lineage:
                     rows[rowguid] = self._stamped_anew(row, old)
-        self.begin_anew(neighbour, known.replica)
+        self.begin_anew(neighbour, peer.replica)
 
     def _stamped_anew(self, row: ModelMetadata, old: int) -> ModelMetadata:
         others = {each: number for each, number in row.version.lineage.items() if each != old}
@@ -186,15 +186,15 @@ class ModelMergeNode:
 
     def begin_anew(self, neighbour: str, replica: int) -> None:
         """``merge_begin_anew``: forgets how far it is with a neighbour, and what came from there."""
-        known = self.neighbours[neighbour]
-        if replica != known.replica:
-            known.former = (*known.former, known.replica)
-        numbers = {known.replica, *known.former}
+        peer = self.neighbours[neighbour]
+        if replica != peer.replica:
+            peer.former = (*peer.former, peer.replica)
+        numbers = {peer.replica, *peer.former}
         for rows in self.metadata.values():
             for rowguid, row in rows.items():
                 if row.source in numbers:
                     rows[rowguid] = replace(row, source=None)
-        known.replica, known.sent, known.received, known.coming = replica, 0, None, None
+        peer.replica, peer.sent, peer.received, peer.coming = replica, 0, None, None
 
     def changed(
         self, artid: UUID, neighbour: str, after: int, upto: int
@@ -203,9 +203,9 @@ class ModelMergeNode:
         low, high = self.generations[after][1], self.generations[upto][1]
         source = self.neighbours[neighbour].replica
         return {
-            rowguid: known
-            for rowguid, known in sorted(self.metadata[artid].items())
-            if low < known.change <= high and known.source != source
+            rowguid: metadata
+            for rowguid, metadata in sorted(self.metadata[artid].items())
+            if low < metadata.change <= high and metadata.source != source
         }
 
     def take(
@@ -218,7 +218,7 @@ class ModelMergeNode:
         values: Values | None,
     ) -> MergeDecision:
         """``msmerge_take_<artid>``, for one row."""
-        peer, known = self.neighbours[neighbour], self.metadata[artid].get(rowguid)
+        peer, metadata = self.neighbours[neighbour], self.metadata[artid].get(rowguid)
         held = self.rows[artid].get(rowguid)
         servers = {
             replica: each.server_priority
@@ -226,63 +226,73 @@ class ModelMergeNode:
             for replica in (each.replica, *each.former)
             if each.server_priority is not None
         }
-        made = decide(
-            known.version if known is not None else None,
+        decision = decide(
+            metadata.version if metadata is not None else None,
             version,
             replica=self.replica,
             resolves=not peer.is_publisher,
             column_tracking=self.articles[artid].column_tracking,
-            held_priority=priority_of(known.writer if known is not None else self.replica, servers),
+            held_priority=priority_of(
+                metadata.writer if metadata is not None else self.replica, servers
+            ),
             priority=CLIENT_PRIORITY if peer.server_priority is None else peer.server_priority,
             is_same=held == values,
         )
-        if made.verdict in (Verdict.SKIP, Verdict.DEFER):
-            if made.verdict is Verdict.DEFER and known is not None:
+        if decision.verdict in (Verdict.SKIP, Verdict.DEFER):
+            if decision.verdict is Verdict.DEFER and metadata is not None:
                 self._touch(artid, rowguid, source=None)
-            return made
-        if made.conflict is not None:
-            lost = held if made.verdict is Verdict.REPLACE else values
+            return decision
+        if decision.conflict is not None:
+            loser_row = held if decision.verdict is Verdict.REPLACE else values
             loser = (
-                known.version if known is not None and made.verdict is Verdict.REPLACE else version
+                metadata.version
+                if metadata is not None and decision.verdict is Verdict.REPLACE
+                else version
             )
             self.conflicts.append(
-                ModelConflict(rowguid=rowguid, decision=made, loser=lost, lineage=loser.lineage)
+                ModelConflict(
+                    rowguid=rowguid, decision=decision, loser=loser_row, lineage=loser.lineage
+                )
             )
-        self._store(artid, rowguid, made, held, values)
+        self._store(artid, rowguid, decision, held, values)
         self.change += 1
-        kept = known.writer if known is not None and made.verdict is Verdict.KEEP else self.replica
-        takes = made.verdict in (Verdict.APPLY, Verdict.REPLACE)
+        keeper = (
+            metadata.writer
+            if metadata is not None and decision.verdict is Verdict.KEEP
+            else self.replica
+        )
+        takes = decision.verdict in (Verdict.APPLY, Verdict.REPLACE)
         self.metadata[artid][rowguid] = ModelMetadata(
             change=self.change,
-            version=made.version,
-            writer=writer if takes else kept,
-            source=peer.replica if made.verdict is Verdict.APPLY else None,
+            version=decision.version,
+            writer=writer if takes else keeper,
+            source=peer.replica if decision.verdict is Verdict.APPLY else None,
         )
-        return made
+        return decision
 
     def _store(
         self,
         artid: UUID,
         rowguid: UUID,
-        made: MergeDecision,
+        decision: MergeDecision,
         held: Values | None,
         values: Values | None,
     ) -> None:
-        if made.verdict is Verdict.KEEP:
+        if decision.verdict is Verdict.KEEP:
             return
-        if made.version.gone:
+        if decision.version.gone:
             self.rows[artid].pop(rowguid, None)
-        elif made.verdict is Verdict.MERGE and held is not None and values is not None:
-            pairs = zip(held, values, made.taken or (False,) * len(held), strict=True)
+        elif decision.verdict is Verdict.MERGE and held is not None and values is not None:
+            pairs = zip(held, values, decision.taken or (False,) * len(held), strict=True)
             self.rows[artid][rowguid] = tuple(
-                theirs if take else ours for ours, theirs, take in pairs
+                second if take else first for first, second, take in pairs
             )
         elif values is not None:
             self.rows[artid][rowguid] = values
 
     def _touch(self, artid: UUID, rowguid: UUID, *, source: int | None) -> None:
         """Have a row belong to the next generation, if a closed one holds it."""
-        known = self.metadata[artid][rowguid]
-        if known.change <= self.generations[-1][1]:
+        metadata = self.metadata[artid][rowguid]
+        if metadata.change <= self.generations[-1][1]:
             self.change += 1
-            self.metadata[artid][rowguid] = replace(known, change=self.change, source=source)
+            self.metadata[artid][rowguid] = replace(metadata, change=self.change, source=source)

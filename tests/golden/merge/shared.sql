@@ -306,8 +306,8 @@ declare
     incoming_gone constant boolean := gone;
     incoming_colv constant int8[] := colv;
     places constant integer := greatest(cardinality(held_colv), cardinality(colv));
-    mine boolean[];
-    theirs boolean[];
+    of_held boolean[];
+    of_incoming boolean[];
     together int8[];
     stamp int8;
     here integer := 1;
@@ -351,23 +351,23 @@ begin
     end if;
     together := array(select max(v.v) from unnest(lineage || held_lineage) as v(v) group by v.v >> 31);
     stamp := replica << 31 | (select max(v.v & 2147483647) + 1 from unnest(together) as v(v));
-    mine := array(
+    of_held := array(
         select coalesce(h.v, 0) <> 0 and not msrepl.merge_covers(lineage, array[h.v])
         from generate_series(1, places) as p(place) left join unnest(held_colv) with ordinality as h(v, place) using (place)
         order by p.place);
-    theirs := array(
+    of_incoming := array(
         select coalesce(i.v, 0) <> 0 and not msrepl.merge_covers(held_lineage, array[i.v])
         from generate_series(1, places) as p(place) left join unnest(colv) with ordinality as i(v, place) using (place)
         order by p.place);
     lineage := array(select v.v from unnest(together) as v(v) where v.v >> 31 <> replica union all select stamp order by 1);
     if not incoming_gone and not held_gone and column_tracking and not is_ambiguous
-        and not exists (select from unnest(mine, theirs) as c(mine, theirs) where c.mine and c.theirs)
+        and not exists (select from unnest(of_held, of_incoming) as c(of_held, of_incoming) where c.of_held and c.of_incoming)
     then
         verdict := 'merge';
-        taken := theirs;
+        taken := of_incoming;
         colv := array(
             select case when t.yes then coalesce(incoming_colv[t.place], 0) else coalesce(held_colv[t.place], 0) end
-            from unnest(theirs) with ordinality as t(yes, place) order by t.place);
+            from unnest(of_incoming) with ordinality as t(yes, place) order by t.place);
     elsif incoming_gone and held_gone then
         verdict := 'keep';
         colv := held_colv;
@@ -376,14 +376,14 @@ begin
         conflict := case when incoming_gone then 3 when held_gone then 4 when column_tracking then 2 else 1 end;
         colv := case when colv is not null then array(
             select case when held_gone or m.yes or is_ambiguous then stamp else coalesce(incoming_colv[m.place], 0) end
-            from unnest(mine) with ordinality as m(yes, place) order by m.place) end;
+            from unnest(of_held) with ordinality as m(yes, place) order by m.place) end;
     else
         verdict := 'keep';
         conflict := case when held_gone then 3 when incoming_gone then 4 when column_tracking then 2 else 1 end;
         gone := held_gone;
         colv := case when held_colv is not null then array(
             select case when incoming_gone or t.yes or is_ambiguous then stamp else coalesce(held_colv[t.place], 0) end
-            from unnest(theirs) with ordinality as t(yes, place) order by t.place) end;
+            from unnest(of_incoming) with ordinality as t(yes, place) order by t.place) end;
     end if;
 end
 $msrepl$;

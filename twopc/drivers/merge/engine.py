@@ -25,7 +25,7 @@ _LOST = "08006"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeReport:
-    """What a session has done."""
+    """What a session has total."""
 
     uploaded: int = 0
     """Rows written at the Publisher."""
@@ -103,7 +103,9 @@ class MergeSession:
             relation = acquaintance(end.name, marks, other.name, others_marks)
             is_forgotten = relation is Acquaintance.REWOUND or (
                 relation is Acquaintance.SAME
-                and not all([await other.knows(generation) for generation in marks.seen])
+                and not all(
+                    [await other.knows(generation) for generation in marks.neighbour_generations]
+                )
             )
             if is_forgotten:
                 await other.rewind()
@@ -132,14 +134,14 @@ class MergeSession:
         await self._reach(f"{way}_read")
         if generation.number == after and sent.sent == after:
             return SliceOutcome()
-        done = SliceOutcome()
+        total = SliceOutcome()
         again: list[Slice] = []
         for part in slices(self._order, outgoing.rows):
             outcome = await self._repeat(partial(receiver.apply, part, generation))
-            done = _sum(done, outcome)
+            total = _sum(total, outcome)
             if outcome.failed:
-                left = tuple(row for row in part.rows if row.rowguid in outcome.failed)
-                again.append(replace(part, rows=left))
+                failed_rows = tuple(row for row in part.rows if row.rowguid in outcome.failed)
+                again.append(replace(part, rows=failed_rows))
             await self._reach(f"{way}_applied")
         last = await self._repeat(partial(receiver.receive, generation, again))
         await self._reach(f"{way}_received")
@@ -149,7 +151,7 @@ class MergeSession:
         }
         await sender.acknowledge(generation, failed)
         await self._reach(f"{way}_acknowledged")
-        return replace(_sum(done, last), failed=last.failed)
+        return replace(_sum(total, last), failed=last.failed)
 
     async def _repeat(self, step: Callable[[], Awaitable[SliceOutcome]]) -> SliceOutcome:
         """A step that is one commit, again where only time was against it."""

@@ -63,8 +63,8 @@ async def make_agent(connection: Connection, neighbour: str, password: str) -> N
     transaction of another database would wait.
     """
     role = agent_role(connection.info.dbname, neighbour)
-    found = await connection.execute("select from pg_roles where rolname = %s", (role,))
-    verb = sql.SQL("alter" if found.rowcount else "create")
+    roles = await connection.execute("select from pg_roles where rolname = %s", (role,))
+    verb = sql.SQL("alter" if roles.rowcount else "create")
     await connection.execute(
         sql.SQL("{} role {} login password {}").format(
             verb, sql.Identifier(role), verifier(connection, role, password)
@@ -110,13 +110,13 @@ async def dismiss(connection: Connection, name: str) -> None:
         "delete from msrepl.sysmergesubscriptions where subscriber_server = %s and not is_self",
         (name,),
     )
-    found = await connection.execute("select from pg_roles where rolname = %s", (role,))
-    if found.rowcount:
+    roles = await connection.execute("select from pg_roles where rolname = %s", (role,))
+    if roles.rowcount:
         await connection.execute(compose("twopc", "drop_rights", role=sql.Identifier(role)))
         await connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
 
 
-async def known(connection: Connection) -> list[str]:
+async def neighbour_names(connection: Connection) -> list[str]:
     """The neighbours, by name."""
     cursor = await connection.execute(
         "select subscriber_server from msrepl.sysmergesubscriptions where not is_self order by 1"

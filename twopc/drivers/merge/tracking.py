@@ -96,9 +96,9 @@ async def install(connection: Connection) -> None:
                 "subscription, and cannot merge as well (21063): use another database"
             )
         role = owner_role(connection.info.dbname)
-        found = await connection.execute("select from pg_roles where rolname = %s", (role,))
+        roles = await connection.execute("select from pg_roles where rolname = %s", (role,))
         owner, schema = sql.Identifier(role), sql.Identifier(names.SCHEMA)
-        if found.rowcount == 0:
+        if roles.rowcount == 0:
             await connection.execute(sql.SQL("create role {} nologin").format(owner))
         await connection.execute(sql.SQL("create schema if not exists {}").format(schema))
         await connection.execute(sql.SQL("grant all on schema {} to {}").format(schema, owner))
@@ -116,9 +116,9 @@ async def uninstall(connection: Connection) -> None:
         cursor = await connection.execute("select to_regclass('msrepl.sysmergearticles') is null")
         if await cursor.fetchone() == (True,):
             return
-        if left := await stored_articles(connection):
+        if remaining := await stored_articles(connection):
             raise ArticleError(
-                f"table {left[0].source_schema}.{left[0].source_object} is still merged: take it out of "
+                f"table {remaining[0].source_schema}.{remaining[0].source_object} is still merged: take it out of "
                 "the publication first"
             )
         owner = sql.Identifier(owner_role(connection.info.dbname))
@@ -142,7 +142,7 @@ async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
     Raises:
         ArticleError: a table was dropped, renamed, or has lost a column since it was tracked.
     """
-    found = []
+    described_articles = []
     for stored in await stored_articles(connection):
         where = f"table {stored.source_schema}.{stored.source_object}"
         if (stored.schema, stored.table) != (stored.source_schema, stored.source_object):
@@ -154,12 +154,12 @@ async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
             )
         described = await describe(connection, stored.source_schema, stored.source_object)
         held = {column.name: column for column in described.columns}
-        if lost := [name for name in (stored.rowguid, *stored.columns) if name not in held]:
+        if missing := [name for name in (stored.rowguid, *stored.columns) if name not in held]:
             raise ArticleError(
-                f"{where} has lost its column {lost[0]!r} while it was merged: take it out of the "
+                f"{where} has lost its column {missing[0]!r} while it was merged: take it out of the "
                 "publication, and publish it again"
             )
-        found.append(
+        described_articles.append(
             MergeArticle(
                 artid=stored.artid,
                 nickname=stored.nickname,
@@ -171,7 +171,7 @@ async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
                 references=described.references,
             )
         )
-    return tuple(found)
+    return tuple(described_articles)
 
 
 async def track(
@@ -254,14 +254,14 @@ async def _check_keys(
     """
     query = _FREE_KEYS if always else _CHECKED_KEYS
     cursor = await connection.execute(query.encode(), {"artid": artid})
-    for trigger, _ in (found := await cursor.fetchall()):
+    for trigger, _ in (triggers := await cursor.fetchall()):
         mode = sql.SQL("always trigger" if always else "trigger")
         await connection.execute(
             sql.SQL("alter table {} enable {} {}").format(table, mode, sql.Identifier(trigger))
         )
     await connection.execute(
         "update msrepl.sysmergearticles set checked_keys = %s::text[] where artid = %s",
-        (sorted({key for _, key in found}) if always else [], artid),
+        (sorted({key for _, key in triggers}) if always else [], artid),
     )
 
 
