@@ -8,7 +8,7 @@ transactions of two nodes may both commit and have no serial order together. A p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -16,6 +16,24 @@ from twopc import lexer
 from twopc.sim.report.changes import VersionChange
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.transactions import Author
+
+#: Words with which a query may leave out a row, or take another one.
+_PERHAPS = frozenset(
+    [
+        "or",
+        "not",
+        "limit",
+        "offset",
+        "fetch",
+        "join",
+        "union",
+        "intersect",
+        "except",
+        "case",
+        "exists",
+        "having",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +48,8 @@ class UnseenWrite:
     """The step that changed it."""
     what: str
     """A row, or a table if nothing shows which of its rows were changed."""
+    is_certain: bool = False
+    """The reader's result would have been another one after the change."""
 
     @property
     def text(self) -> str:
@@ -76,8 +96,9 @@ def across_nodes(fold: Fold, *, until: int | None = None) -> tuple[str, str]:
             next(_of_rows(fold, other, one), None),
         )
         if own is not None and others is not None:
+            could = "could" if own.is_certain and others.is_certain else "might"
             return (
-                f"{own.text}; {others.text}: neither saw the other's change, and one after the other they could "
+                f"{own.text}; {others.text}: neither saw the other's change, and one after the other they {could} "
                 "not have ended so",
                 "serializable holds among the transactions of one node: none knows what was read at another, and "
                 "two-phase commit only makes each transaction happen everywhere or nowhere",
@@ -102,10 +123,16 @@ def _of_rows(fold: Fold, reader: Author, writer: Author) -> Iterator[UnseenWrite
     """Rows that one has surely read before another one's change of them was committed."""
     for step, seq in _reads(fold, reader):
         for change in fold.changes.made_by(writer) if seq < writer.seq else ():
-            if _reads_row(fold.sql_of[step], change):
+            query = _RowRead(fold.sql_of[step], change, fold.tables)
+            if query.is_sure:
                 wrote = writer.wrote(change.table, change.key, fold.sql_of)
                 yield UnseenWrite(
-                    reader=reader, read=step, writer=writer, wrote=wrote, what=change.name
+                    reader=reader,
+                    read=step,
+                    writer=writer,
+                    wrote=wrote,
+                    what=change.name,
+                    is_certain=query.shows_change,
                 )
 
 
@@ -134,13 +161,55 @@ def _reads(fold: Fold, author: Author) -> Iterator[tuple[str, int]]:
             yield each.invoked.step, ended.seq
 
 
-def _reads_row(sql: str, change: VersionChange) -> bool:
-    """Whether a query has surely read a row: it names the table, and the row's key or no condition."""
-    texts = {token.text.strip("'") for each in lexer.statements(sql) for token in each}
-    if change.table not in _names(sql):
-        return False
-    key = [part.partition("=")[::2] for part in change.key.split(", ")]
-    return "where" not in sql.lower() or all(n in _names(sql) and v in texts for n, v in key)
+class _RowRead:
+    """What a query surely says of a row that was changed."""
+
+    def __init__(self, sql: str, change: VersionChange, tables: Iterable[str]) -> None:
+        self._tokens = [token for token in lexer.tokens(sql) if token.kind != "space"]
+        self._words = [token.word for token in self._tokens]
+        self._change = change
+        self._only = {*tables} & {token.name for token in self._tokens} == {change.table}
+
+    @property
+    def is_sure(self) -> bool:
+        """It has read the row, and something of it that was changed: no other condition than its key leaves it out."""
+        return (
+            self._only
+            and not _PERHAPS.intersection(self._words)
+            and self._names_changed()
+            and ("where" not in self._words or self._key() <= self._equalities())
+        )
+
+    @property
+    def shows_change(self) -> bool:
+        """Its result holds what was changed, and nothing is computed from it."""
+        texts = [token.text for token in self._tokens]
+        conditions = self._words.count("and") + ("where" in self._words)
+        return (
+            "(" not in texts
+            and "order" not in self._words
+            and conditions == ("where" in self._words) * len(self._key())
+        )
+
+    def _names_changed(self) -> bool:
+        before, after = self._change.before, self._change.row
+        if before is None or after is None or any(token.text == "*" for token in self._tokens):
+            return before != after
+        changed = {name for name in before if before[name] != after.get(name)}
+        return not changed.isdisjoint(token.name for token in self._tokens)
+
+    def _key(self) -> set[tuple[str, str]]:
+        pairs = [part.partition("=")[::2] for part in self._change.key.split(", ")]
+        return {(name, value) for name, value in pairs}
+
+    def _equalities(self) -> set[tuple[str, str]]:
+        """Of names and values in the query, in either direction."""
+        triples = zip(self._tokens, self._tokens[1:], self._tokens[2:], strict=False)
+        sides = [(one, other) for one, sign, other in triples if sign.text == "="]
+        return {
+            (name.name, value.text.strip("'"))
+            for name, value in (*sides, *((other, one) for one, other in sides))
+        }
 
 
 def _names(sql: str) -> set[str]:
