@@ -17,7 +17,7 @@ from twopc.sim.model.explore.search import exhaust
 from twopc.sim.model.wiring import Wiring
 
 #: Functions that only pass on what others record.
-_PASSED_ON = frozenset({"tell", "_tell", "_told", "touched", "looked", "tell_committed", "_changed",
+_PASSED_ON = frozenset({"tell", "_tell", "_note", "_note_change", "_note_branch", "_notify", "touched", "looked", "tell_committed", "_changed",
     "_given_up", "remembers", "_watch", "_tell_of", "changed"})  # fmt: skip
 #: Seeds of programs that every run plays; 300 has the answers of a transaction's two branches come in both orders.
 _SEEDS = (*range(16), 300)

@@ -107,7 +107,7 @@ def onto_postgres(
         divergences=divergences,
         unexamined=[f"{in_doubt} transactions are in doubt: twopc recover"] if in_doubt else [],
         seconds=time.perf_counter() - began,
-        told=[
+        remarks=[
             f"replayed {done:,} of {whole:,} transactions in {replay.seconds:.1f} s{lag} · "
             f"{replay.windows} window{'s' if replay.windows != 1 else ''}, parallel {whole / replay.longest:.1f} of {options.lanes}",
             f"  skew: the largest unit{'s' if replay.windows != 1 else ''} had {replay.largest:,} of {whole:,} "

@@ -36,7 +36,7 @@ class ReplayReport:
     unexamined: Sequence[str] = ()
     """What could not be looked at, and why."""
     seconds: float = 0.0
-    told: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     """Lines about the replay itself."""
     pace: Mapping[str, float] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class ReplayReport:
     def lines(self, *, limit: int) -> list[str]:
         """For people."""
         shown = self.shown(limit)
-        texts = list(self.told)
+        texts = list(self.remarks)
         by_class = " · ".join(f"{name} {count:,}" for name, count in self.classes.items())
         if self.classes:
             texts.append(f"divergence: {self.total or 'none'}   {by_class}")

@@ -101,7 +101,7 @@ def onto_rows(
         ]
         + [by_calls[each] for each in sorted(by_calls) if each in chosen],
         seconds=time.perf_counter() - began,
-        told=lines,
+        remarks=lines,
     )
 
 

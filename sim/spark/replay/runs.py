@@ -188,6 +188,6 @@ def _report(options: RunReplay, replays: Sequence[OrderReplay], seconds: float) 
         classes=classes,
         divergences=results,
         seconds=seconds,
-        told=lines,
+        remarks=lines,
         figures={"largest_unit_share": share},
     )

@@ -137,7 +137,7 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
         divergences=result,
         unexamined=[f"a trial broke off, {each}" for each in broken],
         seconds=time.perf_counter() - began,
-        told=_lines(was, then),
+        remarks=_lines(was, then),
         pace={},
         figures={"recorded": was.as_json(), "simulated": then.as_json()},
     )

@@ -143,7 +143,7 @@ async def test_rows_beside_calls(
     there = {name: dsn for name, dsn in distributed(topology).items() if name != "distribution"}
     report = await asyncio.to_thread(onto_rows, archive, spark, against=there)
     assert (report.total, report.unexamined) == (0, [])
-    assert any("employees: 5 rows, last made by 6 commands" in each for each in report.told)
+    assert any("employees: 5 rows, last made by 6 commands" in each for each in report.remarks)
 
 
 @pytest.mark.turn(3)
