@@ -380,3 +380,31 @@ def test_exceptions_stand_in_the_tree() -> None:
         and not name.startswith("_")
     }
     assert outside == set(INNER_EXCEPTIONS)
+
+
+#: No names for anything: a noun says what it is.
+VAGUE = frozenset(
+    {"found", "told", "said", "wanted", "again", "elsewhere", "able", "mine", "ours", "theirs"}
+)
+#: A key of what ``twopc indoubt --json`` prints.
+_KEPT_NAMES = {("twopc/drivers/in_doubt.py", "ours")}
+
+
+def test_names_are_nouns() -> None:
+    """No pronoun and no participle is the name of a value, a parameter, a function or a field of the product."""
+    offenders = []
+    for path in SOURCES:
+        where = str(path.relative_to(ROOT))
+        if where.startswith(("tests/", "benchmarks/")) or path.is_symlink():
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = {
+                ast.FunctionDef: "name", ast.AsyncFunctionDef: "name", ast.ClassDef: "name", ast.arg: "arg",
+                ast.Name: "id", ast.Attribute: "attr",
+            }.get(type(node), "")  # fmt: skip
+            if not name or isinstance(getattr(node, "ctx", None), ast.Load):
+                continue
+            text = getattr(node, name).strip("_")
+            if text in VAGUE and (where, text) not in _KEPT_NAMES:
+                offenders.append(f"{where}:{getattr(node, 'lineno', 0)}: {text}")
+    assert not offenders, "\n".join(offenders)

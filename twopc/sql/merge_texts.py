@@ -99,16 +99,16 @@ class TrackingTexts:
         """The functions of its triggers."""
         count = sql.Literal(len(self.article.columns))
         first: sql.Composable = sql.SQL("null")
-        again: sql.Composable = sql.SQL("null")
+        repeated: sql.Composable = sql.SQL("null")
         if self.article.column_tracking:
             first = sql.SQL("array_fill(1::int8, array[{}])").format(count)
-            again = sql.SQL("array_fill((m.top + 1)::int8, array[{}])").format(count)
+            repeated = sql.SQL("array_fill((m.top + 1)::int8, array[{}])").format(count)
         update = self._track("merge_track_update", "upd", "Records updates of")
         if self.article.column_tracking:
             update = self._track_columns()
         return [
             self._track(
-                "merge_track_insert", "ins", "Records inserts into", first=first, again=again
+                "merge_track_insert", "ins", "Records inserts into", first=first, again=repeated
             ),
             update,
             self._track("merge_track_delete", "del", "Records deletes from"),

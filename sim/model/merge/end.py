@@ -112,7 +112,7 @@ class ModelMergeEnd:
             deferred=verdicts.count(Verdict.DEFER),
         )
 
-    async def receive(self, generation: Generation, again: Sequence[Slice]) -> SliceOutcome:
+    async def receive(self, generation: Generation, repeated: Sequence[Slice]) -> SliceOutcome:
         """See `MergeEndPort`; nothing fails here."""
         peer = self.node.neighbours[self._neighbour]
         peer.received, peer.coming = generation, None

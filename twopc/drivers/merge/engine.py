@@ -135,19 +135,19 @@ class MergeSession:
         if generation.number == after and sent.sent == after:
             return SliceOutcome()
         total = SliceOutcome()
-        again: list[Slice] = []
+        repeated: list[Slice] = []
         for part in slices(self._order, outgoing.rows):
             outcome = await self._repeat(partial(receiver.apply, part, generation))
             total = _sum(total, outcome)
             if outcome.failed:
                 failed_rows = tuple(row for row in part.rows if row.rowguid in outcome.failed)
-                again.append(replace(part, rows=failed_rows))
+                repeated.append(replace(part, rows=failed_rows))
             await self._reach(f"{way}_applied")
-        last = await self._repeat(partial(receiver.receive, generation, again))
+        last = await self._repeat(partial(receiver.receive, generation, repeated))
         await self._reach(f"{way}_received")
         failed = {
             part.artid: [row.rowguid for row in part.rows if row.rowguid in last.failed]
-            for part in again
+            for part in repeated
         }
         await sender.acknowledge(generation, failed)
         await self._reach(f"{way}_acknowledged")

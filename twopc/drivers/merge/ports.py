@@ -90,7 +90,7 @@ class MergeEndPort(Protocol):
         """Apply rows of the neighbour's generation in one commit, which also notes that it has begun to arrive."""
         ...
 
-    async def receive(self, generation: Generation, again: Sequence[Slice]) -> SliceOutcome:
+    async def receive(self, generation: Generation, repeated: Sequence[Slice]) -> SliceOutcome:
         """Note that the neighbour's generation is here; in the same commit, try once more what has failed.
 
         What fails again is recorded as a conflict of type 5 to 10.

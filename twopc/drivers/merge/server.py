@@ -154,9 +154,9 @@ class ServerMergeEnd:
         """See `MergeEndPort`."""
         return await self._in_one_commit([part], coming, is_whole=False)
 
-    async def receive(self, generation: Generation, again: Sequence[Slice]) -> SliceOutcome:
+    async def receive(self, generation: Generation, repeated: Sequence[Slice]) -> SliceOutcome:
         """See `MergeEndPort`."""
-        return await self._in_one_commit(again, generation, is_whole=True)
+        return await self._in_one_commit(repeated, generation, is_whole=True)
 
     async def _in_one_commit(
         self, parts: Sequence[Slice], generation: Generation, *, is_whole: bool
