@@ -175,7 +175,16 @@ for _group, _name, _short in GROUPS:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    for name in ("stdout", "stderr"):
+        # closed, as by >&-: what is opened next must not take its number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 # until the process ends
     try:
         app(prog_name="twopc")  # however it was begun: completion knows this name
     except Exception as error:
-        sys.exit(exit_code(error))
+        code = exit_code(error)
+        try:
+            sys.stdout.flush()
+        except OSError:  # said already; Python would say it once more, and end with 120
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(code)

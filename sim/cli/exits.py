@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 
@@ -21,7 +22,7 @@ UNREAD = 141
 
 EXIT_HELP = (
     "Exit codes: 0 passed; 1 an expectation or invariant failed; 2 wrong usage or scenario file; "
-    "3 inconclusive: something is in doubt, or came out differently when repeated; 4 no usable server; "
+    "3 inconclusive: something is in doubt, or came out differently when repeated; 4 no usable server, or a full disk; "
     "5 nothing selected, or nothing played; 6 no end: a hang or deadlock, or an agent that has stopped; "
     "7 a threshold crossed; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
 )
@@ -63,6 +64,10 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, DeliveryError):
         print(f"error: {error}", file=sys.stderr)
         return SAFETY
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" {error.filename}" if error.filename is not None else ""
+        print(f"error: cannot write{where}: {error.strerror}", file=sys.stderr)
+        return ENVIRONMENT
     from twopc.sim.model.loop import HungError  # not before: it brings the simulation with it
 
     if isinstance(error, HungError):

@@ -1,0 +1,28 @@
+"""Where what is printed cannot be written, a command says so in a line, or goes on if nobody wants it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+TWOPC = (sys.executable, "-m", "twopc.sim")
+FULL = "/dev/full"
+
+
+@pytest.mark.skipif(not os.path.exists(FULL), reason="there is no device that is always full")
+@pytest.mark.parametrize("words", [("schema",), ("--help",)], ids=" ".join)
+def test_a_full_disk(words: tuple[str, ...]) -> None:
+    with open(FULL, "w") as full:
+        done = subprocess.run([*TWOPC, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.stderr == "error: cannot write: No space left on device\n"
+    assert done.returncode == 4
+
+
+def test_a_closed_output() -> None:
+    """As by ``>&-``."""
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *TWOPC, "schema"]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True)
+    assert (done.stderr, done.returncode) == ("", 0)
