@@ -125,6 +125,7 @@ class StatementPlans:
         def define(
             tx: Any, params: Mapping[str, Any], variables: Any = None
         ) -> Steps[StatementResult]:
+            tx.statement()
             tx.assign()
             try:
                 tag = act(tx)
