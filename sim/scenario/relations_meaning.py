@@ -47,12 +47,21 @@ def check_relations(document: Document, scenario: Scenario) -> None:
     for path, text in _statements(scenario):
         for token in sqltext.relations(text):
             if token.name not in known and not token.name.startswith(_OF_SYSTEM):
-                hint = suggestion(token.name, scenario.tables)
+                hint = _folded(token, scenario) or suggestion(token.name, scenario.tables)
                 if not hint and scenario.tables:
                     hint = f"; the file has {listed(scenario.tables)}"
                 document.error(
                     mark_of(document, path, text, token), f"no table '{token.name}'{hint}"
                 )
+
+
+def _folded(token: SqlToken, scenario: Scenario) -> str:
+    """What is said where a name without quotes is a table's but for its capitals."""
+    return "".join(
+        f": SQL keeps capitals only in double quotes; write '{token.name}' instead of '{name}' under 'tables'"
+        for name in scenario.tables
+        if token.kind == "word" and name.lower() == token.name
+    )
 
 
 def _references(document: Document, scenario: Scenario, name: str, at: Path, text: str) -> None:
