@@ -200,7 +200,8 @@ def _show(branch: InDoubtBranch) -> None:
     from twopc.drivers.age import duration, size
 
     rows = "rows not counted" if branch.rows_locked is None else f"{branch.rows_locked} rows locked"
-    print(f"{branch.gid}")
+    shown = (one if one.isprintable() else repr(one)[1:-1] for one in branch.gid)
+    print("".join(shown))  # anybody names a branch, and a terminal obeys what it is sent
     age = branch.age
     print(f"  at {branch.node}, prepared {duration(branch.age_s)} ago by {branch.owner}")
     kept = f", slot {age.slot} keeps {size(age.log_bytes)} of log" if age.slot else ""

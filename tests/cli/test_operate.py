@@ -70,6 +70,19 @@ def test_nothing_is_in_doubt(nodes: list[str]) -> None:
     assert (done.returncode, done.stdout) == (0, "nothing is prepared\n")
 
 
+def test_a_branch_with_a_name_for_the_terminal(nodes: list[str]) -> None:
+    """Anybody who may prepare gives it any name."""
+    gid = "gone\x1b[2J"
+    with psycopg.connect(dsn_of(nodes, "pub"), autocommit=True) as connection:
+        connection.execute("begin")
+        connection.execute("create table gone ()")
+        connection.execute(f"prepare transaction '{gid}'")
+        listed = twopc("indoubt", *nodes)
+        connection.execute(f"rollback prepared '{gid}'")
+
+    assert listed.stdout.startswith("gone\\x1b[2J\n  at pub, prepared")
+
+
 def test_a_branch_is_listed_and_recovered(nodes: list[str]) -> None:
     """What a dead coordinator left: seen with what it blocks, settled, gone."""
     gid = "twopc:shop:1:77:pub"

@@ -169,6 +169,7 @@ DEAD = BranchFacts(is_own=True, alive=False, records=())
         (replace(DEAD, records=(COLLECTING,)), PRESUMED_COMMIT, Action.ABORT, "says collecting"),
         (replace(DEAD, records=(ABORT,)), PRESUMED_NOTHING, Action.ABORT, "says abort"),
         (replace(DEAD, agent="b"), LAST_AGENT, Action.ASK_AGENT, "b decides"),
+        (DEAD, LAST_AGENT, Action.ASK_AGENT, "it decides"),
         (replace(DEAD, agent="b", records=None), LAST_AGENT, Action.ASK_AGENT, "b decides"),
         (
             replace(DEAD, agent="b", peers={"b": Outcome.COMMITTED}),

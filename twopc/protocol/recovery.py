@@ -147,7 +147,7 @@ def _by_agent(result: BranchFacts) -> BranchVerdict:
     outcome = result.peers.get(result.agent)
     if outcome is None:
         return BranchVerdict(
-            action=Action.ASK_AGENT, reason=f"{result.agent} decides, and was not asked"
+            action=Action.ASK_AGENT, reason=f"{result.agent or 'it'} decides, and was not asked"
         )
     action = Action.COMMIT if outcome is Outcome.COMMITTED else Action.ABORT
     return BranchVerdict(action=action, reason=f"{result.agent} decided: {outcome}")
