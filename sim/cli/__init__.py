@@ -175,10 +175,10 @@ for _group, _name, _short in GROUPS:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         # closed, as by >&-: what is opened next must not take its number
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 # until the process ends
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 # until the process ends
     try:
         app(prog_name="twopc")  # however it was begun: completion knows this name
     except Exception as error:

@@ -21,8 +21,12 @@ def test_a_full_disk(words: tuple[str, ...]) -> None:
     assert done.returncode == 4
 
 
-def test_a_closed_output() -> None:
-    """As by ``>&-``."""
-    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *TWOPC, "schema"]
-    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True)
-    assert (done.stderr, done.returncode) == ("", 0)
+@pytest.mark.parametrize(
+    ("redirection", "words"), [(">&-", ("schema",)), ("<&-", ("run", "--on", "model", "-"))]
+)
+def test_a_closed_end(redirection: str, words: tuple[str, ...]) -> None:
+    """An output that is closed is not written, and an input that is closed is empty."""
+    shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", *TWOPC, *words]
+    done = subprocess.run(shell, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (2 if "run" in words else 0)
