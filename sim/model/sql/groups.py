@@ -1,4 +1,4 @@
-"""GROUP BY: which columns of a grouped query may stand outside of aggregates."""
+"""GROUP BY and DISTINCT: which columns may stand outside of aggregates, and which may order the result."""
 
 from __future__ import annotations
 
@@ -57,6 +57,21 @@ def check_grouped(group: Sequence[Any], parts: Iterable[Any], scope: Scope) -> N
                     f'column "{source.alias}.{node.name}" must appear in the GROUP BY clause or be used in an '
                     "aggregate function",
                 )
+
+
+def check_distinct(items: Sequence[Any], keys: Iterable[Any], scope: Scope) -> None:
+    """See whether a query with DISTINCT is ordered by what it returns.
+
+    Raises:
+        SqlError: it is ordered by something else (42P10).
+    """
+    outputs = [item.this if kind(item) == "Alias" else item for item in items]
+    texts = {rendered(one) for one in outputs}
+    places = {place for one in outputs if (place := _place(one, scope)) is not None}
+    if any(rendered(key) not in texts and _place(key, scope) not in places for key in keys):
+        raise SqlError(
+            "42P10", "for SELECT DISTINCT, ORDER BY expressions must appear in select list"
+        )
 
 
 def _place(node: Any, scope: Scope) -> tuple[FromSource, int] | None:

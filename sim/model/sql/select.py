@@ -23,7 +23,7 @@ from twopc.sim.model.sql import operators as op
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import arguments, compiled, name_of, truth
 from twopc.sim.model.sql.functions import AGGREGATES
-from twopc.sim.model.sql.groups import check_grouped, grouped_by
+from twopc.sim.model.sql.groups import check_distinct, check_grouped, grouped_by
 from twopc.sim.model.sql.parameters import given_by
 from twopc.sim.model.sql.parse import expression, kind, rendered
 from twopc.sim.model.sql.scan import Scan, scan
@@ -75,11 +75,13 @@ class Query:
             )
             for one in ordered
         ]
+        keys = zip(ordered, self.order, strict=True)
+        sorted_by = [one.this for one, (key, *_) in keys if not isinstance(key, int)]
         if self.grouped:
-            keys = zip(ordered, self.order, strict=True)
-            sorted_by = [one.this for one, (key, *_) in keys if not isinstance(key, int)]
             check_grouped(groups, [*items, *sorted_by, *([having] if having else [])], scope)
         self.distinct = node.args.get("distinct") is not None
+        if self.distinct:
+            check_distinct(items, sorted_by, scope)
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is not None and kind(limit) != "Limit":
             raise UnsupportedError(rendered(node), "FETCH FIRST")
