@@ -26,6 +26,13 @@ sessions:
   alice: {node: sub1, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}, a_end: commit]}
 orders: [{name: x, faults: [fifth], steps: [a_begin, a_write, a_end], expect: {EXPECT}}]
 """
+TWICE = """\
+faults: [{id: late, at: coordinator.decision_logged, do: crash coordinator}]
+sessions:
+  alice: {node: sub1, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}, a_end: commit]}
+orders:
+  - {name: x, steps: [{fault: late}, a_begin, a_write, a_end, {fault: late}], expect: {otherwise: any, EXPECT}}
+"""
 #: Bob's step waits for as long as it may; that a lock's time limit would end it is expected.
 LATE = """\
 sessions:
@@ -95,6 +102,12 @@ def test_a_fault_that_is_not_reached(failures):
         "fault 'fifth' was not reached: fewer than 5 arrivals at coordinator.decision_logged"
     )
     assert failures(FIFTH, "fault_not_reached") == []
+
+
+def test_a_fault_that_strikes_once_of_twice(failures):
+    lapse = "again (it is armed 2 times and struck 1)"
+    assert [each for each in failures(TWICE) if lapse in each]
+    assert not [each for each in failures(TWICE, "fault_not_reached") if lapse in each]
 
 
 def test_a_step_without_end_and_those_after_it(failures):

@@ -5,6 +5,7 @@ An order in which one of these is missing has not tried what its file is about, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from twopc.sim.checkers import LAST_SYNC
@@ -86,14 +87,19 @@ def not_reached(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[
     """The faults of a case that have not struck: what it shows, it shows without them."""
     if expected.allows("fault_not_reached"):
         return
-    struck = {(record.data or {}).get("id") for record in runs.records if record.kind == "fault"}
+    struck = Counter(
+        (record.data or {}).get("id") for record in runs.records if record.kind == "fault"
+    )
+    armed = Counter([*case.order.faults, *(item.fault for item in case.items if item.fault)])
     for place, fault in enumerate(case.scenario.faults):
-        if fault.id not in case.faults or fault.id in struck:
+        times, of = struck[fault.id], armed[fault.id]
+        if fault.id not in case.faults or times >= max(of, 1):
             continue
+        how_often = f" again (it is armed {of} times and struck {times})" if times else ""
         yield FailedCheck(
             path=("faults", place, "at"),
-            message=f"fault '{fault.id}' was not reached: {_arrivals(fault)}. Correct where it strikes, or allow "
-            "this: {allow: [fault_not_reached]} in 'expect'",
+            message=f"fault '{fault.id}' was not reached{how_often}: {_arrivals(fault)}. Correct where it strikes, or "
+            "allow this: {allow: [fault_not_reached]} in 'expect'",
             check="faults",
             expected_text="it strikes",
             actual_text="not reached",
