@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from twopc import log
+from twopc.errors import TwopcError
 from twopc.sim import standing
 from twopc.sim.up import parts
 from twopc.sim.up.state import load
@@ -60,4 +61,7 @@ def main(folder: str, kind: str, node: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except TwopcError as error:
+        sys.exit(f"{error}")  # whoever starts it shows its last line

@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.any_client.test_programs import program
 from tests.cli.test_operate import ROOT, twopc
@@ -256,6 +257,18 @@ def test_more_hours_than_there_are(place: Path) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert "'--archive-hours': Input should be less than or equal to 87600" in done.stderr
     assert not place.exists()
+
+
+def test_a_port_for_metrics_that_is_taken(state: State, place: Path) -> None:
+    """What ended beside the servers is told by its message, without the class of an error of ours."""
+    taken = int(conninfo_to_dict(state.nodes[state.publisher].dsn)["port"])
+    done = twopc("up", "--metrics", str(taken), "--state", str(place))
+    assert done.returncode == 4
+    message = (
+        f"the metrics has ended: port {taken} for metrics cannot be used: Address already in use"
+    )
+    assert done.stderr.splitlines()[-1].endswith(message), done.stderr
+    assert twopc("up", "--metrics", "0", "--state", str(place)).returncode == 0
 
 
 def test_changed_while_it_runs(state: State, place: Path) -> None:
