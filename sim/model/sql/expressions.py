@@ -16,7 +16,7 @@ from twopc.sim.model.sql.bind import Context, Fn, NamedRow, Rows, Scope
 from twopc.sim.model.sql.functions import AGGREGATES, LENIENT, RENAMED, STRICT
 from twopc.sim.model.sql.parse import kind, rendered
 from twopc.sim.model.sql.types import SqlType
-from twopc.sim.model.sql.widths import width
+from twopc.sim.model.sql.widths import column_type, width
 from twopc.sim.model.values import SqlError, UnsupportedError
 
 _Handler = Callable[[Any, Scope], Fn]
@@ -239,8 +239,14 @@ def _not(node: Any, scope: Scope) -> Fn:
 def _is(node: Any, scope: Scope) -> Fn:
     fn = compiled(node.this, scope)
     what, isnt = kind(node.expression), bool(node.args.get("negate"))
-    if what in ("Null", "Boolean"):
-        requested = None if what == "Null" else bool(node.expression.this)
+    if what == "Null":
+        return lambda r, c: (fn(r, c) is None) is not isnt
+    if what == "Boolean":
+        type_ = column_type(node.this, scope) or width(node.this, scope)
+        if type_ not in ("", "boolean"):
+            word = f"IS {'NOT ' * isnt}{str(node.expression.this).upper()}"
+            raise SqlError("42804", f"argument of {word} must be type boolean, not type {type_}")
+        requested = bool(node.expression.this)
         return lambda r, c: (fn(r, c) is requested) is not isnt
     raise UnsupportedError(rendered(node), "this form of IS")
 

@@ -1,4 +1,4 @@
-"""How wide an integer expression is, as far as its words tell: 4 bytes overflow sooner than 8."""
+"""What type an expression has, as far as its words tell: 4 bytes overflow sooner than 8, and a number is no truth."""
 
 from __future__ import annotations
 
@@ -16,14 +16,9 @@ def width(node: Any, scope: Scope) -> str:
         return width(node.this, scope)
     if what == "Literal" and not node.is_string and node.this.isdigit():
         return "integer" if int(node.this) < 2**31 else "bigint"
-    if what == "Column" and kind(node.this) != "Star":
-        result = scope.find(node.name, node.table)
-        type_ = result[0].types[result[1]] if result is not None else None
-        return (
-            type_.name
-            if type_ is not None and type_.name in ("smallint", "integer", "bigint")
-            else ""
-        )
+    if what == "Column":
+        type_ = column_type(node, scope)
+        return type_ if type_ in ("smallint", "integer", "bigint") else ""
     if what == "Cast":
         name = types.named(rendered(node.args["to"])).name
         return name if name in ("smallint", "integer", "bigint") else ""
@@ -31,3 +26,12 @@ def width(node: Any, scope: Scope) -> str:
         sides = {width(node.this, scope), width(node.expression, scope)}
         return "" if "" in sides else "bigint" if "bigint" in sides else "integer"
     return ""
+
+
+def column_type(node: Any, scope: Scope) -> str:
+    """The type of a column that an expression is; empty if it is none, or its type is not known."""
+    if kind(node) != "Column" or kind(node.this) == "Star":
+        return ""
+    place = scope.find(node.name, node.table)
+    type_ = place[0].types[place[1]] if place is not None else None
+    return "" if type_ is None else str(type_.name)
