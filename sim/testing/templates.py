@@ -27,6 +27,8 @@ from twopc.sim.testing.blame import Blame, blame
 _TAIL = 6
 #: What pg_dump writes for psql around a dump, and means nothing to anybody else.
 _RESTRICT = re.compile(r"^\\(?:un)?restrict .*$", re.MULTILINE)
+#: What nobody means as SQL.
+_FILE_NAME = re.compile(r"\S+\.sql")
 
 
 class TemplatePart:
@@ -60,6 +62,10 @@ class SqlScript(TemplatePart):
 
     def _texts(self) -> list[tuple[str, str]]:
         if isinstance(self.source, str):
+            if _FILE_NAME.fullmatch(self.source):
+                raise ConfigurationError(
+                    f"{self.source!r} is a text, and so SQL; a file is named by pathlib.Path({self.source!r})"
+                )
             return [("", self.source)]
         folder = sorted(self.source.glob("*.sql")) if self.source.is_dir() else [self.source]
         if not folder:

@@ -84,6 +84,12 @@ def test_what_is_for_psql_only(bench: Bench, tmp_path: Path) -> None:
     assert refusal(bench, script)[0].startswith(f"{script}:2:1: a command of psql")
 
 
+def test_the_name_of_a_file_is_no_sql(bench: Bench) -> None:
+    assert refusal(bench, "data/bank.sql") == [
+        "'data/bank.sql' is a text, and so SQL; a file is named by pathlib.Path('data/bank.sql')"
+    ]
+
+
 def test_a_folder_of_sql(bench: Bench, tmp_path: Path) -> None:
     """By the names of its files."""
     (tmp_path / "2.sql").write_text("insert into account values (1)")
