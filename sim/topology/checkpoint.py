@@ -315,8 +315,8 @@ async def rewind(topology: Topology, to: Checkpoint) -> None:
     if topology.agents.are_running:
         raise ConfigurationError("agents run by themselves: `stop_agents` first")
     distributes = await topology.registration.has_subscriptions()
-    result = await _digests(topology, to)
-    changed = [node for node, digest in result.items() if digest != to.structure[node]]
+    digests = await _digests(topology, to)
+    changed = [node for node in topology.nodes if digests[node] != to.structure[node]]
     if changed:
         raise RewindError(
             f"definitions or subscriptions at {', '.join(changed)} are not what they were at the checkpoint: "

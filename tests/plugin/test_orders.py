@@ -160,10 +160,12 @@ def test_the_history_of_the_failing_order(bank: TestTopology) -> None:
     with pytest.raises(AssertionError):
         bank.run_orders(tills(bank, careful=True), check=check)
     told = [(record.kind, record.step) for record in bank.history if record.session]
-    assert told == [
+    # the commit of one lets the other go on: whose end is heard of first is anybody's guess
+    assert sorted(told[5:7]) == [("ok", "a1"), ("ok", "b0")]
+    assert told[:5] + told[7:] == [
         ("invoke", "a0"), ("ok", "a0"),
         ("invoke", "b0"), ("blocked", "b0"),
-        ("invoke", "a1"), ("ok", "a1"), ("ok", "b0"),
+        ("invoke", "a1"),
         ("invoke", "b1"), ("ok", "b1"),
     ]  # fmt: skip
     (wait,) = (record.wait for record in bank.history if record.kind == "blocked")

@@ -6,9 +6,11 @@ It logs in as the role that an agent has there for one neighbour, which may exec
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
@@ -71,8 +73,14 @@ class ServerMergeEnd:
 
     async def close(self) -> None:
         """See `MergeEndPort`."""
-        if self._connection is not None:
-            await self._connection.close()
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        with suppress(
+            psycopg.Error
+        ):  # a server process that ends a moment later keeps the next agent out
+            await connection.execute("rollback; select pg_advisory_unlock_all()")
+        await connection.close()
 
     async def _rows(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         assert self._connection is not None
