@@ -25,7 +25,7 @@ _LOST = "08006"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeReport:
-    """What a session has total."""
+    """What a session has done, in total."""
 
     uploaded: int = 0
     """Rows written at the Publisher."""
