@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import signal
 from contextlib import suppress
 from dataclasses import replace
@@ -353,7 +352,7 @@ async def test_a_role_that_was_changed_is_noticed(make_topology: MakeTopology, c
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await topology.execute("pub", change.format(topology.node("pub").app_role))
-    assert re.search(r"definitions or subscriptions at .*\bpub\b", await refused(topology, kept))
+    assert "definitions or subscriptions at pub" in await refused(topology, kept)
 
 
 async def test_a_trigger_that_would_see_it_is_named(make_topology: MakeTopology) -> None:

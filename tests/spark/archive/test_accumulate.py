@@ -110,7 +110,6 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
     assert Archive.open(path, verify=True).manifest == second.manifest
 
 
-@pytest.mark.turn(3)
 def test_clean_up_waits_for_it(
     make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
 ) -> None:
