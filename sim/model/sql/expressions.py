@@ -14,7 +14,7 @@ from twopc.sim.model.sql import operators as op
 from twopc.sim.model.sql import types
 from twopc.sim.model.sql.bind import Context, Fn, NamedRow, Rows, Scope
 from twopc.sim.model.sql.functions import AGGREGATES, LENIENT, RENAMED, STRICT
-from twopc.sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql.parse import arguments, kind, rendered
 from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.sql.widths import column_type, width
 from twopc.sim.model.values import SqlError, UnsupportedError
@@ -365,20 +365,6 @@ def name_of(node: Any) -> str:
         raise UnsupportedError(rendered(node), kind(node))
     name = name.removeprefix("pg_catalog.")
     return RENAMED.get(name, name)
-
-
-def arguments(node: Any) -> list[Any]:
-    """What it is given, in order."""
-    if kind(node) == "Anonymous":
-        return list(node.expressions)
-    given: list[Any] = []
-    for name in node.arg_types:
-        value = node.args.get(name)
-        if isinstance(value, list):
-            given += value
-        elif value is not None and not isinstance(value, (bool, str)):
-            given.append(value)
-    return given
 
 
 def _function(node: Any, scope: Scope) -> Fn:

@@ -98,3 +98,17 @@ def rendered(node: Any) -> str:
     if result is None:
         result = node.meta["rendered"] = str(node.sql(dialect="postgres"))
     return str(result)
+
+
+def arguments(node: Any) -> list[Any]:
+    """The arguments of a function's call, in order."""
+    if kind(node) == "Anonymous":
+        return list(node.expressions)
+    given: list[Any] = []
+    for name in node.arg_types:
+        value = node.args.get(name)
+        if isinstance(value, list):
+            given += value
+        elif value is not None and not isinstance(value, (bool, str)):
+            given.append(value)
+    return given

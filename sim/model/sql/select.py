@@ -21,11 +21,11 @@ from twopc.sim.model.node.modes import (
 )
 from twopc.sim.model.sql import operators as op
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
-from twopc.sim.model.sql.expressions import arguments, compiled, name_of, truth
+from twopc.sim.model.sql.expressions import compiled, name_of, truth
 from twopc.sim.model.sql.functions import AGGREGATES
 from twopc.sim.model.sql.groups import check_distinct, check_grouped, grouped_by
 from twopc.sim.model.sql.parameters import given_by
-from twopc.sim.model.sql.parse import expression, kind, rendered
+from twopc.sim.model.sql.parse import arguments, expression, kind, rendered
 from twopc.sim.model.sql.scan import Scan, scan
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 

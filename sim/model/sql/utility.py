@@ -14,7 +14,6 @@ from twopc.sim.model.node.triggers import after_statement, before_statement
 from twopc.sim.model.sql import parse, plpgsql, settings
 from twopc.sim.model.sql.bind import Context, Scope
 from twopc.sim.model.sql.control import is_mode
-from twopc.sim.model.sql.expressions import arguments
 from twopc.sim.model.sql.functions import DEFAULTS, STRICT
 from twopc.sim.model.sql.parameters import RoutineSignature, given_by
 from twopc.sim.model.sql.short import calls
@@ -285,7 +284,7 @@ def _call(text: str, plans: Any) -> Plan:
     function = plans.function(name)
     if function is None:
         raise SqlError("42883", f"procedure {name} does not exist")
-    given, named = given_by(arguments(node), Scope(plans))
+    given, named = given_by(parse.arguments(node), Scope(plans))
     return calls(function, name, given, named)
 
 
