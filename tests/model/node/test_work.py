@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -25,11 +26,13 @@ def _calls(act: Callable[[], object]) -> int:
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
+    gc.disable()  # the collector calls gc.callbacks (Hypothesis has one), at a moment of its own
     sys.setprofile(seen)
     try:
         act()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return count
 
 
