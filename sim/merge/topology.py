@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,7 +21,9 @@ from twopc.merge.marks import Generation
 from twopc.publisher.merge import publication
 from twopc.publisher.selection import article_of
 from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
+from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.topology import roles
+from twopc.sim.topology.blocking import blocking
 from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name, grant_tables
 from twopc.sql import path
 from twopc.sql.describe import describe
@@ -49,6 +51,9 @@ class MergeTopology:
         subscribers: the Subscribers' names.
         servers: ``one`` embedded server for all nodes, or one for ``each``.
         server: to make the databases on, and drop them, instead of starting one.
+        dsns: of nodes whose databases are there, by name, an administrator's each. What is made there stays.
+        name: of the topology, in its roles and databases; needed with `dsns`.
+        attach: everything is there: see `twopc.sim.merge.attaching`.
         points: protocol points of sessions (`twopc.drivers.points.MERGE_POINTS`).
         lock_timeout_ms: how long a session may wait for a row that an application has locked.
 
@@ -63,6 +68,9 @@ class MergeTopology:
         subscribers: Sequence[str] = ("sub1", "sub2"),
         servers: str = "one",
         server: AnyServer | None = None,
+        dsns: Mapping[str, str] | None = None,
+        name: str | None = None,
+        attach: bool = False,
         points: Points | None = None,
         lock_timeout_ms: int = 5000,
     ) -> None:
@@ -73,7 +81,9 @@ class MergeTopology:
                 )
         if len({publisher, *subscribers}) <= len(subscribers):
             raise ConfigurationError("two nodes have one name")
-        self.name = fresh_name()
+        if dsns and name is None and not attach:
+            raise ConfigurationError("servers that are there already need the topology's name=")
+        self.name = name or fresh_name()
         self.publisher = publisher
         self.subscribers = tuple(subscribers)
         self.points = points or Points()
@@ -81,19 +91,26 @@ class MergeTopology:
         self._nodes = Nodes(
             name=self.name,
             kinds={publisher: "publisher", **dict.fromkeys(subscribers, "subscriber")},
-            dsns={},
+            dsns=dict(dsns or {}),
             servers=servers,
             server=server,
             durable=False,
             distribute=False,
         )
+        self._keep = bool(dsns)
+        self._attach = attach
+        self.unreachable: Mapping[str, str] = {}
+        """Why nodes of a topology that was there already cannot be reached."""
         self._connections: dict[str, Connection] = {}
-        self._passwords: dict[tuple[str, str], str] = {}
-        """Of the role at one node for the other."""
+        self._logins: dict[tuple[str, str], AgentLogin] = {}
+        """Of the agent at one node for the other."""
 
     # -- its life ----------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        if self._attach:
+            await self._nodes.attach(self.unreachable)
+            return self
         try:
             await self._nodes.create()
             connection = await self.admin(self.publisher)
@@ -117,8 +134,10 @@ class MergeTopology:
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()
+        if self._keep:
+            return
         running = [node for node in self.nodes.values() if node.server.is_running()]
-        pairs = {(node, other) for node, other in self._passwords}
+        pairs = {*self._logins}
         await self._nodes.drop(lambda gid: False)
         agents = {
             node.name: [
@@ -131,7 +150,12 @@ class MergeTopology:
         for node in running:
             if node.server.is_running() and agents[node.name]:
                 await roles.drop([node], agents[node.name])
-        self._passwords.clear()
+        self._logins.clear()
+
+    @classmethod
+    def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
+        """The same for code without an event loop: ``with MergeTopology.blocking(...) as topology:``."""
+        return blocking(cls(**options))
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -222,8 +246,7 @@ class MergeTopology:
         await tracking.install(below)
         replica = await neighbours.name_self(below, subscriber)
         for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
-            self._passwords[node, other] = password = secrets.token_urlsafe(24)
-            await neighbours.make_agent(await self.admin(node), other, password)
+            await self._login(node, other).make(await self.admin(node))
         async with below.transaction():
             generation = await self._copy(above, below)
             await neighbours.admit(
@@ -265,7 +288,7 @@ class MergeTopology:
         await neighbours.dismiss(below, self.publisher)
         await tracking.uninstall(below)
         for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
-            self._passwords.pop((node, other), None)
+            self._logins.pop((node, other), None)
 
     async def _copy(self, above: Connection, below: Connection) -> Generation:
         """Copy tables, rows and what is known of them; the generation that the copy is."""
@@ -291,16 +314,21 @@ class MergeTopology:
 
     # -- sessions ----------------------------------------------------------------------------------
 
+    def _login(self, node: str, other: str) -> AgentLogin:
+        """How the agent at a node for another logs in."""
+        return self._logins.setdefault((node, other), AgentLogin(self.node(node), other))
+
     def _session(self, subscriber: str) -> MergeSession:
-        ends = []
-        for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
-            if (node, other) not in self._passwords:
-                raise SubscriptionError(f"{subscriber} does not subscribe: `subscribe` it first")
-            here = self.node(node)
-            role = neighbours.agent_role(here.database, other)
-            dsn = here.server.dsn(here.database, role, self._passwords[node, other])
-            ends.append(ServerMergeEnd(node, dsn, lock_timeout_ms=self.lock_timeout_ms))
-        return MergeSession(ends[0], ends[1], self.points)
+        if subscriber == self.publisher:
+            raise SubscriptionError(f"{subscriber} is the Publisher: name a Subscriber")
+        self.node(subscriber)
+        above, below = (
+            ServerMergeEnd(
+                node, self._login(node, other).connect, lock_timeout_ms=self.lock_timeout_ms
+            )
+            for node, other in ((self.publisher, subscriber), (subscriber, self.publisher))
+        )
+        return MergeSession(above, below, self.points)
 
     async def sync(self, subscriber: str) -> MergeReport:
         """The Merge Agent, once: what the Subscriber has changed goes up, then what the Publisher has comes down.

@@ -5,7 +5,7 @@ It logs in as the role that an agent has there for one neighbour, which may exec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -38,13 +38,20 @@ class ServerMergeEnd:
 
     Args:
         name: the node's.
-        dsn: of the agent's role for the neighbour.
+        connect: logs in there as the agent's role for the neighbour, in autocommit mode, with these settings and
+            this ``application_name``.
         lock_timeout_ms: how long a slice may wait for an application's lock.
     """
 
-    def __init__(self, name: str, dsn: str, *, lock_timeout_ms: int = 5000) -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[Mapping[str, str], str], Awaitable[AsyncConnection[Any]]],
+        *,
+        lock_timeout_ms: int = 5000,
+    ) -> None:
         self.name = name
-        self._dsn = dsn
+        self._connect = connect
         self._settings = {
             **path.VALUES,
             **path.LASTING,
@@ -56,12 +63,7 @@ class ServerMergeEnd:
 
     async def open(self, *, alone: bool) -> None:
         """See `MergeEndPort`."""
-        self._connection = await AsyncConnection.connect(
-            self._dsn,
-            autocommit=True,
-            application_name=f"msrepl merge agent at {self.name}",
-            options=path.options(self._dsn, self._settings),
-        )
+        self._connection = await self._connect(self._settings, f"msrepl merge agent at {self.name}")
         if alone:
             [(key, number, _)] = await self._rows(free_key(_NAME, _OURS))
             await self._rows(_LOCK, key, number)

@@ -1,0 +1,129 @@
+"""Find a topology that merges already, from the connection strings of its nodes.
+
+What each node is, is read from the databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import AsyncConnection, conninfo
+
+from twopc.drivers.in_doubt import reason_of
+from twopc.errors import ConfigurationError
+from twopc.sim.merge.topology import MergeTopology
+from twopc.sql import path
+from twopc.together import together
+
+#: A node that does not answer is given up, unless its connection string says how long it may take.
+_CONNECT_TIMEOUT_S = 5
+_MERGES = "select to_regclass('msrepl.sysmergesubscriptions') is not null"
+_NEIGHBOURS = (
+    "select subscriber_server, is_self, is_publisher from msrepl.sysmergesubscriptions order by 1"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MergeNode:
+    """What a node says of itself."""
+
+    publisher: str | None
+    """The one that it subscribes at."""
+    subscribers: tuple[str, ...]
+    """Those that subscribe at it."""
+
+
+async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopology:
+    """The topology whose nodes are at these connection strings (administrators'). Nothing of it is changed.
+
+    Args:
+        nodes: name to connection string. Names are those under which the nodes were set up.
+        partly: nodes that cannot be reached are part of it as well, as long as one can;
+            `MergeTopology.unreachable` says which, and why.
+
+    Raises:
+        ConfigurationError: a node cannot be reached, does not merge, or has another name; or it is not known
+            which of them is the Publisher.
+    """
+    if not nodes:
+        raise ConfigurationError("name the nodes: --node pub=DSN --node anna=DSN ...")
+    dsns = {name: _with_timeout(name, dsn) for name, dsn in nodes.items()}
+    answers: dict[str, _MergeNode] = {}
+    unreachable: dict[str, str] = {}
+
+    async def ask(name: str, dsn: str) -> None:
+        try:
+            answers[name] = await _ask(name, dsn)
+        except psycopg.errors.InsufficientPrivilege:
+            role = conninfo.conninfo_to_dict(dsn).get("user")
+            raise ConfigurationError(
+                f"node {name!r}: role {role!r} may not look at what is installed there: give an administrator's "
+                "connection string (`twopc up --nodes` prints those of its own)"
+            ) from None
+        except psycopg.OperationalError as error:
+            unreachable[name] = reason_of(error)
+
+    await together(*(ask(name, dsn) for name, dsn in dsns.items()))
+    if unreachable and (not partly or not answers):
+        reasons = "".join(f"\n  node {name!r}: {why}" for name, why in unreachable.items())
+        raise ConfigurationError("these nodes cannot be reached:" + reasons)
+    publisher = _publisher(answers, unreachable)
+    topology = MergeTopology(
+        publisher=publisher,
+        subscribers=[name for name in nodes if name != publisher],
+        dsns=dsns,
+        attach=True,
+    )
+    topology.unreachable = unreachable
+    return topology
+
+
+def _publisher(answers: Mapping[str, _MergeNode], unreachable: Mapping[str, str]) -> str:
+    """The one node that subscribes nowhere.
+
+    Raises:
+        ConfigurationError: there is none, or there are several.
+    """
+    tops = [name for name, node in answers.items() if node.publisher is None]
+    named = {node.publisher for node in answers.values() if node.publisher is not None}
+    if len(tops) == 1:
+        return tops[0]
+    if len(tops) > 1:
+        raise ConfigurationError(
+            f"{' and '.join(tops)} subscribe nowhere, so each is a Publisher: name one of them"
+        )
+    missing = sorted(named - {*answers})
+    if len(missing) == 1 and missing[0] in unreachable:
+        return missing[0]
+    raise ConfigurationError(
+        f"the Publisher is missing: name {' and '.join(missing)} as well, by --node NAME=DSN"
+    )
+
+
+def _with_timeout(name: str, dsn: str) -> str:
+    try:
+        given = conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:
+        raise ConfigurationError(f"node {name!r}: no connection string: {error}") from None
+    return conninfo.make_conninfo(dsn, **{"connect_timeout": _CONNECT_TIMEOUT_S, **given})
+
+
+async def _ask(name: str, dsn: str) -> _MergeNode:
+    async with await AsyncConnection.connect(
+        dsn, autocommit=True, options=path.options(dsn)
+    ) as connection:
+        if await (await connection.execute(_MERGES)).fetchone() != (True,):
+            raise ConfigurationError(
+                f"node {name!r}: database {connection.info.dbname!r} does not merge: leave it out, or subscribe it"
+            )
+        rows = await (await connection.execute(_NEIGHBOURS)).fetchall()
+    own = [each for each, is_self, _ in rows if is_self]
+    if own != [name]:
+        raise ConfigurationError(
+            f"node {name!r}: this node was set up as {own[0]!r}; use that name"
+        )
+    above = [each for each, is_self, is_publisher in rows if is_publisher and not is_self]
+    below = [each for each, is_self, is_publisher in rows if not is_publisher and not is_self]
+    return _MergeNode(publisher=above[0] if above else None, subscribers=tuple(below))

@@ -1,0 +1,87 @@
+"""How merge agents log in: by passwords that are kept nowhere.
+
+Whoever has an administrator's connection gives an agent's role a new password and logs in with it. So any number of
+processes can run sessions, one after another, and no file or table holds a secret.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from twopc.drivers.merge import neighbours
+from twopc.errors import SubscriptionError
+from twopc.sim.topology.nodes import Node
+from twopc.sql import path
+
+#: Another process may give the role another password before we have logged in.
+_ATTEMPTS_MAX = 5
+_KNOWN = "select from msrepl.sysmergesubscriptions where subscriber_server = %s and not is_self"
+
+
+class AgentLogin:
+    """The agent that works at one node for one neighbour.
+
+    Args:
+        node: where it works.
+        neighbour: for whom.
+    """
+
+    def __init__(self, node: Node, neighbour: str) -> None:
+        self._node = node
+        self._neighbour = neighbour
+        self._password: str | None = None
+
+    async def make(self, admin: AsyncConnection[Any]) -> None:
+        """Make its role, or give the role another password."""
+        password = secrets.token_urlsafe(24)
+        await neighbours.make_agent(admin, self._neighbour, password)
+        self._password = password
+
+    async def connect(
+        self, settings: Mapping[str, str], application_name: str
+    ) -> AsyncConnection[Any]:
+        """Log in, in autocommit mode.
+
+        Args:
+            settings: of the session.
+            application_name: likewise.
+
+        Raises:
+            SubscriptionError: the two do not merge.
+            psycopg.OperationalError: the node cannot be reached.
+        """
+        if self._password is not None:
+            try:
+                return await self._log_in(settings, application_name)
+            except psycopg.OperationalError:
+                pass  # another process has given the role another password, or nobody is there
+        async with await self._node.connect() as admin:
+            if not (await admin.execute(_KNOWN, (self._neighbour,))).rowcount:
+                raise SubscriptionError(
+                    f"{self._neighbour} does not subscribe, as {self._node.name} knows: subscribe it first"
+                )
+            for _ in range(_ATTEMPTS_MAX - 1):
+                await self.make(admin)
+                try:
+                    return await self._log_in(settings, application_name)
+                except psycopg.OperationalError:
+                    continue
+            await self.make(admin)
+            return await self._log_in(settings, application_name)
+
+    async def _log_in(
+        self, settings: Mapping[str, str], application_name: str
+    ) -> AsyncConnection[Any]:
+        role = neighbours.agent_role(self._node.database, self._neighbour)
+        dsn = self._node.server.dsn(self._node.database, role, self._password)
+        return await AsyncConnection.connect(
+            dsn,
+            autocommit=True,
+            application_name=application_name,
+            options=path.options(dsn, settings),
+        )

@@ -1,0 +1,50 @@
+"""A topology that merges already, used by another process that knows its nodes' connection strings alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_merge import customer
+from twopc.errors import ConfigurationError, SubscriptionError
+from twopc.sim.merge import MergeTopology
+from twopc.sim.merge.attaching import attach
+
+
+async def test_two_processes_run_sessions_in_turn(merge_shop: MergeTopology) -> None:
+    """Neither keeps the other from logging in; what is attached leaves everything as it is."""
+    dsns = {name: node.dsn for name, node in merge_shop.nodes.items()}
+    await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
+    async with await attach(dsns) as other:
+        assert (other.publisher, set(other.subscribers)) == ("pub", {"anna", "ben"})
+        assert (await other.sync("anna")).uploaded == 1
+        assert (await merge_shop.sync("ben")).downloaded == 1
+        assert (await merge_shop.sync("anna")).uploaded == 0
+        await merge_shop.execute("anna", "update customer set phone = '3' where id = 1")
+        assert (await other.sync("anna")).uploaded == 1
+        with pytest.raises(SubscriptionError, match="is the Publisher"):
+            await other.sync("pub")
+    assert (await merge_shop.sync("ben")).downloaded == 1
+    assert await customer(merge_shop, "ben") == ("3", 10)
+    await merge_shop.unsubscribe("ben")
+    async with await attach({name: dsns[name] for name in ("pub", "anna")}) as other:
+        assert other.subscribers == ("anna",)
+        await other.settle()
+
+
+async def test_nodes_that_are_no_topology(merge_shop: MergeTopology) -> None:
+    """Each message says which node it is, and what to do."""
+    dsns = {name: node.dsn for name, node in merge_shop.nodes.items()}
+    server = merge_shop.node("pub").server
+    for nodes, message in (
+        ({}, "name the nodes"),
+        ({**dsns, "cleo": server.superuser_dsn("postgres")}, "'cleo': database 'postgres' does not merge"),
+        ({"shop": dsns["pub"]}, "'shop': this node was set up as 'pub'"),
+        ({"anna": dsns["anna"]}, "the Publisher is missing: name pub as well"),
+        ({"pub": dsns["pub"], "anna": "host"}, "'anna': no connection string"),
+        (dsns | {"ben": f"{dsns['ben']} port=1"}, "cannot be reached:\n  node 'ben'"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=message):
+            await attach(nodes)
+    async with await attach(dsns | {"pub": f"{dsns['pub']} port=1"}, partly=True) as other:
+        assert other.publisher == "pub"
+        assert list(other.unreachable) == ["pub"]
