@@ -16,6 +16,7 @@ from twopc.merge.decision import (
     ConflictType,
     MergeDecision,
     RowVersion,
+    Side,
     Verdict,
     decide,
     priority_of,
@@ -155,7 +156,7 @@ cross join lateral msrepl.merge_decide(
     case when j.v -> 'row' -> 'colv' <> 'null'
          then array(select e::int8 from jsonb_array_elements_text(j.v -> 'row' -> 'colv') as e) end,
     (j.v ->> 'priority')::real, 9, (j.v ->> 'column_tracking')::boolean, (j.v ->> 'resolves')::boolean,
-    (j.v ->> 'is_same')::boolean) as d
+    (j.v ->> 'is_same')::boolean, j.v ->> 'choice', (j.v ->> 'is_present')::boolean) as d
 order by j.place
 """
 
@@ -173,6 +174,8 @@ async def test_the_sql_twin(fresh_database: Database) -> None:
             "held_priority": chance.choice((0, 50, 75, 100)),
             "priority": chance.choice((0, 50, 75)),
             "is_same": chance.random() < 0.5,
+            "choice": chance.choice((None, None, *Side)),
+            "is_present": chance.random() < 0.5,
         }
         row = held if held is not None and chance.random() < 0.1 else drawn(chance, columns)
         cases.append((held, row, options))

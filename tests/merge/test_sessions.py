@@ -163,7 +163,7 @@ async def test_what_an_agent_may_not(merge_shop: MergeTopology) -> None:
             "insert into msrepl.msmerge_genhistory (generation, snap) values (99, '1:1:')",
             f"select * from msrepl.msmerge_read_{hexed}('{{}}')",
             f"select msrepl.msmerge_write_{hexed}('{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')",
-            f"select * from msrepl.msmerge_take_{hexed}('{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')",
+            f"select * from msrepl.msmerge_take_{hexed}('{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')",
             "select from msrepl.msmerge_conflicts_info",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

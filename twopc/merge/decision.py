@@ -39,6 +39,15 @@ class Verdict(StrEnum):
     """It must go up first what is held here."""
 
 
+class Side(StrEnum):
+    """Whose row stays, by the choice of a resolver, a handler or an administrator."""
+
+    HELD = "held"
+    """What is held stays, also where the incoming row would have been applied: the change is undone at its origin."""
+    INCOMING = "incoming"
+    """The incoming row wins a conflict."""
+
+
 class ConflictType(IntEnum):
     """Types of ``MSmerge_conflicts_info``."""
 
@@ -52,6 +61,7 @@ class ConflictType(IntEnum):
     DOWNLOAD_DELETE_FAILED = 8
     UPLOAD_UPDATE_FAILED = 9
     DOWNLOAD_UPDATE_FAILED = 10
+    RESOLVED_BY_HAND = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +96,8 @@ def decide(
     held_priority: float,
     priority: float,
     is_same: bool = True,
+    choice: Side | None = None,
+    is_present: bool = True,
 ) -> MergeDecision:
     """What becomes of an incoming row.
 
@@ -97,41 +109,46 @@ def decide(
         priority: of whoever sends the row. It wins if it is higher; of two equal ones the first has won.
         is_same: the two rows have the same values. If they differ, and stand on the same changes, a replica that was
             restored from a backup has given a version twice: that is a conflict, too.
+        choice: whose row stays, if it is not left to priorities.
+        is_present: a row is held; of no account where something is known of it.
     """
     if held is None:
-        return MergeDecision(verdict=Verdict.APPLY, version=incoming)
+        held = RowVersion(lineage={}, gone=not is_present)
     is_ambiguous = held.lineage == incoming.lineage and not is_same
     if covers(held.lineage, incoming.lineage) and not is_ambiguous:
         return MergeDecision(verdict=Verdict.SKIP, version=held)
-    if covers(incoming.lineage, held.lineage) and not (is_ambiguous and resolves):
+    is_ahead = covers(incoming.lineage, held.lineage) and not (is_ambiguous and resolves)
+    if is_ahead and choice is not Side.HELD:
         return MergeDecision(verdict=Verdict.APPLY, version=incoming)
-    if not resolves:
+    if not resolves and not is_ahead:
         return MergeDecision(verdict=Verdict.DEFER, version=held)
     lineage = stamped(joined(held.lineage, incoming.lineage), replica)
     stamp = (replica, lineage[replica])
     of_held, of_incoming = _unseen(held, incoming), _unseen(incoming, held)
     is_apart = (
         column_tracking
-        and not is_ambiguous
+        and not (is_ambiguous or held.gone or incoming.gone)
         and not any(a and b for a, b in zip(of_held, of_incoming, strict=True))
     )
-    if is_apart and not held.gone and not incoming.gone:
+    if is_apart and choice is not Side.HELD:
         merged = _chosen(held.columns, incoming.columns, of_incoming)
         version = RowVersion(lineage=lineage, columns=merged)
         return MergeDecision(verdict=Verdict.MERGE, version=version, taken=of_incoming)
     if held.gone and incoming.gone:
         return MergeDecision(verdict=Verdict.KEEP, version=replace(held, lineage=lineage))
-    wins = priority > held_priority
+    wins = priority > held_priority if choice is None else choice is Side.INCOMING
     winner, loser, undone = (incoming, held, of_held) if wins else (held, incoming, of_incoming)
     # columns that go back to what the winner has are changed once more, for whoever has seen the loser's
-    columns = winner.columns and tuple(
+    before = _padded(winner.columns, len(undone)) if is_ahead and undone else winner.columns
+    columns = before and tuple(
         stamp if loser.gone or is_undone or is_ambiguous else column
-        for column, is_undone in zip(_padded(winner.columns, len(undone)), undone, strict=True)
+        for column, is_undone in zip(_padded(before, len(undone)), undone, strict=True)
     )
+    is_conflict = not (is_ahead or is_apart)
     return MergeDecision(
         verdict=Verdict.REPLACE if wins else Verdict.KEEP,
         version=RowVersion(lineage=lineage, gone=winner.gone, columns=columns),
-        conflict=_type(winner, loser, column_tracking=column_tracking),
+        conflict=_type(winner, loser, column_tracking=column_tracking) if is_conflict else None,
     )
 
 

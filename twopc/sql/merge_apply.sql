@@ -5,10 +5,10 @@
 --
 -- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
 -- fails then. Such a failure is recorded, once per row, if is_final. What is no fault of the row (a deadlock, a lock
--- that does not come, a full disk, a right that is missing) is the caller's.
+-- that does not come, a full disk, a right that is missing) is the caller's. choices are those of msmerge_take_<artid>.
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
-    is_final boolean,
+    is_final boolean, choices text[] default null,
     out applied integer, out skipped integer, out conflicts integer, out deferred integer,
     out failed uuid[], out codes text[], out reasons text[]
 )
@@ -17,7 +17,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_variable
 declare
-    take constant text := format('select * from msrepl.%I($1, $2, $3, $4, $5, $6)', 'msmerge_take_' || replace(artid::text, '-', ''));
+    take constant text := format('select * from msrepl.%I($1, $2, $3, $4, $5, $6, $7)', 'msmerge_take_' || replace(artid::text, '-', ''));
     left_over integer[] := array(select generate_series(1, cardinality(guids)));
     later integer[];
     place integer;
@@ -29,7 +29,7 @@ begin
     failed := '{{}}'; codes := '{{}}'; reasons := '{{}}';
     perform msrepl.merge_neighbour();
     begin
-        execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows;
+        execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows, choices;
         return;
     exception
         when transaction_rollback or lock_not_available or insufficient_privilege or insufficient_resources
@@ -44,7 +44,7 @@ begin
             begin
                 execute format('select array[applied, skipped, conflicts, deferred] from (%s) as t', take) into counts
                     using array[guids[place]], array[gones[place]], array[lineages[place]], array[colvs[place]],
-                          array[writers[place]], array[rows[place]];
+                          array[writers[place]], array[rows[place]], array[choices[place]];
                 applied := applied + counts[1];
                 skipped := skipped + counts[2];
                 conflicts := conflicts + counts[3];
@@ -70,7 +70,7 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean) owner to {owner};
-revoke all on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean) from public;
-comment on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean)
+alter function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean, text[]) owner to {owner};
+revoke all on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean, text[]) from public;
+comment on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean, text[])
     is 'Applies rows that a neighbour has sent';

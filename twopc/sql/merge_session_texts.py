@@ -22,7 +22,7 @@ _FUNCTIONS = {
     "write": "uuid[], uuid[], text[], text[], uuid[], text[]",
     "log": "uuid, uuid, text",
     "enumerate": "int8, int8",
-    "take": "uuid[], boolean[], text[], text[], int8[], text[]",
+    "take": "uuid[], boolean[], text[], text[], int8[], text[], text[]",
 }
 
 

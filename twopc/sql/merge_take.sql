@@ -6,7 +6,7 @@
 -- Rows are locked before their metadata, as applications do. What was made here, by a merge or a conflict, has no
 -- source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up by itself.
 create or replace function {function}(
-    guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
+    guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
     out applied integer, out skipped integer, out conflicts integer, out deferred integer
 )
 language plpgsql
@@ -30,7 +30,7 @@ begin
                    d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
                                            when d.verdict = 'keep' then m.writer end,
                    case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
-        from unnest($1, $2, $3::text[], $4::text[], $5, $6) as i(rowguid, gone, lineage, colv, writer, "row")
+        from unnest($1, $2, $3::text[], $4::text[], $5, $6, $7) as i(rowguid, gone, lineage, colv, writer, "row", choice)
         left join unnest(held_guids, held_rows) as h(rowguid, "row") on h.rowguid = i.rowguid
         left join {metadata} as m on m.rowguid = i.rowguid
         cross join lateral msrepl.merge_decide(
@@ -40,7 +40,8 @@ begin
                       where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
             i.gone, i.lineage::int8[], i.colv::int8[],
             case when peer.subscriber_type = 1 then peer.priority else 0 end,
-            me, {column_tracking}, not peer.is_publisher, i."row" is not distinct from h."row") as d
+            me, {column_tracking}, not peer.is_publisher, i."row" is not distinct from h."row",
+            i.choice, h.rowguid is not null) as d
         order by i.rowguid);
 
     insert into msrepl.msmerge_conflicts_info
@@ -95,6 +96,6 @@ begin
     into applied, skipped, conflicts, deferred from unnest(found_rows) as f;
 end
 $msrepl$;
-alter function {function}(uuid[], boolean[], text[], text[], int8[], text[]) owner to {owner};
-revoke all on function {function}(uuid[], boolean[], text[], text[], int8[], text[]) from public;
-comment on function {function}(uuid[], boolean[], text[], text[], int8[], text[]) is {comment};
+alter function {function}(uuid[], boolean[], text[], text[], int8[], text[], text[]) owner to {owner};
+revoke all on function {function}(uuid[], boolean[], text[], text[], int8[], text[], text[]) from public;
+comment on function {function}(uuid[], boolean[], text[], text[], int8[], text[], text[]) is {comment};

@@ -414,7 +414,7 @@ comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff
 -- Rows are locked before their metadata, as applications do. What was made here, by a merge or a conflict, has no
 -- source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up by itself.
 create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
-    guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
+    guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
     out applied integer, out skipped integer, out conflicts integer, out deferred integer
 )
 language plpgsql
@@ -449,7 +449,7 @@ begin
                    d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
                                            when d.verdict = 'keep' then m.writer end,
                    case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
-        from unnest($1, $2, $3::text[], $4::text[], $5, $6) as i(rowguid, gone, lineage, colv, writer, "row")
+        from unnest($1, $2, $3::text[], $4::text[], $5, $6, $7) as i(rowguid, gone, lineage, colv, writer, "row", choice)
         left join unnest(held_guids, held_rows) as h(rowguid, "row") on h.rowguid = i.rowguid
         left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.rowguid
         cross join lateral msrepl.merge_decide(
@@ -459,7 +459,8 @@ begin
                       where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
             i.gone, i.lineage::int8[], i.colv::int8[],
             case when peer.subscriber_type = 1 then peer.priority else 0 end,
-            me, true, not peer.is_publisher, i."row" is not distinct from h."row") as d
+            me, true, not peer.is_publisher, i."row" is not distinct from h."row",
+            i.choice, h.rowguid is not null) as d
         order by i.rowguid);
 
     insert into msrepl.msmerge_conflicts_info
@@ -536,9 +537,9 @@ begin
     into applied, skipped, conflicts, deferred from unnest(found_rows) as f;
 end
 $msrepl$;
-alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) owner to "msrepl_owner_0123456789ab";
-revoke all on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) from public;
-comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]) is 'Takes rows that a neighbour has sent into t for merge replication';
+alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) from public;
+comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) is 'Takes rows that a neighbour has sent into t for merge replication';
 
 drop trigger if exists "msmerge_ins_00112233445566778899aabbccddeeff" on "public"."t";
 
@@ -568,7 +569,7 @@ drop function if exists "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(
 
 drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
 
-drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[]);
+drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]);
 
 drop type if exists "msrepl"."msmerge_row_00112233445566778899aabbccddeeff";
 

@@ -295,7 +295,7 @@ comment on function msrepl.merge_covers(int8[], int8[]) is 'Whether one lineage 
 create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
-    replica int8, column_tracking boolean, resolves boolean, is_same boolean,
+    replica int8, column_tracking boolean, resolves boolean, is_same boolean, choice text, is_present boolean,
     out verdict text, out conflict smallint, out taken boolean[]
 )
 language plpgsql immutable
@@ -315,11 +315,14 @@ declare
     is_ahead boolean := false;
     is_behind boolean := false;
     is_ambiguous boolean;
+    is_apart boolean;
+    is_refused boolean := false;
 begin
-    if held_gone is null then
+    if held_gone is null and choice is distinct from 'held' then
         verdict := 'apply';
         return;
     end if;
+    held_gone := coalesce(held_gone, not is_present);
     while here <= cardinality(held_lineage) or there <= cardinality(lineage) loop
         if there > cardinality(lineage) or held_lineage[here] >> 31 < lineage[there] >> 31 then
             is_ahead := true;
@@ -338,8 +341,11 @@ begin
     if not is_behind and not is_ambiguous then
         verdict := 'skip';
     elsif not is_ahead and not (is_ambiguous and resolves) then
-        verdict := 'apply';
-        return;
+        is_refused := choice is not distinct from 'held';
+        if not is_refused then
+            verdict := 'apply';
+            return;
+        end if;
     elsif not resolves then
         verdict := 'defer';
     end if;
@@ -360,9 +366,9 @@ begin
         from generate_series(1, places) as p(place) left join unnest(colv) with ordinality as i(v, place) using (place)
         order by p.place);
     lineage := array(select v.v from unnest(together) as v(v) where v.v >> 31 <> replica union all select stamp order by 1);
-    if not incoming_gone and not held_gone and column_tracking and not is_ambiguous
-        and not exists (select from unnest(of_held, of_incoming) as c(of_held, of_incoming) where c.of_held and c.of_incoming)
-    then
+    is_apart := not incoming_gone and not held_gone and column_tracking and not is_ambiguous
+        and not exists (select from unnest(of_held, of_incoming) as c(of_held, of_incoming) where c.of_held and c.of_incoming);
+    if is_apart and choice is distinct from 'held' then
         verdict := 'merge';
         taken := of_incoming;
         colv := array(
@@ -371,7 +377,7 @@ begin
     elsif incoming_gone and held_gone then
         verdict := 'keep';
         colv := held_colv;
-    elsif priority > held_priority then
+    elsif choice is null and priority > held_priority or choice = 'incoming' then
         verdict := 'replace';
         conflict := case when incoming_gone then 3 when held_gone then 4 when column_tracking then 2 else 1 end;
         colv := case when colv is not null then array(
@@ -379,17 +385,19 @@ begin
             from unnest(of_held) with ordinality as m(yes, place) order by m.place) end;
     else
         verdict := 'keep';
-        conflict := case when held_gone then 3 when incoming_gone then 4 when column_tracking then 2 else 1 end;
+        if not (is_refused or is_apart) then
+            conflict := case when held_gone then 3 when incoming_gone then 4 when column_tracking then 2 else 1 end;
+        end if;
         gone := held_gone;
-        colv := case when held_colv is not null then array(
+        colv := case when held_colv is not null or is_refused and incoming_colv is not null then array(
             select case when incoming_gone or t.yes or is_ambiguous then stamp else coalesce(held_colv[t.place], 0) end
             from unnest(of_incoming) with ordinality as t(yes, place) order by t.place) end;
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean) from public;
-comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean)
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean)
     is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';
 
 -- msrepl.merge_neighbour: the neighbour for whom this session works.
@@ -652,10 +660,10 @@ comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text,
 --
 -- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
 -- fails then. Such a failure is recorded, once per row, if is_final. What is no fault of the row (a deadlock, a lock
--- that does not come, a full disk, a right that is missing) is the caller's.
+-- that does not come, a full disk, a right that is missing) is the caller's. choices are those of msmerge_take_<artid>.
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
-    is_final boolean,
+    is_final boolean, choices text[] default null,
     out applied integer, out skipped integer, out conflicts integer, out deferred integer,
     out failed uuid[], out codes text[], out reasons text[]
 )
@@ -664,7 +672,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_variable
 declare
-    take constant text := format('select * from msrepl.%I($1, $2, $3, $4, $5, $6)', 'msmerge_take_' || replace(artid::text, '-', ''));
+    take constant text := format('select * from msrepl.%I($1, $2, $3, $4, $5, $6, $7)', 'msmerge_take_' || replace(artid::text, '-', ''));
     left_over integer[] := array(select generate_series(1, cardinality(guids)));
     later integer[];
     place integer;
@@ -676,7 +684,7 @@ begin
     failed := '{}'; codes := '{}'; reasons := '{}';
     perform msrepl.merge_neighbour();
     begin
-        execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows;
+        execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows, choices;
         return;
     exception
         when transaction_rollback or lock_not_available or insufficient_privilege or insufficient_resources
@@ -691,7 +699,7 @@ begin
             begin
                 execute format('select array[applied, skipped, conflicts, deferred] from (%s) as t', take) into counts
                     using array[guids[place]], array[gones[place]], array[lineages[place]], array[colvs[place]],
-                          array[writers[place]], array[rows[place]];
+                          array[writers[place]], array[rows[place]], array[choices[place]];
                 applied := applied + counts[1];
                 skipped := skipped + counts[2];
                 conflicts := conflicts + counts[3];
@@ -717,9 +725,9 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean) from public;
-comment on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean)
+alter function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean, text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean, text[]) from public;
+comment on function msrepl.merge_apply(uuid, uuid[], boolean[], text[], text[], int8[], text[], boolean, text[])
     is 'Applies rows that a neighbour has sent';
 
 -- msrepl.merge_refuse_rowguid: the column by which a row is known everywhere keeps its value.
