@@ -122,7 +122,7 @@ async def read_log(
     try:
         if once:
             return await reader.run_once()
-        await reader.run(_stopped_by_signals(running))
+        await reader.run(stopped_by_signals(running))
         return None
     finally:
         await reader.close()
@@ -152,7 +152,7 @@ async def remove_delivered(
     """
     result = await _look(nodes)
     if not once:
-        stop = _stopped_by_signals(running)
+        stop = stopped_by_signals(running)
         await keep_clean(result.distribution, stop, every_s=every_s, **retention)
         return None
     async with await AsyncConnection.connect(
@@ -188,12 +188,13 @@ async def resolve(
             raise ConfigurationError(
                 f"at none of {', '.join(nodes)} any client may write: `twopc any-client on` first"
             )
-        stop = _stopped_by_signals(lambda: running([*topology.any_client.resolvers]))
+        stop = stopped_by_signals(lambda: running([*topology.any_client.resolvers]))
         await stop.wait()
         return sum(resolver.finished for resolver in topology.any_client.resolvers.values())
 
 
-def _stopped_by_signals(running: Running) -> asyncio.Event:
+def stopped_by_signals(running: Running) -> asyncio.Event:
+    """What SIGINT and SIGTERM set from now on, which `running` is told of."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

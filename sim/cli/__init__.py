@@ -27,6 +27,7 @@ from twopc.sim.cli.import_spec import export_app, import_app
 from twopc.sim.cli.init import init
 from twopc.sim.cli.listing import list_, show
 from twopc.sim.cli.matrix import matrix
+from twopc.sim.cli.merge import merge
 from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from twopc.sim.cli.procedure import procedure
 from twopc.sim.cli.publish import article, install, publish, uninstall, unpublish
@@ -161,6 +162,7 @@ GROUPS = (
     (article, "article", "Show published tables, or change their formats."),
     (procedure, "procedure", "Publish the execution of procedures and functions."),
     (any_client, "any-client", "Allow or forbid writes without a coordinator."),
+    (merge, "merge", "Run merge sessions, and show conflicts and generations."),
     (tracer, "tracer", "Measure the latency of distribution."),
     (archive, "archive", "Show, release or compact an archive."),
     (import_app, "import", "Convert a spec of isolationtester to a scenario."),

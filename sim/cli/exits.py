@@ -10,6 +10,7 @@ from twopc.errors import (
     ConfigurationError,
     DeliveryError,
     InDoubtError,
+    MergeError,
     ScenarioError,
     TransactionError,
 )
@@ -26,6 +27,9 @@ EXIT_HELP = (
     "5 nothing selected, or nothing played; 6 no end: a hang or deadlock, or an agent that has stopped; "
     "7 a threshold crossed; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
 )
+
+#: Classes of SQLSTATE: a connection that was lost, or could not be made; a server that is being stopped.
+_LOST = ("08", "57")
 
 #: Of several results the one that stands further left is reported.
 WORST_FIRST = (
@@ -64,6 +68,9 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, DeliveryError):
         print(f"error: {error}", file=sys.stderr)
         return SAFETY
+    if isinstance(error, MergeError):
+        print(f"error: {error}", file=sys.stderr)
+        return ENVIRONMENT if error.sqlstate[:2] in _LOST else SAFETY
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" {error.filename}" if error.filename is not None else ""
         print(f"error: cannot write{where}: {error.strerror}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from psycopg.rows import dict_row
 
 from twopc import names
 from twopc.drivers.merge.tracking import stored_articles
+from twopc.errors import ArticleError
 from twopc.merge.decision import ConflictType
 
 
@@ -18,6 +20,10 @@ from twopc.merge.decision import ConflictType
 class MergeConflict:
     """A conflict, or a change that could not be applied."""
 
+    id: UUID
+    """By which it is resolved by hand."""
+    at: datetime
+    """When it was recorded, by the clock of the node that has."""
     table: str
     rowguid: UUID
     type: ConflictType
@@ -33,7 +39,7 @@ class MergeConflict:
 
 
 _INFO = """
-select conflict_id, rowguid, conflict_type, origin_datasource, winner, reason_code, reason_text
+select conflict_id, msrepl_create_time, rowguid, conflict_type, origin_datasource, winner, reason_code, reason_text
 from msrepl.msmerge_conflicts_info where tablenick = %s order by msrepl_create_time, conflict_id
 """
 
@@ -41,11 +47,20 @@ from msrepl.msmerge_conflicts_info where tablenick = %s order by msrepl_create_t
 async def read_conflicts(
     connection: AsyncConnection[Any], table: str | None
 ) -> list[MergeConflict]:
-    """What an administrator's connection finds, by article and oldest first."""
+    """What an administrator's connection finds, by article and oldest first.
+
+    Raises:
+        ArticleError: that table is not merged.
+    """
     conflicts = []
-    for stored in await stored_articles(connection):
-        name = names.article_name(stored.source_schema, stored.source_object)
-        if table not in (None, name):
+    merged = {
+        names.article_name(stored.source_schema, stored.source_object): stored
+        for stored in await stored_articles(connection)
+    }
+    if table is not None and table.removeprefix("public.") not in merged:
+        raise ArticleError(f"table {table} is not merged; those that are: {', '.join(merged)}")
+    for name, stored in merged.items():
+        if table is not None and table.removeprefix("public.") != name:
             continue
         losers = sql.Identifier(
             names.SCHEMA,
@@ -59,6 +74,8 @@ async def read_conflicts(
         answer = await connection.execute(_INFO, (stored.nickname,))
         conflicts += [
             MergeConflict(
+                id=conflict_id,
+                at=at,
                 table=name,
                 rowguid=rowguid,
                 type=ConflictType(kind),
@@ -68,6 +85,6 @@ async def read_conflicts(
                 reason=reason,
                 loser=rows.get(conflict_id),
             )
-            for conflict_id, rowguid, kind, origin, winner, code, reason in await answer.fetchall()
+            for conflict_id, at, rowguid, kind, origin, winner, code, reason in await answer.fetchall()
         ]
     return conflicts

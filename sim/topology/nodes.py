@@ -224,6 +224,7 @@ class Nodes:
                 for name, dsn in self._dsns.items()
             )
         )
+        self.nodes = {name: self.nodes[name] for name in self._dsns}
         return self.nodes
 
     async def _attach(self, name: str, dsn: str, *, ask: bool = True) -> None:

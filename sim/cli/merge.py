@@ -1,0 +1,225 @@
+"""``twopc merge``: sessions of the Merge Agent, and what nodes that merge know of each other."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Collection, Iterable
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twopc.sim.cli.exits import PASS, SAFETY
+from twopc.sim.cli.merge_place import MergeNodes, Subscriber, attached, print_json, with_merge
+from twopc.sim.cli.place import Folder, Json
+
+if TYPE_CHECKING:
+    from twopc.drivers.merge.engine import MergeReport
+    from twopc.errors import MergeError
+    from twopc.sim.merge import MergeTopology
+    from twopc.sim.merge.conflicts import MergeConflict
+    from twopc.sim.merge.generations import ShownGeneration
+
+merge = typer.Typer(
+    help="Merge replication: run sessions, look at conflicts and generations.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class FailCondition(StrEnum):
+    """What of a session makes a command fail, if it is asked to."""
+
+    CONFLICT = "conflict"
+    RETRY = "retry"
+
+
+FailOn = Annotated[
+    list[FailCondition] | None,
+    typer.Option(
+        "--fail-on",
+        help="Exit with 1 if a session has found a conflict, or left a row that could not be written. Repeatable.",
+    ),
+]
+Subscribers = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NODE]...", help="Subscribers. Default: all, one after another."),
+]
+
+
+@merge.command("sync", short_help="Run one session with each Subscriber.")
+def sync(
+    subscribers: Subscribers = None,
+    nodes: MergeNodes = None,
+    fail_on: FailOn = None,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Run one session with each Subscriber: its changes go up, then the Publisher's come down."""
+    reports: dict[str, MergeReport] = {}
+
+    async def work(topology: MergeTopology) -> None:
+        for name in subscribers or topology.subscribers:
+            reports[name] = await topology.sync(name)
+            if not as_json:
+                print(f"{name}: {_wording(reports[name])}", flush=True)
+
+    with_merge(nodes, work, folder=folder)
+    if as_json:
+        print_json({name: asdict(report) for name, report in reports.items()})
+    raise typer.Exit(SAFETY if _is_failed(reports.values(), fail_on or ()) else PASS)
+
+
+def _wording(report: MergeReport) -> str:
+    """What a session has done, in one line."""
+    parts = [f"uploaded {report.uploaded}, downloaded {report.downloaded}"]
+    for count, one, many in (
+        (report.conflicts, "conflict", "conflicts"),
+        (report.deferred, "row deferred", "rows deferred"),
+        (report.retried, "row failed, to be tried again", "rows failed, to be tried again"),
+    ):
+        if count:
+            parts.append(f"{count} {one if count == 1 else many}")
+    if report.anew:
+        parts.append("everything compared: a node was restored from a backup")
+    elif report.resumed:
+        parts.append("continued a session that was cut off")
+    return "; ".join(parts)
+
+
+def _is_failed(reports: Iterable[MergeReport], conditions: Collection[FailCondition]) -> bool:
+    return any(
+        (FailCondition.CONFLICT in conditions and report.conflicts)
+        or (FailCondition.RETRY in conditions and report.retried)
+        for report in reports
+    )
+
+
+@merge.command("agent", short_help="Run sessions with a Subscriber at an interval.")
+def agent(
+    subscriber: Subscriber,
+    nodes: MergeNodes = None,
+    every_s: Annotated[
+        float,
+        typer.Option("--every", min=0.1, help="Seconds from the end of a session to the next."),
+    ] = 60,
+    folder: Folder = None,
+) -> None:
+    """Run sessions with one Subscriber until Ctrl-C or SIGTERM; sessions that bring nothing are not printed."""
+    from twopc.sim.merge.agent import keep_merging
+    from twopc.sim.standing import stopped_by_signals
+
+    def tell(outcome: MergeReport | MergeError) -> None:
+        from twopc.drivers.merge.engine import MergeReport
+
+        if not isinstance(outcome, MergeReport):
+            print(f"{subscriber}: {outcome}", file=sys.stderr, flush=True)
+        elif outcome != MergeReport():
+            print(f"{subscriber}: {_wording(outcome)}", flush=True)
+
+    def running() -> None:
+        print(f"merge agent of {subscriber}: runs until Ctrl-C or SIGTERM", file=sys.stderr)
+
+    async def go() -> None:
+        async with await attached(nodes, folder, partly=True) as topology:
+            stop = stopped_by_signals(running)
+            await keep_merging(lambda: topology.sync(subscriber), stop, every_s=every_s, tell=tell)
+
+    asyncio.run(go())
+
+
+@merge.command("generations", short_help="Show the newest generations of nodes.")
+def generations(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NODE]...", help="Nodes. Default: all.")
+    ] = None,
+    nodes: MergeNodes = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many closed ones of each node.")] = 10,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Show the newest generations of nodes: when each was closed, its changed rows, and who has it."""
+    from twopc.sim.merge.generations import read_generations
+
+    async def work(topology: MergeTopology) -> tuple[str, dict[str, list[ShownGeneration]]]:
+        return topology.publisher, {
+            name: await read_generations(await topology.admin(name), limit=limit)
+            for name in names or (topology.publisher, *topology.subscribers)
+        }
+
+    publisher, result = with_merge(nodes, work, folder=folder)
+    if as_json:
+        print_json(result)
+        return
+    for name, each in result.items():
+        print(f"{name}, the Publisher" if name == publisher else name)
+        for one in each:
+            when = f"closed {one.closed:%Y-%m-%d %H:%M:%S}" if one.closed else "open"
+            rows = f"{one.changed_rows} row{'s' * (one.changed_rows != 1)}"
+            received = f" ({one.received_rows} received)" if one.received_rows else ""
+            sent = f"; {', '.join(one.sent_to)} has it" if len(one.sent_to) == 1 else ""
+            sent = f"; {', '.join(one.sent_to)} have it" if len(one.sent_to) > 1 else sent
+            print(f"  {one.number or '':>6}  {when:26}  {rows}{received}{sent}")
+
+
+@merge.command("conflicts", short_help="List conflicts and failed changes.")
+def conflicts(
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="TABLE or SCHEMA.TABLE. Default: all.")
+    ] = None,
+    nodes: MergeNodes = None,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """List conflicts and failed changes, oldest first. Conflicts are recorded at the Publisher; a change that
+    could not be written, at the node that it could not be written at.
+    """
+    from twopc.sim.merge.conflicts import read_conflicts
+
+    async def work(topology: MergeTopology) -> list[tuple[str, MergeConflict]]:
+        return [
+            (name, each)
+            for name in topology.nodes
+            if name not in topology.unreachable
+            for each in await read_conflicts(await topology.admin(name), table)
+        ]
+
+    recorded = sorted(with_merge(nodes, work, folder=folder), key=lambda each: each[1].at)
+    if as_json:
+        print_json([{"node": node, **asdict(each)} for node, each in recorded])
+        return
+    for node, each in recorded:
+        for line in conflict_lines(node, each):
+            print(line)
+    print(f"{len(recorded)} recorded" if recorded else "no conflict is recorded")
+
+
+_KINDS = {
+    "UPDATE_UPDATE": "two updates of the row",
+    "UPDATE_UPDATE_COLUMN": "two updates of a column",
+    "DELETE_WINS": "an update and a delete, which has won",
+    "UPDATE_WINS": "a delete and an update, which has won",
+    "UPLOAD_INSERT_FAILED": "an insert that could not be written, on its way up",
+    "DOWNLOAD_INSERT_FAILED": "an insert that could not be written, on its way down",
+    "UPLOAD_DELETE_FAILED": "a delete that could not be done, on its way up",
+    "DOWNLOAD_DELETE_FAILED": "a delete that could not be done, on its way down",
+    "UPLOAD_UPDATE_FAILED": "an update that could not be written, on its way up",
+    "DOWNLOAD_UPDATE_FAILED": "an update that could not be written, on its way down",
+}
+
+
+def conflict_lines(node: str, conflict: MergeConflict) -> list[str]:
+    """What a conflict is, for people."""
+    kind = _KINDS.get(conflict.type.name) or conflict.type.name.lower().replace("_", " ")
+    loser = conflict.loser or {}
+    values = [f"{name}={value}" for name, value in loser.items() if value != conflict.rowguid]
+    row = ", ".join(values) if conflict.loser is not None else "the row's deletion"
+    lines = [
+        f"{conflict.id}  {conflict.table}",
+        f"  {conflict.at:%Y-%m-%d %H:%M:%S} at {node}: {kind} ({conflict.type.value})",
+    ]
+    if conflict.winner is None:
+        return [*lines, f"  failed: {conflict.origin}: {row}", f"  because: {conflict.reason}"]
+    return [*lines, f"  lost: {conflict.origin}: {row}", f"  won:  {conflict.winner}"]

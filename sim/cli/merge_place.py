@@ -1,0 +1,85 @@
+"""Which topology of merge replication a command works on, and how its errors are told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twopc.sim.cli.place import parse_nodes
+from twopc.sim.cli.up import folder_of
+
+if TYPE_CHECKING:
+    from twopc.sim.merge import MergeTopology
+
+MergeNodes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--node",
+        "-n",
+        help="Name and administrator's DSN of a node. Repeatable. Default: the nodes of `twopc up`.",
+        metavar="NAME=DSN",
+    ),
+]
+Subscriber = Annotated[str, typer.Argument(metavar="NODE", help="Name of the Subscriber.")]
+
+
+def with_merge(
+    nodes: list[str] | None,
+    work: Callable[[MergeTopology], Awaitable[Any]],
+    *,
+    folder: Path | None = None,
+    partly: bool = False,
+) -> Any:
+    """What `work` makes of the topology that is meant.
+
+    Args:
+        folder: of what `twopc up` runs, if no nodes are named; None: the usual one.
+        partly: nodes may be down: see `twopc.sim.merge.attaching`.
+
+    Raises:
+        ServerError: a server refuses what it is asked.
+    """
+    import psycopg
+
+    from twopc.errors import ServerError
+
+    async def go() -> Any:
+        async with await attached(nodes, folder, partly=partly) as topology:
+            return await work(topology)
+
+    try:
+        return asyncio.run(go())
+    except psycopg.Error as error:
+        text = error.diag.message_primary or str(error).strip()
+        hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
+        code = f" [{error.sqlstate}]" if error.sqlstate else ""
+        raise ServerError(f"PostgreSQL says: {text}{hint}{code}") from error
+
+
+async def attached(
+    nodes: list[str] | None, folder: Path | None, *, partly: bool = False
+) -> MergeTopology:
+    """The topology that is meant, to be entered."""
+    from twopc.sim.merge.attaching import attach
+    from twopc.sim.up import load
+
+    dsns: Mapping[str, str] = parse_nodes(nodes) if nodes else load(folder_of(folder)).dsns
+    return await attach(dsns, partly=partly)
+
+
+def print_json(value: Any) -> None:
+    """Dataclasses, lists and plain values as one document."""
+    print(json.dumps(value, default=_plain, indent=2))
+
+
+def _plain(value: Any) -> Any:
+    from dataclasses import asdict, is_dataclass
+
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value)
