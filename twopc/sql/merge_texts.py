@@ -128,13 +128,13 @@ class TrackingTexts:
         )
 
     def _track_columns(self) -> str:
-        changed = [
-            sql.SQL("case when bool_or(({}) is not true) then 1::int8 else 0 end").format(
-                f.same_value(
-                    column, sql.Identifier("o", column.name), sql.Identifier("n", column.name)
-                )
-            )
+        same = [
+            f.same_value(column, sql.Identifier("o", column.name), sql.Identifier("n", column.name))
             for column in self.article.columns
+        ]
+        changed = [sql.SQL("({} is not true)::integer::int8").format(each) for each in same]
+        changed_ever = [
+            sql.SQL("bool_or({} is not true)::integer::int8").format(each) for each in same
         ]
         versions = [
             sql.SQL(
@@ -148,6 +148,7 @@ class TrackingTexts:
             "upd",
             "Records updates of",
             changed=apart.join(changed),
+            changed_ever=apart.join(changed_ever),
             versions=apart.join(versions),
         )
 

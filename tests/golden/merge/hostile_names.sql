@@ -39,11 +39,12 @@ comment on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() is
 
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which columns of them.
 -- called by: AFTER UPDATE trigger of the article's table
--- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata
--- holes:     function, metadata, tablenick, rowguid, changed, versions, owner, comment
+-- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata; pg_constraint
+-- holes:     function, metadata, tablenick, rowguid, changed, changed_ever, versions, owner, comment
 --
 -- Without nested loops: a plan of the join is kept, and one made for few rows would be quadratic for many. Two
--- foreign keys that both hand an update on change a row twice in one statement: it is recorded once.
+-- foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do not
+-- pay for that.
 create or replace function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off
@@ -52,25 +53,46 @@ begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-    select 7, n."rowguid", pg_current_xact_id(), false, 1, 1,
-           array[case when bool_or((("o"."t" operator(pg_catalog.=) "n"."t" or "o"."t" is null and "n"."t" is null)) is not true) then 1::int8 else 0 end,
-            case when bool_or((("o"."sent" operator(pg_catalog.=) "n"."sent" or "o"."sent" is null and "n"."sent" is null)) is not true) then 1::int8 else 0 end,
-            case when bool_or((("o"."100% {x} %(y)s" operator(pg_catalog.=) "n"."100% {x} %(y)s" or "o"."100% {x} %(y)s" is null and "n"."100% {x} %(y)s" is null)) is not true) then 1::int8 else 0 end,
-            case when bool_or((("o"."it's ""so""" operator(pg_catalog.=) "n"."it's ""so""" or "o"."it's ""so""" is null and "n"."it's ""so""" is null)) is not true) then 1::int8 else 0 end,
-            case when bool_or((("o"."naïve\日本" operator(pg_catalog.=) "n"."naïve\日本" or "o"."naïve\日本" is null and "n"."naïve\日本" is null)) is not true) then 1::int8 else 0 end,
-            case when bool_or((("o"."msrepl_tran_version" operator(pg_catalog.=) "n"."msrepl_tran_version" or "o"."msrepl_tran_version" is null and "n"."msrepl_tran_version" is null)) is not true) then 1::int8 else 0 end]
-    from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
-    group by n."rowguid"
-    on conflict (rowguid) do update
-    set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
-        colv = array[case excluded.colv[1] when 1 then m.top + 1 else coalesce(m.colv[1], 0) end,
+    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
+        insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
+        select 7, n."rowguid", pg_current_xact_id(), false, 1, 1,
+               array[bool_or(("o"."t" operator(pg_catalog.=) "n"."t" or "o"."t" is null and "n"."t" is null) is not true)::integer::int8,
+            bool_or(("o"."sent" operator(pg_catalog.=) "n"."sent" or "o"."sent" is null and "n"."sent" is null) is not true)::integer::int8,
+            bool_or(("o"."100% {x} %(y)s" operator(pg_catalog.=) "n"."100% {x} %(y)s" or "o"."100% {x} %(y)s" is null and "n"."100% {x} %(y)s" is null) is not true)::integer::int8,
+            bool_or(("o"."it's ""so""" operator(pg_catalog.=) "n"."it's ""so""" or "o"."it's ""so""" is null and "n"."it's ""so""" is null) is not true)::integer::int8,
+            bool_or(("o"."naïve\日本" operator(pg_catalog.=) "n"."naïve\日本" or "o"."naïve\日本" is null and "n"."naïve\日本" is null) is not true)::integer::int8,
+            bool_or(("o"."msrepl_tran_version" operator(pg_catalog.=) "n"."msrepl_tran_version" or "o"."msrepl_tran_version" is null and "n"."msrepl_tran_version" is null) is not true)::integer::int8]
+        from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
+        group by n."rowguid"
+        on conflict (rowguid) do update
+        set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
+            colv = array[case excluded.colv[1] when 1 then m.top + 1 else coalesce(m.colv[1], 0) end,
             case excluded.colv[2] when 1 then m.top + 1 else coalesce(m.colv[2], 0) end,
             case excluded.colv[3] when 1 then m.top + 1 else coalesce(m.colv[3], 0) end,
             case excluded.colv[4] when 1 then m.top + 1 else coalesce(m.colv[4], 0) end,
             case excluded.colv[5] when 1 then m.top + 1 else coalesce(m.colv[5], 0) end,
             case excluded.colv[6] when 1 then m.top + 1 else coalesce(m.colv[6], 0) end],
-        source = null, writer = null;
+            source = null, writer = null;
+    else
+        insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
+        select 7, n."rowguid", pg_current_xact_id(), false, 1, 1,
+               array[(("o"."t" operator(pg_catalog.=) "n"."t" or "o"."t" is null and "n"."t" is null) is not true)::integer::int8,
+            (("o"."sent" operator(pg_catalog.=) "n"."sent" or "o"."sent" is null and "n"."sent" is null) is not true)::integer::int8,
+            (("o"."100% {x} %(y)s" operator(pg_catalog.=) "n"."100% {x} %(y)s" or "o"."100% {x} %(y)s" is null and "n"."100% {x} %(y)s" is null) is not true)::integer::int8,
+            (("o"."it's ""so""" operator(pg_catalog.=) "n"."it's ""so""" or "o"."it's ""so""" is null and "n"."it's ""so""" is null) is not true)::integer::int8,
+            (("o"."naïve\日本" operator(pg_catalog.=) "n"."naïve\日本" or "o"."naïve\日本" is null and "n"."naïve\日本" is null) is not true)::integer::int8,
+            (("o"."msrepl_tran_version" operator(pg_catalog.=) "n"."msrepl_tran_version" or "o"."msrepl_tran_version" is null and "n"."msrepl_tran_version" is null) is not true)::integer::int8]
+        from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
+        on conflict (rowguid) do update
+        set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
+            colv = array[case excluded.colv[1] when 1 then m.top + 1 else coalesce(m.colv[1], 0) end,
+            case excluded.colv[2] when 1 then m.top + 1 else coalesce(m.colv[2], 0) end,
+            case excluded.colv[3] when 1 then m.top + 1 else coalesce(m.colv[3], 0) end,
+            case excluded.colv[4] when 1 then m.top + 1 else coalesce(m.colv[4], 0) end,
+            case excluded.colv[5] when 1 then m.top + 1 else coalesce(m.colv[5], 0) end,
+            case excluded.colv[6] when 1 then m.top + 1 else coalesce(m.colv[6], 0) end],
+            source = null, writer = null;
+    end if;
     return null;
 end
 $msrepl$;
