@@ -6,7 +6,7 @@ do $msrepl$
 begin
     if to_regtype('msrepl.merge_judgement') is null then
         create type msrepl.merge_judgement as (
-            rowguid uuid, "row" text, held_row text, is_present boolean, held_writer int8,
+            rowguid uuid, "row" text, held_row text, held_writer int8,
             verdict text, conflict smallint, taken boolean[], gone boolean, lineage int8[], colv int8[],
             writer int8, conflict_id uuid
         );

@@ -3,13 +3,17 @@
 -- tables:    none
 -- holes:     owner
 create or replace function msrepl.merge_lineage(lineage int8[], replica int8, own integer) returns int8[]
-language sql immutable
+language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-    select array(
-        select v from unnest(case when own > 0 then array[replica << 31 | own] || coalesce(lineage, '{{}}')
-                                  else coalesce(lineage, '{{}}') end) as v
-        order by v)
+begin
+    if coalesce(own, 0) = 0 then
+        return coalesce(lineage, '{{}}');
+    elsif lineage is null or cardinality(lineage) = 0 then
+        return array[replica << 31 | own];
+    end if;
+    return array(select v.v from unnest(lineage || (replica << 31 | own)) as v(v) order by v.v);
+end
 $msrepl$;
 alter function msrepl.merge_lineage(int8[], int8, integer) owner to {owner};
 revoke all on function msrepl.merge_lineage(int8[], int8, integer) from public;

@@ -1,7 +1,7 @@
--- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
+-- msmerge_read_<artid>: rows of an article as text.
 -- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
 -- tables:    the article's table
--- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
+-- holes:     function, runs_as, table, rowguid, columns, owner, caller, comment
 create or replace function {function}(guids uuid[]) returns table (rowguid uuid, "row" text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -11,7 +11,7 @@ begin
 {runs_as}
     return query
     select t.{rowguid}, row({columns})::text from {table} as t
-    where t.{rowguid} operator(pg_catalog.=) any ($1){locking};
+    where t.{rowguid} operator(pg_catalog.=) any ($1);
 end
 $msrepl$;
 alter function {function}(uuid[]) owner to {owner};

@@ -57,8 +57,8 @@ class SessionTexts(TrackingTexts):
             ),
             self._type(),
             self._conflict_table(),
-            self._read("read", "", "Reads rows of"),
-            self._read("lock", " order by t.{rowguid} for update", "Locks rows of"),
+            self._read(),
+            self._lock(),
             self._write(),
             self._log(),
             self._enumerate(),
@@ -107,19 +107,31 @@ class SessionTexts(TrackingTexts):
             comment=self._comment("Rows that lost a conflict, or could not be applied, of"),
         )
 
-    def _read(self, what: str, locking: str, does: str) -> str:
+    def _read(self) -> str:
         return render(
             "twopc",
             "merge_read_rows",
-            function=self.function(what),
+            function=self.function("read"),
             runs_as=runs_as(self.role_name),
             table=self.table,
             rowguid=self.rowguid,
             columns=f.identifiers(self._columns, "t"),
-            locking=sql.SQL(locking).format(rowguid=self.rowguid),
             owner=self.role,
             caller=self.owner,
-            comment=self._comment(does),
+            comment=self._comment("Reads rows of"),
+        )
+
+    def _lock(self) -> str:
+        return render(
+            "twopc",
+            "merge_lock_rows",
+            function=self.function("lock"),
+            runs_as=runs_as(self.role_name),
+            table=self.table,
+            rowguid=self.rowguid,
+            owner=self.role,
+            caller=self.owner,
+            comment=self._comment("Locks rows of"),
         )
 
     def _write(self) -> str:
@@ -195,6 +207,7 @@ class SessionTexts(TrackingTexts):
             metadata=self.metadata,
             tablenick=sql.Literal(self.article.nickname),
             lock=self.function("lock"),
+            read=self.function("read"),
             write=self.function("write"),
             log=self.function("log"),
             column_tracking=sql.Literal(self.article.column_tracking),

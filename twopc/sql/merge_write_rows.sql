@@ -4,12 +4,13 @@
 -- holes:     function, runs_as, table, table_name, rowguid, row_type, attributes, assignments, columns, owner, caller,
 --            comment
 --
--- takens says which columns of an update are taken, NULL: all.
+-- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
+-- join reads the whole table for each slice.
 create or replace function {function}(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
 ) returns void
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $msrepl$
 #variable_conflict use_column
 declare

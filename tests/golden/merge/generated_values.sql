@@ -186,10 +186,10 @@ revoke all on "msrepl"."msmerge_conflict_merge_thing" from public;
 grant select, insert, update on "msrepl"."msmerge_conflict_merge_thing" to "msrepl_table_c268110370c2_4c4879b7063f";
 comment on table "msrepl"."msmerge_conflict_merge_thing" is 'Rows that lost a conflict, or could not be applied, of thing for merge replication';
 
--- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
+-- msmerge_read_<artid>: rows of an article as text.
 -- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
 -- tables:    the article's table
--- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
+-- holes:     function, runs_as, table, rowguid, columns, owner, caller, comment
 create or replace function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid, "row" text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -218,11 +218,11 @@ revoke all on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(
 grant execute on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) to "msrepl_owner_0123456789ab";
 comment on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) is 'Reads rows of thing for merge replication';
 
--- msmerge_read_<artid>, msmerge_lock_<artid>: rows of an article as text; the latter locks them, in one order.
--- called by: msmerge_enumerate_<artid>; msmerge_take_<artid>
+-- msmerge_lock_<artid>: locks rows of an article, in one order; those that are there.
+-- called by: msmerge_take_<artid>
 -- tables:    the article's table
--- holes:     function, runs_as, table, rowguid, columns, locking, owner, caller, comment
-create or replace function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid, "row" text)
+-- holes:     function, runs_as, table, rowguid, owner, caller, comment
+create or replace function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(guids uuid[]) returns table (rowguid uuid)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -241,8 +241,9 @@ begin
     end if;
 
     return query
-    select t."rowguid", row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."msrepl_tran_version")::text from "public"."thing" as t
-    where t."rowguid" operator(pg_catalog.=) any ($1) order by t."rowguid" for update;
+    select t."rowguid" from "public"."thing" as t
+    where t."rowguid" operator(pg_catalog.=) any ($1)
+    order by t."rowguid" for update;
 end
 $msrepl$;
 alter function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_table_c268110370c2_4c4879b7063f";
@@ -256,12 +257,13 @@ comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uui
 -- holes:     function, runs_as, table, table_name, rowguid, row_type, attributes, assignments, columns, owner, caller,
 --            comment
 --
--- takens says which columns of an update are taken, NULL: all.
+-- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
+-- join reads the whole table for each slice.
 create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
 ) returns void
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $msrepl$
 #variable_conflict use_column
 declare
@@ -396,10 +398,12 @@ comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff
 -- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
--- holes:     function, metadata, tablenick, lock, write, log, column_tracking, path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, lock, read, write, log, column_tracking, path_is_kept, owner, comment
 --
--- Rows are locked before their metadata, as applications do. What was made here, by a merge or a conflict, has no
--- source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up by itself.
+-- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
+-- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
+-- conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up
+-- by itself.
 create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
     guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
     out applied integer, out skipped integer, out conflicts integer, out deferred integer
@@ -411,13 +415,12 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
-    known constant pg_snapshot := (
-        select g.snap from msrepl.msmerge_genhistory as g order by g.generation desc limit 1);
-    held_guids uuid[];
-    held_rows text[];
-    found_rows msrepl.merge_judgement[];
+    present uuid[];
+    takens text[];
+    verdicts text[];
+    judgements msrepl.merge_judgement[];
 begin
-    select array_agg(l.rowguid), array_agg(l."row") into held_guids, held_rows from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l;
+    present := array(select l.rowguid from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l);
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
 -- tables:    none
@@ -430,45 +433,33 @@ begin
                   hint = 'Have its function SET search_path in its definition.';
     end if;
 
-    perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
-    found_rows := array(
-        select row(i.rowguid, i."row", h."row", h.rowguid is not null, m.writer, d.verdict, d.conflict, d.taken, d.gone,
-                   d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
-                                           when d.verdict = 'keep' then m.writer end,
-                   case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
-        from unnest($1, $2, $3::text[], $4::text[], $5, $6, $7) as i(rowguid, gone, lineage, colv, writer, "row", choice)
-        left join unnest(held_guids, held_rows) as h(rowguid, "row") on h.rowguid = i.rowguid
-        left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.rowguid
-        cross join lateral msrepl.merge_decide(
-            m.gone, case when m.own = 0 then m.lineage else msrepl.merge_lineage(m.lineage, me, m.own) end,
-            msrepl.merge_colv(m.colv, me),
-            coalesce((select s.priority from msrepl.sysmergesubscriptions as s
-                      where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
-            i.gone, i.lineage::int8[], i.colv::int8[],
-            case when peer.subscriber_type = 1 then peer.priority else 0 end,
-            me, false, not peer.is_publisher, i."row" is not distinct from h."row",
-            i.choice, h.rowguid is not null) as d
-        order by i.rowguid);
-
-    insert into msrepl.msmerge_conflicts_info
-        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text, winner)
-    select f.conflict_id, 7, f.rowguid, case f.verdict when 'keep' then peer.subscriber_server else h.name end,
-           f.conflict, f.conflict::text,
-           format('%s of %s lost against %s', case when f.conflict < 3 then 'the update' else 'the change' end,
-                  case f.verdict when 'keep' then peer.subscriber_server else h.name end,
-                  case f.verdict when 'keep' then h.name else peer.subscriber_server end),
-           case f.verdict when 'keep' then h.name else peer.subscriber_server end
-    from unnest(found_rows) as f
-    cross join lateral (
-        select coalesce(
-            (select s.subscriber_server from msrepl.sysmergesubscriptions as s
-             where f.held_writer = any (s.former || s.replnickname)),
-            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self)) as name
-    ) as h
-    where f.conflict is not null;
-    perform "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(f.conflict_id, f.rowguid, case f.verdict when 'keep' then f."row" else f.held_row end)
-    from unnest(found_rows) as f
-    where f.conflict is not null and case f.verdict when 'keep' then f."row" else f.held_row end is not null;
+    if cardinality(present) < cardinality($1) then
+        perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
+    end if;
+    if array_position(choices, 'held') is null and not exists (
+        select from unnest($1, $3) as i(rowguid, lineage)
+        cross join lateral (select m.lineage, m.own from "msrepl"."msmerge_metadata_7" as m where m.rowguid = i.rowguid offset 0) as m
+        where not msrepl.merge_precedes(msrepl.merge_lineage(m.lineage, me, m.own), i.lineage::int8[]))
+    then
+        applied := cardinality($1); skipped := 0; conflicts := 0; deferred := 0;
+    else
+        judgements := array(
+            select row(i.rowguid, i."row", h."row", m.writer, d.verdict, d.conflict, d.taken, d.gone,
+                       d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
+                                               when d.verdict = 'keep' then m.writer end,
+                       case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
+            from unnest($1, $2, $3, $4, $5, $6, $7) as i(rowguid, gone, lineage, colv, writer, "row", choice)
+            left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"($1) as h on h.rowguid = i.rowguid
+            left join lateral (select m.* from "msrepl"."msmerge_metadata_7" as m where m.rowguid = i.rowguid offset 0) as m on true
+            cross join lateral msrepl.merge_decide(
+                m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+                coalesce((select s.priority from msrepl.sysmergesubscriptions as s
+                          where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
+                i.gone, i.lineage::int8[], i.colv::int8[],
+                case when peer.subscriber_type = 1 then peer.priority else 0 end,
+                me, false, not peer.is_publisher, i."row" is not distinct from h."row",
+                i.choice, h.rowguid is not null) as d
+            order by i.rowguid);
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
 -- tables:    none
@@ -481,17 +472,49 @@ begin
                   hint = 'Have its function SET search_path in its definition.';
     end if;
 
+        perform msrepl.merge_record_conflicts(7, judgements);
+        perform "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(j.conflict_id, j.rowguid, case j.verdict when 'keep' then j."row" else j.held_row end)
+        from unnest(judgements) as j
+        where j.conflict is not null and case j.verdict when 'keep' then j."row" else j.held_row end is not null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'thing'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+        update "msrepl"."msmerge_metadata_7" as m
+        set xid = pg_current_xact_id(), source = null
+        from unnest(judgements) as j
+        where j.verdict = 'defer' and m.rowguid = j.rowguid
+          and pg_visible_in_snapshot(m.xid, (
+              select g.snap from msrepl.msmerge_genhistory as g order by g.generation desc limit 1));
+        select count(*) filter (where j.verdict in ('apply', 'merge', 'replace')), count(*) filter (where j.verdict = 'skip'),
+               count(*) filter (where j.conflict is not null), count(*) filter (where j.verdict = 'defer')
+        into applied, skipped, conflicts, deferred from unnest(judgements) as j;
+        select coalesce(array_agg(j.rowguid), '{}'), array_agg(j.gone), array_agg(j.lineage::text), array_agg(j.colv::text),
+               array_agg(j.writer), array_agg(j."row"), array_agg(j.taken::text), array_agg(j.verdict)
+        into guids, gones, lineages, colvs, writers, rows, takens, verdicts
+        from unnest(judgements) as j where j.verdict in ('apply', 'replace', 'merge', 'keep');
+    end if;
     perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
-        array(select f.rowguid from unnest(found_rows) as f
-              where f.verdict in ('apply', 'replace') and f.gone and f.is_present),
-        u.guids, u.rows, u.takens, n.guids, n.rows)
-    from (select coalesce(array_agg(f.rowguid), '{}') as guids, coalesce(array_agg(f."row"), '{}') as rows,
-                 coalesce(array_agg(f.taken::text), '{}') as takens
-          from unnest(found_rows) as f
-          where f.verdict in ('apply', 'replace', 'merge') and not f.gone and f.is_present) as u,
-         (select coalesce(array_agg(f.rowguid), '{}') as guids, coalesce(array_agg(f."row"), '{}') as rows
-          from unnest(found_rows) as f
-          where f.verdict in ('apply', 'replace') and not f.gone and not f.is_present) as n;
+        coalesce(array_agg(w.rowguid) filter (where w.gone and w.is_present), '{}'),
+        coalesce(array_agg(w.rowguid) filter (where not w.gone and w.is_present), '{}'),
+        coalesce(array_agg(w."row") filter (where not w.gone and w.is_present), '{}'),
+        array_agg(w.taken) filter (where not w.gone and w.is_present),
+        coalesce(array_agg(w.rowguid) filter (where not w.gone and not w.is_present), '{}'),
+        coalesce(array_agg(w."row") filter (where not w.gone and not w.is_present), '{}'))
+    from (
+        select i.rowguid, i.gone, i."row", i.taken, h.rowguid is not null as is_present
+        from unnest($1, $2, $6, takens, verdicts) as i(rowguid, gone, "row", taken, verdict)
+        left join unnest(present) as h(rowguid) on h.rowguid = i.rowguid
+        where i.verdict is distinct from 'keep'
+    ) as w;
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
 -- tables:    none
@@ -505,23 +528,13 @@ begin
     end if;
 
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
-    select 7, f.rowguid, pg_current_xact_id(), f.gone,
-           coalesce((select v.v & 2147483647 from unnest(f.lineage) as v(v) where v.v >> 31 = me), 0),
-           (select max(v.v & 2147483647) from unnest(f.lineage) as v(v)),
-           array(select v.v from unnest(f.lineage) as v(v) where v.v >> 31 <> me order by v.v),
-           f.colv, case f.verdict when 'apply' then peer.replnickname end, nullif(f.writer, me)
-    from unnest(found_rows) as f
-    where f.verdict in ('apply', 'replace', 'merge', 'keep')
+    select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
+           case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
+    from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
+    cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
         colv = excluded.colv, source = excluded.source, writer = excluded.writer;
-    update "msrepl"."msmerge_metadata_7" as m
-    set xid = pg_current_xact_id(), source = null
-    from unnest(found_rows) as f
-    where f.verdict = 'defer' and m.rowguid = f.rowguid and pg_visible_in_snapshot(m.xid, known);
-    select count(*) filter (where f.verdict in ('apply', 'merge', 'replace')), count(*) filter (where f.verdict = 'skip'),
-           count(*) filter (where f.conflict is not null), count(*) filter (where f.verdict = 'defer')
-    into applied, skipped, conflicts, deferred from unnest(found_rows) as f;
 end
 $msrepl$;
 alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) owner to "msrepl_owner_0123456789ab";

@@ -95,17 +95,45 @@ comment on table msrepl.msmerge_metadata is 'One row for each row of an article 
 -- tables:    none
 -- holes:     owner
 create or replace function msrepl.merge_lineage(lineage int8[], replica int8, own integer) returns int8[]
-language sql immutable
+language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-    select array(
-        select v from unnest(case when own > 0 then array[replica << 31 | own] || coalesce(lineage, '{}')
-                                  else coalesce(lineage, '{}') end) as v
-        order by v)
+begin
+    if coalesce(own, 0) = 0 then
+        return coalesce(lineage, '{}');
+    elsif lineage is null or cardinality(lineage) = 0 then
+        return array[replica << 31 | own];
+    end if;
+    return array(select v.v from unnest(lineage || (replica << 31 | own)) as v(v) order by v.v);
+end
 $msrepl$;
 alter function msrepl.merge_lineage(int8[], int8, integer) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_lineage(int8[], int8, integer) from public;
 comment on function msrepl.merge_lineage(int8[], int8, integer) is 'The versions of all replicas that a row stands on';
+
+-- msrepl.merge_lineage_parts: a lineage as it is stored: the own version, the highest, and those of the others.
+-- called by: msmerge_take_<artid>, for every row
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.merge_lineage_parts(
+    lineage int8[], replica int8, out own integer, out top integer, out others int8[]
+)
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if cardinality(lineage) = 1 and lineage[1] >> 31 <> replica then  -- nearly always
+        own := 0; top := lineage[1] & 2147483647; others := lineage;
+        return;
+    end if;
+    select coalesce(max(v.v & 2147483647) filter (where v.v >> 31 = replica), 0), max(v.v & 2147483647),
+           coalesce(array_agg(v.v order by v.v) filter (where v.v >> 31 <> replica), '{}')
+    into own, top, others from unnest(lineage) as v(v);
+end
+$msrepl$;
+alter function msrepl.merge_lineage_parts(int8[], int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_lineage_parts(int8[], int8) from public;
+comment on function msrepl.merge_lineage_parts(int8[], int8) is 'A lineage as it is stored';
 
 -- msrepl.merge_colv: column versions as other replicas read them.
 -- called by: whatever reads msrepl.msmerge_metadata
@@ -258,7 +286,7 @@ do $msrepl$
 begin
     if to_regtype('msrepl.merge_judgement') is null then
         create type msrepl.merge_judgement as (
-            rowguid uuid, "row" text, held_row text, is_present boolean, held_writer int8,
+            rowguid uuid, "row" text, held_row text, held_writer int8,
             verdict text, conflict smallint, taken boolean[], gone boolean, lineage int8[], colv int8[],
             writer int8, conflict_id uuid
         );
@@ -284,6 +312,36 @@ $msrepl$;
 alter function msrepl.merge_covers(int8[], int8[]) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_covers(int8[], int8[]) from public;
 comment on function msrepl.merge_covers(int8[], int8[]) is 'Whether one lineage knows all that another knows';
+
+-- msrepl.merge_precedes: whether a lineage knows all that another knows, and more.
+-- called by: msmerge_take_<artid>, for every row
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.merge_precedes(one int8[], other int8[]) returns boolean
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    place integer := 1;
+begin
+    if one = other then
+        return false;
+    end if;
+    for i in 1 .. coalesce(cardinality(one), 0) loop
+        while other[place] >> 31 < one[i] >> 31 loop
+            place := place + 1;
+        end loop;
+        if other[place] >> 31 = one[i] >> 31 and other[place] >= one[i] then
+            continue;
+        end if;
+        return false;
+    end loop;
+    return true;
+end
+$msrepl$;
+alter function msrepl.merge_precedes(int8[], int8[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_precedes(int8[], int8[]) from public;
+comment on function msrepl.merge_precedes(int8[], int8[]) is 'Whether the second lineage knows all that the first knows, and more';
 
 -- msrepl.merge_decide: what becomes of an incoming row (sp_MSgetmetadata).
 -- called by: msmerge_take_<artid>
@@ -424,6 +482,40 @@ $msrepl$;
 alter function msrepl.merge_neighbour() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_neighbour() from public;
 comment on function msrepl.merge_neighbour() is 'The neighbour for whom the session works';
+
+-- msrepl.merge_record_conflicts: records who has lost each conflict of a slice, and against whom.
+-- called by: msmerge_take_<artid>
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergesubscriptions
+-- holes:     owner
+create or replace function msrepl.merge_record_conflicts(tablenick integer, judgements msrepl.merge_judgement[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+begin
+    insert into msrepl.msmerge_conflicts_info
+        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text, winner)
+    select j.conflict_id, $1, j.rowguid, case j.verdict when 'keep' then peer.subscriber_server else h.name end,
+           j.conflict, j.conflict::text,
+           format('%s of %s lost against %s', case when j.conflict < 3 then 'the update' else 'the change' end,
+                  case j.verdict when 'keep' then peer.subscriber_server else h.name end,
+                  case j.verdict when 'keep' then h.name else peer.subscriber_server end),
+           case j.verdict when 'keep' then h.name else peer.subscriber_server end
+    from unnest($2) as j
+    cross join lateral (
+        select coalesce(
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s
+             where j.held_writer = any (s.former || s.replnickname)),
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self)) as name
+    ) as h
+    where j.conflict is not null;
+end
+$msrepl$;
+alter function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) from public;
+comment on function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) is 'Records the conflicts of a slice';
 
 -- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
 -- called by: merge agents, at the beginning of a session

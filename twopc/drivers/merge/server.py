@@ -30,7 +30,8 @@ _CLOSE = (
     "begin isolation level repeatable read; reset all",
     "lock table msrepl.msmerge_genhistory in share row exclusive mode",
 )
-_APPLY = "select * from msrepl.merge_apply(%s, %s::uuid[], %s::boolean[], %s::text[], %s::text[], %s::int8[], %s::text[], %s)"
+#: Binary: as text, arrays cost more to write than to apply.
+_APPLY = "select * from msrepl.merge_apply(%s, %b::uuid[], %b::boolean[], %b::text[], %b::text[], %b::int8[], %b::text[], %s)"
 
 
 class ServerMergeEnd:

@@ -1,0 +1,33 @@
+-- msrepl.merge_record_conflicts: records who has lost each conflict of a slice, and against whom.
+-- called by: msmerge_take_<artid>
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergesubscriptions
+-- holes:     owner
+create or replace function msrepl.merge_record_conflicts(tablenick integer, judgements msrepl.merge_judgement[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+begin
+    insert into msrepl.msmerge_conflicts_info
+        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text, winner)
+    select j.conflict_id, $1, j.rowguid, case j.verdict when 'keep' then peer.subscriber_server else h.name end,
+           j.conflict, j.conflict::text,
+           format('%s of %s lost against %s', case when j.conflict < 3 then 'the update' else 'the change' end,
+                  case j.verdict when 'keep' then peer.subscriber_server else h.name end,
+                  case j.verdict when 'keep' then h.name else peer.subscriber_server end),
+           case j.verdict when 'keep' then h.name else peer.subscriber_server end
+    from unnest($2) as j
+    cross join lateral (
+        select coalesce(
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s
+             where j.held_writer = any (s.former || s.replnickname)),
+            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self)) as name
+    ) as h
+    where j.conflict is not null;
+end
+$msrepl$;
+alter function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) owner to {owner};
+revoke all on function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) from public;
+comment on function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) is 'Records the conflicts of a slice';
