@@ -26,12 +26,20 @@ from twopc.sim.pytest_plugin.fixtures import (
     twopc_template,
 )
 from twopc.sim.pytest_plugin.marks import MARKERS, wrong
+from twopc.sim.pytest_plugin.merging import (
+    twopc_merge,
+    twopc_merge_async,
+    twopc_merge_template,
+)
 
 __all__ = [
     "twopc",
     "twopc_async",
     "twopc_bench",
     "twopc_factory",
+    "twopc_merge",
+    "twopc_merge_async",
+    "twopc_merge_template",
     "twopc_player",
     "twopc_repetition",
     "twopc_run",

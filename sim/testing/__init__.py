@@ -1,7 +1,7 @@
 """Tests of two-phase commit, and of the races of any application, on real PostgreSQL.
 
 With pytest everything comes as fixtures (`twopc`, `twopc_factory` …, see docs/testing.md); here are the names that
-a test or a conftest imports; `twopc.sim.testing.strategies` and `twopc.sim.testing.machine` are for Hypothesis. Importing this
+a test or a conftest imports; `twopc.sim.testing.strategies` and the machines are for Hypothesis. Importing this
 starts nothing.
 """
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from twopc.sim.testing.blocking import TestNode, TestTopology
     from twopc.sim.testing.loading import publisher_url
     from twopc.sim.testing.machine import TopologyMachine as TopologyMachine
+    from twopc.sim.testing.merge_machine import MergeMachine as MergeMachine
+    from twopc.sim.testing.merging import AsyncTestMerge, TestMerge
     from twopc.sim.testing.orders import OrderRun, Orders
     from twopc.sim.testing.servers import Server
     from twopc.sim.testing.session import Started, TestSession, Watched
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
         SqlScript,
     )
 
-#: All but `TopologyMachine`, which needs Hypothesis.
+#: All but `TopologyMachine` and `MergeMachine`, which need Hypothesis.
 __all__ = [
     "AlembicMigrations",
+    "AsyncTestMerge",
     "AsyncTestTopology",
     "Conflict",
     "DjangoMigrations",
@@ -43,6 +46,7 @@ __all__ = [
     "SqlAlchemyTables",
     "SqlScript",
     "Started",
+    "TestMerge",
     "TestNode",
     "TestSession",
     "TestTopology",
@@ -54,10 +58,12 @@ __all__ = [
 #: Where each name is, and how it is called there.
 _PLACES = {
     "AlembicMigrations": ("twopc.sim.testing.templates", "AlembicMigrations"),
+    "AsyncTestMerge": ("twopc.sim.testing.merging", "AsyncTestMerge"),
     "AsyncTestTopology": ("twopc.sim.testing.asynchronous", "AsyncTestTopology"),
     "Conflict": ("twopc.errors", "ConflictError"),
     "DjangoMigrations": ("twopc.sim.testing.templates", "DjangoMigrations"),
     "InDoubt": ("twopc.errors", "InDoubtError"),
+    "MergeMachine": ("twopc.sim.testing.merge_machine", "MergeMachine"),
     "OrderRun": ("twopc.sim.testing.orders", "OrderRun"),
     "Orders": ("twopc.sim.testing.orders", "Orders"),
     "Result": ("twopc.sim.sessions.results", "Result"),
@@ -66,6 +72,7 @@ _PLACES = {
     "SqlAlchemyTables": ("twopc.sim.testing.templates", "SqlAlchemyTables"),
     "SqlScript": ("twopc.sim.testing.templates", "SqlScript"),
     "Started": ("twopc.sim.testing.session", "Started"),
+    "TestMerge": ("twopc.sim.testing.merging", "TestMerge"),
     "TestNode": ("twopc.sim.testing.blocking", "TestNode"),
     "TestSession": ("twopc.sim.testing.session", "TestSession"),
     "TestTopology": ("twopc.sim.testing.blocking", "TestTopology"),

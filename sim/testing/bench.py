@@ -110,6 +110,11 @@ class Bench:
             self._server = server
         return self._server
 
+    def fresh_name(self) -> str:
+        """A name for a topology, by which its databases are found if this process is killed."""
+        self._made += 1
+        return f"{self._prefix}x{self._made}_1"
+
     def open(self, requested: TopologyRequest, test: str) -> Bed:
         """A topology for a test.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from twopc.errors import ConfigurationError, TwopcError
+from twopc.sim.merge import MergeTopology
 from twopc.sim.testing.addresses import NodeAddress
 from twopc.sim.testing.blame import blame
 from twopc.sim.testing.templates import SqlAlchemyTables, SqlScript, TemplatePart, named
@@ -20,7 +21,7 @@ from twopc.sim.topology import Topology
 
 Load = str | Path | TemplatePart | Callable[..., Any]
 """A file of SQL or a folder of them; SQL itself; metadata of SQLAlchemy, or another part of
-`twopc.sim.testing.templates`; a function that gets the `Topology`; or ``module:name`` for one of these."""
+`twopc.sim.testing.templates`; a function that gets the topology; or ``module:name`` for one of these."""
 
 #: ``module:name``, which no SQL looks like.
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -53,10 +54,19 @@ async def load(topology: Topology, loads: Sequence[Load], *, publish: Sequence[s
     Raises:
         ConfigurationError: something cannot be loaded or published.
     """
+    await make(topology, loads)
+    await publish_all(topology, publish)
+
+
+async def make(topology: Topology | MergeTopology, loads: Sequence[Load]) -> None:
+    """Make tables at the Publisher, which the application may use.
+
+    Raises:
+        ConfigurationError: something cannot be loaded.
+    """
     for each in loads:
         await _load(topology, each)
     await _grant(topology)
-    await publish_all(topology, publish)
 
 
 async def publish_all(topology: Topology, publish: Sequence[str] | None) -> None:
@@ -65,7 +75,7 @@ async def publish_all(topology: Topology, publish: Sequence[str] | None) -> None
         rows = await topology.execute(topology.publisher, _UNPUBLISHED)
         requested = [(schema, table) for schema, table in rows]
     else:
-        requested = [_split(name) for name in publish]
+        requested = [split(name) for name in publish]
     for schema, table in requested:
         await topology.publish(table, schema=schema)
     if not requested:
@@ -91,7 +101,7 @@ async def statements(topology: Topology, *texts: str) -> None:
     await _grant(topology)
 
 
-async def _grant(topology: Topology) -> None:
+async def _grant(topology: Topology | MergeTopology) -> None:
     role = topology.node(topology.publisher).app_role
     texts = await topology.execute(
         topology.publisher, _RIGHTS.format(role="'" + role.replace("'", "''") + "'")
@@ -99,12 +109,13 @@ async def _grant(topology: Topology) -> None:
     await topology.execute(topology.publisher, ";".join(text for (text,) in texts))
 
 
-def _split(name: str) -> tuple[str, str]:
+def split(name: str) -> tuple[str, str]:
+    """Schema and name of ``table`` or ``schema.table``."""
     schema, dot, table = name.rpartition(".")
     return (schema, table) if dot else ("public", name)
 
 
-async def _load(topology: Topology, what: Load) -> None:
+async def _load(topology: Topology | MergeTopology, what: Load) -> None:
     if isinstance(what, str):
         what = named(what) if _NAMED.fullmatch(what) else SqlScript(what)
     if isinstance(what, Path):
@@ -122,7 +133,7 @@ async def _load(topology: Topology, what: Load) -> None:
         )
 
 
-async def _call(topology: Topology, function: Callable[..., Any]) -> None:
+async def _call(topology: Topology | MergeTopology, function: Callable[..., Any]) -> None:
     """Call a function; one that is not awaited works in a thread, since ORMs refuse an event loop's."""
     try:
         if inspect.iscoroutinefunction(function):

@@ -1,0 +1,61 @@
+"""The fixtures of merge replication. What they need is imported when a test asks for one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from twopc.sim.pytest_plugin import config
+from twopc.sim.pytest_plugin.marks import wrong
+
+if TYPE_CHECKING:
+    from twopc.sim.testing.bench import Bench
+    from twopc.sim.testing.merging import AsyncTestMerge, TestMerge
+
+
+@pytest.fixture(scope="session")
+def twopc_merge_template() -> Sequence[Any]:
+    """What every topology that merges is loaded with; see `twopc_template`. Tables with a primary key are merged."""
+    return ()
+
+
+@pytest.fixture
+def twopc_merge(
+    request: pytest.FixtureRequest,
+    twopc_bench: Bench,
+    twopc_merge_template: Any,
+    twopc_repetition: int,
+) -> Iterator[TestMerge]:
+    """A Publisher and two Subscribers on real PostgreSQL that merge, new for this test.
+
+    ``@pytest.mark.twopc_merge(subscribers={"anna": {"kind": "server", "priority": 75}}, …)`` says otherwise what it
+    is like.
+    """
+    from twopc.errors import TwopcError
+    from twopc.sim.testing.merge_bed import MergeBed, request_of
+    from twopc.sim.testing.merging import TestMerge
+
+    options: dict[str, Any] = {}
+    for mark in reversed(list(request.node.iter_markers("twopc_merge"))):
+        if mark.args:
+            raise wrong("@pytest.mark.twopc_merge takes named options only, as subscribers=3")
+        options |= mark.kwargs
+    try:
+        requested = request_of(options, twopc_merge_template)
+        bed = MergeBed(requested, twopc_bench.server)
+        made = TestMerge(twopc_bench, bed, seed=config.settings_of(request.config).seed or 0)
+        made.renew()
+    except (TwopcError, TypeError) as error:
+        raise wrong(f"twopc_merge: {error}") from None
+    yield made
+    twopc_bench.call(made.bed.close)
+
+
+@pytest.fixture
+def twopc_merge_async(twopc_merge: TestMerge) -> AsyncTestMerge:
+    """The same, to be awaited: for tests with an event loop, whoever runs that."""
+    from twopc.sim.testing.merging import AsyncTestMerge
+
+    return AsyncTestMerge(twopc_merge)

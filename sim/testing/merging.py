@@ -1,0 +1,94 @@
+"""What tests of merge replication hold: `MergeBed`, for blocking calls and to be awaited on any event loop.
+
+Neither has methods of its own but those here: the others are those of `MergeBed`, by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import psycopg
+
+from twopc.errors import TwopcError
+from twopc.sim.testing.bench import Bench
+from twopc.sim.testing.merge_bed import MergeBed
+
+T = TypeVar("T")
+
+
+class TestMerge:
+    """A Publisher and its Subscribers that merge, for one test.
+
+    Every method of `twopc.sim.testing.merge_bed.MergeBed` is there, to be called without ``await``.
+    """
+
+    __test__ = False  # not a test, whatever its name says
+
+    def __init__(self, bench: Bench, bed: MergeBed, *, seed: int = 0) -> None:
+        self._bench = bench
+        self.bed = bed
+        self.seed = seed
+        """Of all chance in this test."""
+
+    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
+        """Run a coroutine function on the event loop that serves the topology."""
+        __tracebackhide__ = True
+        try:
+            return self._bench.call(functools.partial(function, *arguments, **options))
+        except TwopcError as error:
+            raise error.with_traceback(None) from None
+        except (AssertionError, psycopg.Error) as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    def submit(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> Any:
+        """The same, without waiting for its end: a `concurrent.futures.Future`."""
+        return self._bench.portal.start_task_soon(
+            functools.partial(function, *arguments, **options)
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.bed, name)
+        if not inspect.iscoroutinefunction(value):
+            return value
+
+        @functools.wraps(value)
+        def called(*arguments: Any, **options: Any) -> Any:
+            __tracebackhide__ = True
+            return self.call(value, *arguments, **options)
+
+        return called
+
+    def renew(self) -> None:
+        """Drop the databases, and make others that are as these were at first."""
+        __tracebackhide__ = True
+        self.call(self.bed.renew, self._bench.fresh_name())
+
+    def __repr__(self) -> str:
+        return f"<{self.bed.publisher} and {', '.join(self.bed.subscribers)}, which merge>"
+
+
+class AsyncTestMerge:
+    """The same, to be awaited on any event loop of asyncio."""
+
+    __test__ = False  # not a test, whatever its name says
+
+    def __init__(self, blocking: TestMerge) -> None:
+        self.blocking = blocking
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.blocking.bed, name)
+        if not inspect.iscoroutinefunction(value):
+            return value
+
+        @functools.wraps(value)
+        async def called(*arguments: Any, **options: Any) -> Any:
+            return await asyncio.wrap_future(self.blocking.submit(value, *arguments, **options))
+
+        return called
+
+    def __repr__(self) -> str:
+        return repr(self.blocking)

@@ -1,0 +1,75 @@
+"""Tests of merge replication: what their fixture refuses, and what its checks notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import Phase
+from hypothesis.stateful import rule
+from hypothesis.strategies import integers
+
+from twopc.errors import ConfigurationError
+from twopc.sim.testing.bench import Bench
+from twopc.sim.testing.merge_bed import MergeBed, request_of
+from twopc.sim.testing.merge_machine import MergeMachine
+from twopc.sim.testing.merging import TestMerge
+
+CUSTOMER = (
+    "create table customer (id int primary key, credit int)",
+    "insert into customer values (1, 10), (2, 10)",
+)
+
+
+@pytest.fixture
+def merge(bench: Bench) -> Iterator[TestMerge]:
+    """As tests get it."""
+    made = TestMerge(bench, MergeBed(request_of({}, CUSTOMER), bench.server))
+    made.renew()
+    yield made
+    bench.call(made.bed.close)
+
+
+def test_what_is_not_merged_yet_is_noticed(merge: TestMerge) -> None:
+    """By rows that differ, and by a change that the Publisher does not know; a failed one is recorded."""
+    merge.execute("sub1", "insert into customer values (3, 1)")
+    with pytest.raises(AssertionError, match=r"public\.customer at sub1 is not what it is at pub"):
+        merge.assert_converged()
+    with pytest.raises(AssertionError, match=r"sub1's change of row .* of customer"):
+        merge.assert_nothing_lost()
+    merge.execute("pub", "insert into customer values (3, 2)")
+    assert merge.sync("sub1").retried == 2
+    merge.assert_nothing_lost()
+    [conflict] = merge.conflicts()
+    assert (conflict.origin, conflict.winner) == ("sub1", None)
+
+
+def test_a_session_that_does_not_come_to_a_point(merge: TestMerge) -> None:
+    """The test has not tried what it is about."""
+    with pytest.raises(AssertionError, match=r"of sub1 has ended without coming to merge\.upload"):
+        merge.interrupted("sub1", at="merge.upload_applied")
+    with pytest.raises(ConfigurationError, match=r"no point 'merge\.dinner' .* merge\.greeted"):
+        merge.interrupted("sub1", at="merge.dinner")
+    with pytest.raises(ConfigurationError, match="no option 'subscriber'; options are subscribers"):
+        request_of({"subscriber": 1}, CUSTOMER)
+
+
+def test_a_machine_finds_what_is_not_tracked(merge: TestMerge) -> None:
+    """A row that was changed past the triggers differs in the end."""
+
+    class Customers(MergeMachine):
+        table = "customer"
+        columns = {"credit": integers(0, 9)}  # noqa: RUF012
+
+        @rule()
+        def change_untracked(self) -> None:
+            async def change(topology: Any) -> None:
+                async with (await topology.admin("sub2")).transaction():
+                    await topology.execute("sub2", "set local session_replication_role = replica")
+                    await topology.execute("sub2", "update customer set credit = -1")
+
+            self.merge.call(change, self.merge.topology)
+
+    with pytest.raises(AssertionError, match=r"customer at sub2 is not what it is at pub"):
+        Customers.play(merge, phases=[Phase.generate], max_examples=50, database=None)
