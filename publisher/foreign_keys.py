@@ -1,33 +1,43 @@
 """Foreign keys between published tables: deferrable while they are published.
 
-One statement at a Subscriber may change parents and children; its calls arrive one after the other, and
-the keys are checked after the last one (`msrepl.defer_keys`). PostgreSQL defers a key only if it was
-declared so, which changes nothing for anybody else: it stays initially immediate.
+In transactional publications one statement at a Subscriber may change parents and children; its calls arrive one after
+the other, and the keys are checked after the last one (`msrepl.defer_keys`). In merge publications rows that need one
+another are written one after the other. PostgreSQL defers a key only if it was declared so, which changes nothing for
+anybody else: it stays initially immediate.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from psycopg import AsyncConnection, sql
 
 Connection = AsyncConnection[Any]
 
+
+class ArticleTable(StrEnum):
+    """The table of a database that has a row for each published table."""
+
+    TRANSACTIONAL = "sysarticles"
+    MERGE = "sysmergearticles"
+
+
 _NOT_DEFERRABLE = """
-select child.article_id, format('%%I.%%I', n.nspname, r.relname) as table, c.conname::text as key
+select child.objid, format('%%I.%%I', n.nspname, r.relname) as table, c.conname::text as key
 from pg_constraint c
 join pg_class r on r.oid = c.conrelid
 join pg_namespace n on n.oid = r.relnamespace
-join msrepl.sysarticles child on child.objid = c.conrelid
-join msrepl.sysarticles parent on parent.objid = c.confrelid
+join msrepl.{articles} child on child.objid = c.conrelid
+join msrepl.{articles} parent on parent.objid = c.confrelid
 where c.contype = 'f' and c.conparentid = 0 and not c.condeferrable
   and %(relid)s in (c.conrelid, c.confrelid)
 order by 2, 3
 """
 
 _ALTERED = """
-select a.article_id, format('%%I.%%I', n.nspname, r.relname) as table, c.conname::text as key
-from msrepl.sysarticles a
+select a.objid, format('%%I.%%I', n.nspname, r.relname) as table, c.conname::text as key
+from msrepl.{articles} a
 join pg_constraint c on c.conrelid = a.objid and c.contype = 'f' and c.conparentid = 0
                     and c.conname = any (a.altered_keys)
 join pg_class r on r.oid = c.conrelid
@@ -37,32 +47,41 @@ order by 2, 3
 """
 
 
-async def make_deferrable(connection: Connection, relid: int) -> None:
+async def make_deferrable(
+    connection: Connection, relid: int, articles: ArticleTable = ArticleTable.TRANSACTIONAL
+) -> None:
     """Make every key between this published table and published tables deferrable; note which were not."""
-    for article, table, key in await _keys(connection, _NOT_DEFERRABLE, relid):
+    for child, table, key in await _keys(connection, _NOT_DEFERRABLE, articles, relid):
         await _alter(connection, table, key, "deferrable initially immediate")
-        await connection.execute(
-            "update msrepl.sysarticles set altered_keys = altered_keys || %s::text where article_id = %s",
-            (key, article),
-        )
+        await _note(connection, "array_append", articles, child, key)
 
 
-async def restore(connection: Connection, relid: int) -> None:
+async def restore(
+    connection: Connection, relid: int, articles: ArticleTable = ArticleTable.TRANSACTIONAL
+) -> None:
     """Put back what `make_deferrable` changed, before the table's article goes."""
-    for article, table, key in await _keys(connection, _ALTERED, relid):
+    for child, table, key in await _keys(connection, _ALTERED, articles, relid):
         await _alter(connection, table, key, "not deferrable")
-        await connection.execute(
-            """
-            update msrepl.sysarticles set altered_keys = array_remove(altered_keys, %s::text)
-            where article_id = %s
-            """,
-            (key, article),
-        )
+        await _note(connection, "array_remove", articles, child, key)
 
 
-async def _keys(connection: Connection, query: str, relid: int) -> list[tuple[int, str, str]]:
-    cursor = await connection.execute(query, {"relid": relid})
-    return [(article, table, key) for article, table, key in await cursor.fetchall()]
+async def _keys(
+    connection: Connection, query: str, articles: ArticleTable, relid: int
+) -> list[tuple[int, str, str]]:
+    text = sql.SQL(query).format(articles=sql.Identifier(articles))
+    cursor = await connection.execute(text, {"relid": relid})
+    return [(child, table, key) for child, table, key in await cursor.fetchall()]
+
+
+async def _note(
+    connection: Connection, change: str, articles: ArticleTable, child: int, key: str
+) -> None:
+    await connection.execute(
+        sql.SQL(
+            "update msrepl.{} set altered_keys = {}(altered_keys, %s::text) where objid = %s"
+        ).format(sql.Identifier(articles), sql.Identifier(change)),
+        (key, child),
+    )
 
 
 async def _alter(connection: Connection, table: str, key: str, how: str) -> None:

@@ -15,6 +15,8 @@ from twopc.articles import Column, Table
 from twopc.drivers.merge import tracking
 from twopc.errors import ArticleError
 from twopc.merge.articles import COLUMNS_MAX, ROWGUID, MergeArticle
+from twopc.publisher import foreign_keys
+from twopc.publisher.foreign_keys import ArticleTable
 from twopc.publisher.selection import article_of
 from twopc.sql.describe import describe
 
@@ -79,6 +81,9 @@ async def publish(
             references=described.references,
         )
         await tracking.track(connection, article, publication, added_rowguid=is_added)
+        await foreign_keys.make_deferrable(
+            connection, await _relid(connection, artid), ArticleTable.MERGE
+        )
         return article
 
 
@@ -92,6 +97,9 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
         for stored in await tracking.stored_articles(connection):
             tables = {(stored.schema, stored.table), (stored.source_schema, stored.source_object)}
             if (schema, table) in tables:
+                await foreign_keys.restore(
+                    connection, await _relid(connection, stored.artid), ArticleTable.MERGE
+                )
                 await tracking.untrack(connection, stored)
                 return
         raise ArticleError(f"table {schema}.{table} is not merged")
@@ -138,6 +146,15 @@ def _needs_rowguid(table: Table, where: str, name: str, *, is_named: bool) -> bo
             "(21162): name another, or rename it"
         )
     return False
+
+
+async def _relid(connection: Connection, artid: UUID) -> int:
+    cursor = await connection.execute(
+        "select objid::int8 from msrepl.sysmergearticles where artid = %s", (artid,)
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 async def _draw(connection: Connection) -> UUID:

@@ -45,12 +45,12 @@ async def receive_table(
 
 
 async def join_tables(connection: Connection, articles: Sequence[Article]) -> None:
-    """Make the foreign keys between the copies, once all of them are filled."""
+    """Make the foreign keys between the copies, deferrable for agents, once all of them are filled."""
     there = {(article.schema, article.table) for article in articles}
     for article in articles:
         for key in article.references:
             if (key.target_schema, key.target_table) in there:
-                await connection.execute(foreign_key_text(key).encode())
+                await connection.execute(f"{foreign_key_text(key)} deferrable".encode())
 
 
 async def track(

@@ -11,6 +11,8 @@ ROWS_MAX = 1000
 """Rows of a slice: the original's generation_leveling_threshold."""
 BYTES_MAX = 8 * 2**20
 """Bytes of a slice's rows, unless one row has more."""
+REPEATED_ROWS_MAX = 50_000
+"""Rows of a slice of what has failed: those that exchange values of a key succeed together, or not at all."""
 REPEATS_MAX = 5
 """How often a slice is tried again (NumDeadlockRetries)."""
 

@@ -135,16 +135,21 @@ class SessionTexts(TrackingTexts):
         )
 
     def _write(self) -> str:
-        assignments = [
-            sql.SQL("{column} = case when w.taken is null or (w.taken::boolean[])[{place}] then w.{value} else t.{column} end")
+        values = [
+            sql.SQL("t.{column}" if column.identity == "a" else
+                    "case when w.taken is null or (w.taken::boolean[])[{place}] then w.{value} else t.{column} end")
             .format(
                 column=sql.Identifier(column.name),
                 place=sql.Literal(place),
                 value=sql.Identifier(self._places[place - 1]),
             )
             for place, column in enumerate(self.article.columns, 1)
-            if column.identity != "a"
         ]  # fmt: skip
+        assignments = [
+            sql.SQL("{} = {}").format(sql.Identifier(column.name), value)
+            for column, value in zip(self.article.columns, values, strict=True)
+            if column.identity != "a"
+        ]
         if (
             not assignments
         ):  # a table of nothing but identity: an update changes nothing, and is counted
@@ -155,12 +160,15 @@ class SessionTexts(TrackingTexts):
             function=self.function("write"),
             runs_as=runs_as(self.role_name),
             table=self.table,
+            table_text=sql.Literal(self.table.as_string(None)),
             table_name=sql.Literal(self.article.name),
             rowguid=self.rowguid,
             row_type=self.row_type,
             attributes=f.identifiers(self._places),
-            assignments=sql.SQL(",\n        ").join(assignments),
+            assignments=sql.SQL(",\n            ").join(assignments),
+            values=sql.SQL(",\n                   ").join(values),
             columns=f.identifiers(self._columns),
+            column_count=sql.Literal(len(self._columns) + 1),
             owner=self.role,
             caller=self.owner,
             comment=self._comment("Writes rows of"),

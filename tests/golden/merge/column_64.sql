@@ -513,11 +513,13 @@ comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uui
 -- msmerge_write_<artid>: writes rows of an article, in the name of the table's role.
 -- called by: msmerge_take_<artid>
 -- tables:    the article's table
--- holes:     function, runs_as, table, table_name, rowguid, row_type, attributes, assignments, columns, owner, caller,
---            comment
+-- holes:     function, runs_as, table, table_text, table_name, rowguid, row_type, attributes, assignments, values,
+--            columns, column_count, owner, caller, comment
 --
 -- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
--- join reads the whole table for each slice.
+-- join reads the whole table for each slice. Rows that exchange values of a unique key clash one after the other: they
+-- are deleted, and inserted again, in one statement, so that foreign keys see them as updated. A table with columns
+-- that do not travel would lose them: there such rows fail.
 create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
 ) returns void
@@ -544,74 +546,155 @@ begin
     delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($1);
     get diagnostics count = row_count;
     written := count;
-    update "public"."t" as t
-    set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
-        "c2" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
-        "c3" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
-        "c4" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
-        "c5" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
-        "c6" = case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
-        "c7" = case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
-        "c8" = case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end,
-        "c9" = case when w.taken is null or (w.taken::boolean[])[9] then w."n9" else t."c9" end,
-        "c10" = case when w.taken is null or (w.taken::boolean[])[10] then w."n10" else t."c10" end,
-        "c11" = case when w.taken is null or (w.taken::boolean[])[11] then w."n11" else t."c11" end,
-        "c12" = case when w.taken is null or (w.taken::boolean[])[12] then w."n12" else t."c12" end,
-        "c13" = case when w.taken is null or (w.taken::boolean[])[13] then w."n13" else t."c13" end,
-        "c14" = case when w.taken is null or (w.taken::boolean[])[14] then w."n14" else t."c14" end,
-        "c15" = case when w.taken is null or (w.taken::boolean[])[15] then w."n15" else t."c15" end,
-        "c16" = case when w.taken is null or (w.taken::boolean[])[16] then w."n16" else t."c16" end,
-        "c17" = case when w.taken is null or (w.taken::boolean[])[17] then w."n17" else t."c17" end,
-        "c18" = case when w.taken is null or (w.taken::boolean[])[18] then w."n18" else t."c18" end,
-        "c19" = case when w.taken is null or (w.taken::boolean[])[19] then w."n19" else t."c19" end,
-        "c20" = case when w.taken is null or (w.taken::boolean[])[20] then w."n20" else t."c20" end,
-        "c21" = case when w.taken is null or (w.taken::boolean[])[21] then w."n21" else t."c21" end,
-        "c22" = case when w.taken is null or (w.taken::boolean[])[22] then w."n22" else t."c22" end,
-        "c23" = case when w.taken is null or (w.taken::boolean[])[23] then w."n23" else t."c23" end,
-        "c24" = case when w.taken is null or (w.taken::boolean[])[24] then w."n24" else t."c24" end,
-        "c25" = case when w.taken is null or (w.taken::boolean[])[25] then w."n25" else t."c25" end,
-        "c26" = case when w.taken is null or (w.taken::boolean[])[26] then w."n26" else t."c26" end,
-        "c27" = case when w.taken is null or (w.taken::boolean[])[27] then w."n27" else t."c27" end,
-        "c28" = case when w.taken is null or (w.taken::boolean[])[28] then w."n28" else t."c28" end,
-        "c29" = case when w.taken is null or (w.taken::boolean[])[29] then w."n29" else t."c29" end,
-        "c30" = case when w.taken is null or (w.taken::boolean[])[30] then w."n30" else t."c30" end,
-        "c31" = case when w.taken is null or (w.taken::boolean[])[31] then w."n31" else t."c31" end,
-        "c32" = case when w.taken is null or (w.taken::boolean[])[32] then w."n32" else t."c32" end,
-        "c33" = case when w.taken is null or (w.taken::boolean[])[33] then w."n33" else t."c33" end,
-        "c34" = case when w.taken is null or (w.taken::boolean[])[34] then w."n34" else t."c34" end,
-        "c35" = case when w.taken is null or (w.taken::boolean[])[35] then w."n35" else t."c35" end,
-        "c36" = case when w.taken is null or (w.taken::boolean[])[36] then w."n36" else t."c36" end,
-        "c37" = case when w.taken is null or (w.taken::boolean[])[37] then w."n37" else t."c37" end,
-        "c38" = case when w.taken is null or (w.taken::boolean[])[38] then w."n38" else t."c38" end,
-        "c39" = case when w.taken is null or (w.taken::boolean[])[39] then w."n39" else t."c39" end,
-        "c40" = case when w.taken is null or (w.taken::boolean[])[40] then w."n40" else t."c40" end,
-        "c41" = case when w.taken is null or (w.taken::boolean[])[41] then w."n41" else t."c41" end,
-        "c42" = case when w.taken is null or (w.taken::boolean[])[42] then w."n42" else t."c42" end,
-        "c43" = case when w.taken is null or (w.taken::boolean[])[43] then w."n43" else t."c43" end,
-        "c44" = case when w.taken is null or (w.taken::boolean[])[44] then w."n44" else t."c44" end,
-        "c45" = case when w.taken is null or (w.taken::boolean[])[45] then w."n45" else t."c45" end,
-        "c46" = case when w.taken is null or (w.taken::boolean[])[46] then w."n46" else t."c46" end,
-        "c47" = case when w.taken is null or (w.taken::boolean[])[47] then w."n47" else t."c47" end,
-        "c48" = case when w.taken is null or (w.taken::boolean[])[48] then w."n48" else t."c48" end,
-        "c49" = case when w.taken is null or (w.taken::boolean[])[49] then w."n49" else t."c49" end,
-        "c50" = case when w.taken is null or (w.taken::boolean[])[50] then w."n50" else t."c50" end,
-        "c51" = case when w.taken is null or (w.taken::boolean[])[51] then w."n51" else t."c51" end,
-        "c52" = case when w.taken is null or (w.taken::boolean[])[52] then w."n52" else t."c52" end,
-        "c53" = case when w.taken is null or (w.taken::boolean[])[53] then w."n53" else t."c53" end,
-        "c54" = case when w.taken is null or (w.taken::boolean[])[54] then w."n54" else t."c54" end,
-        "c55" = case when w.taken is null or (w.taken::boolean[])[55] then w."n55" else t."c55" end,
-        "c56" = case when w.taken is null or (w.taken::boolean[])[56] then w."n56" else t."c56" end,
-        "c57" = case when w.taken is null or (w.taken::boolean[])[57] then w."n57" else t."c57" end,
-        "c58" = case when w.taken is null or (w.taken::boolean[])[58] then w."n58" else t."c58" end,
-        "c59" = case when w.taken is null or (w.taken::boolean[])[59] then w."n59" else t."c59" end,
-        "c60" = case when w.taken is null or (w.taken::boolean[])[60] then w."n60" else t."c60" end,
-        "c61" = case when w.taken is null or (w.taken::boolean[])[61] then w."n61" else t."c61" end,
-        "c62" = case when w.taken is null or (w.taken::boolean[])[62] then w."n62" else t."c62" end,
-        "c63" = case when w.taken is null or (w.taken::boolean[])[63] then w."n63" else t."c63" end,
-        "c64" = case when w.taken is null or (w.taken::boolean[])[64] then w."n64" else t."c64" end
-    from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", taken)
-    where t."rowguid" operator(pg_catalog.=) w.guid;
-    get diagnostics count = row_count;
+    begin
+        update "public"."t" as t
+        set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
+            "c2" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
+            "c3" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
+            "c4" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
+            "c5" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
+            "c6" = case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
+            "c7" = case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
+            "c8" = case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end,
+            "c9" = case when w.taken is null or (w.taken::boolean[])[9] then w."n9" else t."c9" end,
+            "c10" = case when w.taken is null or (w.taken::boolean[])[10] then w."n10" else t."c10" end,
+            "c11" = case when w.taken is null or (w.taken::boolean[])[11] then w."n11" else t."c11" end,
+            "c12" = case when w.taken is null or (w.taken::boolean[])[12] then w."n12" else t."c12" end,
+            "c13" = case when w.taken is null or (w.taken::boolean[])[13] then w."n13" else t."c13" end,
+            "c14" = case when w.taken is null or (w.taken::boolean[])[14] then w."n14" else t."c14" end,
+            "c15" = case when w.taken is null or (w.taken::boolean[])[15] then w."n15" else t."c15" end,
+            "c16" = case when w.taken is null or (w.taken::boolean[])[16] then w."n16" else t."c16" end,
+            "c17" = case when w.taken is null or (w.taken::boolean[])[17] then w."n17" else t."c17" end,
+            "c18" = case when w.taken is null or (w.taken::boolean[])[18] then w."n18" else t."c18" end,
+            "c19" = case when w.taken is null or (w.taken::boolean[])[19] then w."n19" else t."c19" end,
+            "c20" = case when w.taken is null or (w.taken::boolean[])[20] then w."n20" else t."c20" end,
+            "c21" = case when w.taken is null or (w.taken::boolean[])[21] then w."n21" else t."c21" end,
+            "c22" = case when w.taken is null or (w.taken::boolean[])[22] then w."n22" else t."c22" end,
+            "c23" = case when w.taken is null or (w.taken::boolean[])[23] then w."n23" else t."c23" end,
+            "c24" = case when w.taken is null or (w.taken::boolean[])[24] then w."n24" else t."c24" end,
+            "c25" = case when w.taken is null or (w.taken::boolean[])[25] then w."n25" else t."c25" end,
+            "c26" = case when w.taken is null or (w.taken::boolean[])[26] then w."n26" else t."c26" end,
+            "c27" = case when w.taken is null or (w.taken::boolean[])[27] then w."n27" else t."c27" end,
+            "c28" = case when w.taken is null or (w.taken::boolean[])[28] then w."n28" else t."c28" end,
+            "c29" = case when w.taken is null or (w.taken::boolean[])[29] then w."n29" else t."c29" end,
+            "c30" = case when w.taken is null or (w.taken::boolean[])[30] then w."n30" else t."c30" end,
+            "c31" = case when w.taken is null or (w.taken::boolean[])[31] then w."n31" else t."c31" end,
+            "c32" = case when w.taken is null or (w.taken::boolean[])[32] then w."n32" else t."c32" end,
+            "c33" = case when w.taken is null or (w.taken::boolean[])[33] then w."n33" else t."c33" end,
+            "c34" = case when w.taken is null or (w.taken::boolean[])[34] then w."n34" else t."c34" end,
+            "c35" = case when w.taken is null or (w.taken::boolean[])[35] then w."n35" else t."c35" end,
+            "c36" = case when w.taken is null or (w.taken::boolean[])[36] then w."n36" else t."c36" end,
+            "c37" = case when w.taken is null or (w.taken::boolean[])[37] then w."n37" else t."c37" end,
+            "c38" = case when w.taken is null or (w.taken::boolean[])[38] then w."n38" else t."c38" end,
+            "c39" = case when w.taken is null or (w.taken::boolean[])[39] then w."n39" else t."c39" end,
+            "c40" = case when w.taken is null or (w.taken::boolean[])[40] then w."n40" else t."c40" end,
+            "c41" = case when w.taken is null or (w.taken::boolean[])[41] then w."n41" else t."c41" end,
+            "c42" = case when w.taken is null or (w.taken::boolean[])[42] then w."n42" else t."c42" end,
+            "c43" = case when w.taken is null or (w.taken::boolean[])[43] then w."n43" else t."c43" end,
+            "c44" = case when w.taken is null or (w.taken::boolean[])[44] then w."n44" else t."c44" end,
+            "c45" = case when w.taken is null or (w.taken::boolean[])[45] then w."n45" else t."c45" end,
+            "c46" = case when w.taken is null or (w.taken::boolean[])[46] then w."n46" else t."c46" end,
+            "c47" = case when w.taken is null or (w.taken::boolean[])[47] then w."n47" else t."c47" end,
+            "c48" = case when w.taken is null or (w.taken::boolean[])[48] then w."n48" else t."c48" end,
+            "c49" = case when w.taken is null or (w.taken::boolean[])[49] then w."n49" else t."c49" end,
+            "c50" = case when w.taken is null or (w.taken::boolean[])[50] then w."n50" else t."c50" end,
+            "c51" = case when w.taken is null or (w.taken::boolean[])[51] then w."n51" else t."c51" end,
+            "c52" = case when w.taken is null or (w.taken::boolean[])[52] then w."n52" else t."c52" end,
+            "c53" = case when w.taken is null or (w.taken::boolean[])[53] then w."n53" else t."c53" end,
+            "c54" = case when w.taken is null or (w.taken::boolean[])[54] then w."n54" else t."c54" end,
+            "c55" = case when w.taken is null or (w.taken::boolean[])[55] then w."n55" else t."c55" end,
+            "c56" = case when w.taken is null or (w.taken::boolean[])[56] then w."n56" else t."c56" end,
+            "c57" = case when w.taken is null or (w.taken::boolean[])[57] then w."n57" else t."c57" end,
+            "c58" = case when w.taken is null or (w.taken::boolean[])[58] then w."n58" else t."c58" end,
+            "c59" = case when w.taken is null or (w.taken::boolean[])[59] then w."n59" else t."c59" end,
+            "c60" = case when w.taken is null or (w.taken::boolean[])[60] then w."n60" else t."c60" end,
+            "c61" = case when w.taken is null or (w.taken::boolean[])[61] then w."n61" else t."c61" end,
+            "c62" = case when w.taken is null or (w.taken::boolean[])[62] then w."n62" else t."c62" end,
+            "c63" = case when w.taken is null or (w.taken::boolean[])[63] then w."n63" else t."c63" end,
+            "c64" = case when w.taken is null or (w.taken::boolean[])[64] then w."n64" else t."c64" end
+        from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", taken)
+        where t."rowguid" operator(pg_catalog.=) w.guid;
+        get diagnostics count = row_count;
+    exception
+        when unique_violation or exclusion_violation then
+            if 65 <> (select count(*) from pg_attribute as a where a.attrelid = '"public"."t"'::regclass
+                                  and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') then
+                raise;
+            end if;
+            with removed as (
+                delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($2) returning t.*
+            ), complete as materialized (select count(*) as count from removed)  -- before the first is inserted
+            insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64") overriding system value
+            select t."rowguid", case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
+                   case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
+                   case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
+                   case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
+                   case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
+                   case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
+                   case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
+                   case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end,
+                   case when w.taken is null or (w.taken::boolean[])[9] then w."n9" else t."c9" end,
+                   case when w.taken is null or (w.taken::boolean[])[10] then w."n10" else t."c10" end,
+                   case when w.taken is null or (w.taken::boolean[])[11] then w."n11" else t."c11" end,
+                   case when w.taken is null or (w.taken::boolean[])[12] then w."n12" else t."c12" end,
+                   case when w.taken is null or (w.taken::boolean[])[13] then w."n13" else t."c13" end,
+                   case when w.taken is null or (w.taken::boolean[])[14] then w."n14" else t."c14" end,
+                   case when w.taken is null or (w.taken::boolean[])[15] then w."n15" else t."c15" end,
+                   case when w.taken is null or (w.taken::boolean[])[16] then w."n16" else t."c16" end,
+                   case when w.taken is null or (w.taken::boolean[])[17] then w."n17" else t."c17" end,
+                   case when w.taken is null or (w.taken::boolean[])[18] then w."n18" else t."c18" end,
+                   case when w.taken is null or (w.taken::boolean[])[19] then w."n19" else t."c19" end,
+                   case when w.taken is null or (w.taken::boolean[])[20] then w."n20" else t."c20" end,
+                   case when w.taken is null or (w.taken::boolean[])[21] then w."n21" else t."c21" end,
+                   case when w.taken is null or (w.taken::boolean[])[22] then w."n22" else t."c22" end,
+                   case when w.taken is null or (w.taken::boolean[])[23] then w."n23" else t."c23" end,
+                   case when w.taken is null or (w.taken::boolean[])[24] then w."n24" else t."c24" end,
+                   case when w.taken is null or (w.taken::boolean[])[25] then w."n25" else t."c25" end,
+                   case when w.taken is null or (w.taken::boolean[])[26] then w."n26" else t."c26" end,
+                   case when w.taken is null or (w.taken::boolean[])[27] then w."n27" else t."c27" end,
+                   case when w.taken is null or (w.taken::boolean[])[28] then w."n28" else t."c28" end,
+                   case when w.taken is null or (w.taken::boolean[])[29] then w."n29" else t."c29" end,
+                   case when w.taken is null or (w.taken::boolean[])[30] then w."n30" else t."c30" end,
+                   case when w.taken is null or (w.taken::boolean[])[31] then w."n31" else t."c31" end,
+                   case when w.taken is null or (w.taken::boolean[])[32] then w."n32" else t."c32" end,
+                   case when w.taken is null or (w.taken::boolean[])[33] then w."n33" else t."c33" end,
+                   case when w.taken is null or (w.taken::boolean[])[34] then w."n34" else t."c34" end,
+                   case when w.taken is null or (w.taken::boolean[])[35] then w."n35" else t."c35" end,
+                   case when w.taken is null or (w.taken::boolean[])[36] then w."n36" else t."c36" end,
+                   case when w.taken is null or (w.taken::boolean[])[37] then w."n37" else t."c37" end,
+                   case when w.taken is null or (w.taken::boolean[])[38] then w."n38" else t."c38" end,
+                   case when w.taken is null or (w.taken::boolean[])[39] then w."n39" else t."c39" end,
+                   case when w.taken is null or (w.taken::boolean[])[40] then w."n40" else t."c40" end,
+                   case when w.taken is null or (w.taken::boolean[])[41] then w."n41" else t."c41" end,
+                   case when w.taken is null or (w.taken::boolean[])[42] then w."n42" else t."c42" end,
+                   case when w.taken is null or (w.taken::boolean[])[43] then w."n43" else t."c43" end,
+                   case when w.taken is null or (w.taken::boolean[])[44] then w."n44" else t."c44" end,
+                   case when w.taken is null or (w.taken::boolean[])[45] then w."n45" else t."c45" end,
+                   case when w.taken is null or (w.taken::boolean[])[46] then w."n46" else t."c46" end,
+                   case when w.taken is null or (w.taken::boolean[])[47] then w."n47" else t."c47" end,
+                   case when w.taken is null or (w.taken::boolean[])[48] then w."n48" else t."c48" end,
+                   case when w.taken is null or (w.taken::boolean[])[49] then w."n49" else t."c49" end,
+                   case when w.taken is null or (w.taken::boolean[])[50] then w."n50" else t."c50" end,
+                   case when w.taken is null or (w.taken::boolean[])[51] then w."n51" else t."c51" end,
+                   case when w.taken is null or (w.taken::boolean[])[52] then w."n52" else t."c52" end,
+                   case when w.taken is null or (w.taken::boolean[])[53] then w."n53" else t."c53" end,
+                   case when w.taken is null or (w.taken::boolean[])[54] then w."n54" else t."c54" end,
+                   case when w.taken is null or (w.taken::boolean[])[55] then w."n55" else t."c55" end,
+                   case when w.taken is null or (w.taken::boolean[])[56] then w."n56" else t."c56" end,
+                   case when w.taken is null or (w.taken::boolean[])[57] then w."n57" else t."c57" end,
+                   case when w.taken is null or (w.taken::boolean[])[58] then w."n58" else t."c58" end,
+                   case when w.taken is null or (w.taken::boolean[])[59] then w."n59" else t."c59" end,
+                   case when w.taken is null or (w.taken::boolean[])[60] then w."n60" else t."c60" end,
+                   case when w.taken is null or (w.taken::boolean[])[61] then w."n61" else t."c61" end,
+                   case when w.taken is null or (w.taken::boolean[])[62] then w."n62" else t."c62" end,
+                   case when w.taken is null or (w.taken::boolean[])[63] then w."n63" else t."c63" end,
+                   case when w.taken is null or (w.taken::boolean[])[64] then w."n64" else t."c64" end
+            from complete as c cross join removed as t
+            join unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", taken)
+                on t."rowguid" operator(pg_catalog.=) w.guid
+            where c.count > 0;
+            get diagnostics count = row_count;
+    end;
     written := written + count;
     insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64") overriding system value
     select w.* from unnest($5, $6::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[]) as w;

@@ -254,11 +254,13 @@ comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uui
 -- msmerge_write_<artid>: writes rows of an article, in the name of the table's role.
 -- called by: msmerge_take_<artid>
 -- tables:    the article's table
--- holes:     function, runs_as, table, table_name, rowguid, row_type, attributes, assignments, columns, owner, caller,
---            comment
+-- holes:     function, runs_as, table, table_text, table_name, rowguid, row_type, attributes, assignments, values,
+--            columns, column_count, owner, caller, comment
 --
 -- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
--- join reads the whole table for each slice.
+-- join reads the whole table for each slice. Rows that exchange values of a unique key clash one after the other: they
+-- are deleted, and inserted again, in one statement, so that foreign keys see them as updated. A table with columns
+-- that do not travel would lose them: there such rows fail.
 create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
 ) returns void
@@ -285,11 +287,29 @@ begin
     delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($1);
     get diagnostics count = row_count;
     written := count;
-    update "public"."t" as t
-    set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end
-    from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", taken)
-    where t."rowguid" operator(pg_catalog.=) w.guid;
-    get diagnostics count = row_count;
+    begin
+        update "public"."t" as t
+        set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end
+        from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", taken)
+        where t."rowguid" operator(pg_catalog.=) w.guid;
+        get diagnostics count = row_count;
+    exception
+        when unique_violation or exclusion_violation then
+            if 2 <> (select count(*) from pg_attribute as a where a.attrelid = '"public"."t"'::regclass
+                                  and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') then
+                raise;
+            end if;
+            with removed as (
+                delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($2) returning t.*
+            ), complete as materialized (select count(*) as count from removed)  -- before the first is inserted
+            insert into "public"."t" ("rowguid", "c1") overriding system value
+            select t."rowguid", case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end
+            from complete as c cross join removed as t
+            join unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", taken)
+                on t."rowguid" operator(pg_catalog.=) w.guid
+            where c.count > 0;
+            get diagnostics count = row_count;
+    end;
     written := written + count;
     insert into "public"."t" ("rowguid", "c1") overriding system value
     select w.* from unnest($5, $6::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[]) as w;

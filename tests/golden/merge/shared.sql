@@ -24,7 +24,7 @@ comment on table msrepl.msmerge_replica is 'The number by which lineages name th
 -- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
 -- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys and
 -- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
--- agents too.
+-- agents too; altered_keys are foreign keys that were made deferrable for them.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,
@@ -38,6 +38,7 @@ create table if not exists msrepl.sysmergearticles (
     created_table boolean not null default false,
     publication text not null,
     checked_keys text[] not null default array[]::text[],
+    altered_keys text[] not null default array[]::text[],
     unique (source_schema, source_object)
 );
 alter table msrepl.sysmergearticles owner to "msrepl_owner_0123456789ab";

@@ -7,8 +7,9 @@ what arrives twice is known by its lineage.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from twopc.drivers.merge.ports import MergeEndPort, SliceOutcome
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
 from twopc.merge.marks import Acquaintance, Marks, acquaintance, start
-from twopc.merge.plan import Slice, is_repeated, ordered, slices
+from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, is_repeated, ordered, slices
 
 _LOST = "08006"
 
@@ -135,23 +136,22 @@ class MergeSession:
         if generation.number == after and sent.sent == after:
             return SliceOutcome()
         total = SliceOutcome()
-        repeated: list[Slice] = []
+        failed: dict[UUID, list[MergeRow]] = defaultdict(list)
         for part in slices(self._order, outgoing.rows):
             outcome = await self._repeat(partial(receiver.apply, part, generation))
-            total = _sum(total, outcome)
-            if outcome.failed:
-                failed_rows = tuple(row for row in part.rows if row.rowguid in outcome.failed)
-                repeated.append(replace(part, rows=failed_rows))
+            total += outcome
+            failed[part.artid] += [row for row in part.rows if row.rowguid in outcome.failed]
             await self._reach(f"{way}_applied")
+        repeated = tuple(slices(self._order, failed, rows_max=REPEATED_ROWS_MAX))
         last = await self._repeat(partial(receiver.receive, generation, repeated))
         await self._reach(f"{way}_received")
-        failed = {
-            part.artid: [row.rowguid for row in part.rows if row.rowguid in last.failed]
-            for part in repeated
+        left = {
+            artid: [row.rowguid for row in rows if row.rowguid in last.failed]
+            for artid, rows in failed.items()
         }
-        await sender.acknowledge(generation, failed)
+        await sender.acknowledge(generation, left)
         await self._reach(f"{way}_acknowledged")
-        return replace(_sum(total, last), failed=last.failed)
+        return total + last
 
     async def _repeat(self, step: Callable[[], Awaitable[SliceOutcome]]) -> SliceOutcome:
         """A step that is one commit, again where only time was against it."""
@@ -173,12 +173,3 @@ def _is_cut(sent: Marks, received: Marks) -> bool:
     """A session was cut off in this direction: a generation has arrived in part, or was not acknowledged."""
     arrived = received.received.number if received.received is not None else 0
     return received.coming is not None or arrived != sent.sent
-
-
-def _sum(one: SliceOutcome, other: SliceOutcome) -> SliceOutcome:
-    return SliceOutcome(
-        applied=one.applied + other.applied,
-        skipped=one.skipped + other.skipped,
-        conflicts=one.conflicts + other.conflicts,
-        deferred=one.deferred + other.deferred,
-    )

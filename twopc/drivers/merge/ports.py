@@ -37,6 +37,16 @@ class SliceOutcome:
     failed: Mapping[UUID, str] = field(default_factory=dict)
     """Rows that could not be written, each with the reason."""
 
+    def __add__(self, later: SliceOutcome) -> SliceOutcome:
+        """What became of both; what has failed at first is tried again, and only what fails later counts."""
+        return SliceOutcome(
+            applied=self.applied + later.applied,
+            skipped=self.skipped + later.skipped,
+            conflicts=self.conflicts + later.conflicts,
+            deferred=self.deferred + later.deferred,
+            failed=later.failed,
+        )
+
 
 class MergeEndPort(Protocol):
     """One end of a session: a database, as an agent for one neighbour sees it."""

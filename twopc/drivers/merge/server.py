@@ -5,8 +5,9 @@ It logs in as the role that an agent has there for one neighbour, which may exec
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +33,7 @@ _CLOSE = (
 )
 #: Binary: as text, arrays cost more to write than to apply.
 _APPLY = "select * from msrepl.merge_apply(%s, %b::uuid[], %b::boolean[], %b::text[], %b::text[], %b::int8[], %b::text[], %s)"
+_RECEIVE = "select msrepl.merge_receive(%s, %s, %s)"
 
 
 class ServerMergeEnd:
@@ -163,48 +165,81 @@ class ServerMergeEnd:
 
     async def apply(self, part: Slice, coming: Generation) -> SliceOutcome:
         """See `MergeEndPort`."""
-        return await self._in_one_commit([part], coming, is_whole=False)
+        async with self._one_commit():
+            outcome = await self._apply(part)
+            await self._rows(_RECEIVE, coming.number, coming.guid, False)
+        return outcome
 
     async def receive(self, generation: Generation, repeated: Sequence[Slice]) -> SliceOutcome:
         """See `MergeEndPort`."""
-        return await self._in_one_commit(repeated, generation, is_whole=True)
+        async with self._one_commit():
+            outcome = await self._apply_deferred(repeated) if repeated else SliceOutcome()
+            await self._rows(_RECEIVE, generation.number, generation.guid, True)
+        return outcome
 
-    async def _in_one_commit(
-        self, parts: Sequence[Slice], generation: Generation, *, is_whole: bool
-    ) -> SliceOutcome:
+    @asynccontextmanager
+    async def _one_commit(self) -> AsyncIterator[None]:
         await self._rows(_BEGIN)
         try:
-            counts = [0, 0, 0, 0]
-            failed: dict[UUID, str] = {}
-            for part in parts:
-                rows = part.rows
-                [answer] = await self._rows(
-                    _APPLY,
-                    part.artid,
-                    [row.rowguid for row in rows],
-                    [row.gone for row in rows],
-                    [row.lineage for row in rows],
-                    [row.columns for row in rows],
-                    [row.writer for row in rows],
-                    [row.row for row in rows],
-                    is_whole,
-                )
-                counts = [one + other for one, other in zip(counts, answer[:4], strict=True)]
-                failed |= dict(zip(answer[4], answer[6], strict=True))
-            await self._rows(
-                "select msrepl.merge_receive(%s, %s, %s)",
-                generation.number,
-                generation.guid,
-                is_whole,
-            )
+            yield
         except BaseException:
             if self._connection is not None and not self._connection.broken:
                 await self._rows("rollback")
             raise
         await self._rows("commit")
-        applied, skipped, conflicts, deferred = counts
+
+    async def _apply_deferred(self, parts: Sequence[Slice]) -> SliceOutcome:
+        """Rows that failed for lack of one another succeed together, where their constraints can be deferred."""
+        await self._rows("savepoint each_by_itself; set constraints all deferred")
+        outcome, left = await self._apply_in_turns(parts)
+        try:
+            await self._rows("set constraints all immediate")
+        except psycopg.IntegrityError:
+            await self._rows("rollback to each_by_itself; set constraints all immediate")
+            outcome, left = await self._apply_in_turns(parts)
+        failed: dict[UUID, str] = {}
+        for part in left:
+            last = await self._apply(part, is_final=True)
+            outcome += last
+            failed |= last.failed
+        return replace(outcome, failed=failed)
+
+    async def _apply_in_turns(self, parts: Sequence[Slice]) -> tuple[SliceOutcome, list[Slice]]:
+        """Apply slices until no turn brings one more row; what then is left."""
+        total = SliceOutcome()
+        left = list(parts)
+        while left:
+            outcomes = [await self._apply(part) for part in left]
+            total = sum(outcomes, total)
+            rest = [
+                replace(part, rows=tuple(r for r in part.rows if r.rowguid in outcome.failed))
+                for part, outcome in zip(left, outcomes, strict=True)
+                if outcome.failed
+            ]
+            if rest == left:
+                break
+            left = rest
+        return total, left
+
+    async def _apply(self, part: Slice, *, is_final: bool = False) -> SliceOutcome:
+        rows = part.rows
+        [(applied, skipped, conflicts, deferred, failed, _, reasons)] = await self._rows(
+            _APPLY,
+            part.artid,
+            [row.rowguid for row in rows],
+            [row.gone for row in rows],
+            [row.lineage for row in rows],
+            [row.columns for row in rows],
+            [row.writer for row in rows],
+            [row.row for row in rows],
+            is_final,
+        )
         return SliceOutcome(
-            applied=applied, skipped=skipped, conflicts=conflicts, deferred=deferred, failed=failed
+            applied=applied,
+            skipped=skipped,
+            conflicts=conflicts,
+            deferred=deferred,
+            failed=dict(zip(failed, reasons, strict=True)),
         )
 
     async def acknowledge(
