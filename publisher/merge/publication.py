@@ -14,9 +14,16 @@ from psycopg import AsyncConnection
 from twopc.articles import Column, Table
 from twopc.drivers.merge import tracking
 from twopc.errors import ArticleError
-from twopc.merge.articles import COLUMNS_MAX, ROWGUID, MergeArticle
+from twopc.merge.articles import (
+    COLUMNS_MAX,
+    DEFAULT_OPTIONS,
+    ROWGUID,
+    MergeArticle,
+    MergeOptions,
+)
 from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
+from twopc.publisher.merge.resolvers import check_resolver
 from twopc.publisher.selection import article_of
 from twopc.sql.describe import describe
 
@@ -39,6 +46,7 @@ async def publish(
     tracking_level: str = "row",
     rowguid: str | None = None,
     publication: str = PUBLICATION,
+    options: MergeOptions = DEFAULT_OPTIONS,
 ) -> MergeArticle:
     """Make a table an article whose changes are merged.
 
@@ -47,9 +55,10 @@ async def publish(
         rowguid: a column by which its rows are known already: uuid, NOT NULL and unique. None: a column
             ``rowguid``, which is added unless it is there.
         publication: its name.
+        options: how its conflicts and failures are dealt with.
 
     Raises:
-        ArticleError: the table cannot be merged; nothing is changed.
+        ArticleError: the table cannot be merged so; nothing is changed.
     """
     async with connection.transaction():
         described = await describe(connection, schema, table)
@@ -78,8 +87,10 @@ async def publish(
             rowguid=name,
             columns=_travelling(described, name),
             column_tracking=tracking_level == "column",
+            options=options,
             references=described.references,
         )
+        check_resolver(article, where)
         await tracking.track(connection, article, publication, added_rowguid=is_added)
         await foreign_keys.make_deferrable(
             connection, await _relid(connection, artid), ArticleTable.MERGE

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, DataError, sql
+from psycopg.abc import Buffer
 from psycopg.rows import dict_row
+from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoader
 
 from twopc import names
 from twopc.drivers.merge.tracking import stored_articles
@@ -38,6 +41,34 @@ class MergeConflict:
     """The row that has lost; None if it was deleted."""
 
 
+class _LenientDate(DateLoader):
+    def load(self, data: Buffer) -> Any:
+        return _or_text(super().load, data)
+
+
+class _LenientTimestamp(TimestampLoader):
+    def load(self, data: Buffer) -> Any:
+        return _or_text(super().load, data)
+
+
+class _LenientTimestamptz(TimestamptzLoader):
+    def load(self, data: Buffer) -> Any:
+        return _or_text(super().load, data)
+
+
+def _or_text(load: Callable[[Buffer], Any], data: Buffer) -> Any:
+    """A value; its text where Python has none for it, as for a date of ``infinity``."""
+    try:
+        return load(data)
+    except DataError:
+        return bytes(data).decode()
+
+
+_LENIENT: dict[str, Any] = {
+    "date": _LenientDate,
+    "timestamp": _LenientTimestamp,
+    "timestamptz": _LenientTimestamptz,
+}
 _INFO = """
 select conflict_id, msrepl_create_time, rowguid, conflict_type, origin_datasource, winner, reason_code, reason_text
 from msrepl.msmerge_conflicts_info where tablenick = %s order by msrepl_create_time, conflict_id
@@ -69,6 +100,8 @@ async def read_conflicts(
             ),
         )
         async with connection.cursor(row_factory=dict_row) as cursor:
+            for kind, loader in _LENIENT.items():
+                cursor.adapters.register_loader(kind, loader)
             await cursor.execute(sql.SQL("select * from {}").format(losers))
             rows = {row.pop("msrepl_conflict_id"): row for row in await cursor.fetchall()}
         answer = await connection.execute(_INFO, (stored.nickname,))

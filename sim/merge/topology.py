@@ -16,7 +16,8 @@ from twopc.drivers.merge.neighbours import MergeNeighbour
 from twopc.drivers.merge.server import ServerMergeEnd
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, SubscriptionError
-from twopc.merge.articles import MergeArticle
+from twopc.merge.articles import MergeArticle, options_of
+from twopc.merge.handlers import MergeHandler
 from twopc.merge.marks import Generation
 from twopc.publisher.merge import publication
 from twopc.publisher.selection import article_of
@@ -88,6 +89,8 @@ class MergeTopology:
         self.subscribers = tuple(subscribers)
         self.points = points or Points()
         self.lock_timeout_ms = lock_timeout_ms
+        self.handlers: dict[str, MergeHandler] = {}
+        """What sessions ask about each row on its way, by table (``name``, or ``schema.name``)."""
         self._nodes = Nodes(
             name=self.name,
             kinds={publisher: "publisher", **dict.fromkeys(subscribers, "subscriber")},
@@ -191,8 +194,12 @@ class MergeTopology:
         schema: str = "public",
         tracking: str = "row",
         rowguid: str | None = None,
+        **options: Any,
     ) -> MergeArticle:
         """Merge a table of the Publisher; see `twopc.publisher.merge.publication.publish`.
+
+        Args:
+            options: how its conflicts and failures are dealt with; see `twopc.merge.articles.options_of`.
 
         Raises:
             ConfigurationError: there are subscriptions: they would not get the table.
@@ -205,7 +212,12 @@ class MergeTopology:
                 "unsubscribe first"
             )
         article = await publication.publish(
-            connection, schema, table, tracking_level=tracking, rowguid=rowguid
+            connection,
+            schema,
+            table,
+            tracking_level=tracking,
+            rowguid=rowguid,
+            options=options_of(f"table {schema}.{table}", **options),
         )
         await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
         return article
@@ -328,7 +340,7 @@ class MergeTopology:
             )
             for node, other in ((self.publisher, subscriber), (subscriber, self.publisher))
         )
-        return MergeSession(above, below, self.points)
+        return MergeSession(above, below, self.points, handlers=self.handlers)
 
     async def sync(self, subscriber: str) -> MergeReport:
         """The Merge Agent, once: what the Subscriber has changed goes up, then what the Publisher has comes down.

@@ -12,10 +12,10 @@ import pytest
 from tests.merge.test_histories import ModelNodes, play, play_restored
 from twopc.drivers.merge.ports import SliceOutcome
 from twopc.errors import MergeError
-from twopc.merge.decision import MergeDecision, RowVersion, Verdict
+from twopc.merge.decision import MergeDecision, Side, Verdict
 from twopc.merge.marks import Generation
 from twopc.sim.model.merge.end import ModelMergeEnd
-from twopc.sim.model.merge.node import ModelMergeNode, Values
+from twopc.sim.model.merge.node import Incoming, ModelMergeNode, Values
 
 
 class NothingDeferred(ModelMergeNode):
@@ -25,16 +25,14 @@ class NothingDeferred(ModelMergeNode):
         self,
         artid: UUID,
         neighbour: str,
-        rowguid: UUID,
-        version: RowVersion,
-        writer: int,
-        values: Values | None,
+        incoming: Incoming,
+        choice: Side | None = None,
     ) -> MergeDecision:
         """Applies it all the same."""
-        made = super().take(artid, neighbour, rowguid, version, writer, values)
+        made = super().take(artid, neighbour, incoming, choice)
         if made.verdict is Verdict.DEFER:
-            self.metadata[artid].pop(rowguid)
-            return super().take(artid, neighbour, rowguid, version, writer, values)
+            self.metadata[artid].pop(incoming.rowguid)
+            return super().take(artid, neighbour, incoming, choice)
         return made
 
 
@@ -45,17 +43,15 @@ class SourceKept(ModelMergeNode):
         self,
         artid: UUID,
         neighbour: str,
-        rowguid: UUID,
-        version: RowVersion,
-        writer: int,
-        values: Values | None,
+        incoming: Incoming,
+        choice: Side | None = None,
     ) -> MergeDecision:
         """Keeps the source."""
-        made = super().take(artid, neighbour, rowguid, version, writer, values)
+        made = super().take(artid, neighbour, incoming, choice)
         if made.verdict in (Verdict.MERGE, Verdict.KEEP, Verdict.REPLACE):
             source = self.neighbours[neighbour].replica
-            known = self.metadata[artid][rowguid]
-            self.metadata[artid][rowguid] = dataclasses.replace(known, source=source)
+            known = self.metadata[artid][incoming.rowguid]
+            self.metadata[artid][incoming.rowguid] = dataclasses.replace(known, source=source)
         return made
 
 
@@ -86,15 +82,13 @@ class WholeRowsMerged(ModelMergeNode):
         self,
         artid: UUID,
         neighbour: str,
-        rowguid: UUID,
-        version: RowVersion,
-        writer: int,
-        values: Values | None,
+        incoming: Incoming,
+        choice: Side | None = None,
     ) -> MergeDecision:
         """Takes all columns."""
-        made = super().take(artid, neighbour, rowguid, version, writer, values)
-        if made.verdict is Verdict.MERGE and values is not None:
-            self.rows[artid][rowguid] = values
+        made = super().take(artid, neighbour, incoming, choice)
+        if made.verdict is Verdict.MERGE and incoming.values is not None:
+            self.rows[artid][incoming.rowguid] = incoming.values
         return made
 
 
@@ -119,9 +113,9 @@ class AcknowledgedEarly(ModelMergeEnd):
         other.sent = made.generation.number
         return made
 
-    async def apply(self, part: Any, coming: Generation) -> SliceOutcome:
+    async def apply(self, part: Any, coming: Generation, judge: Any = None) -> SliceOutcome:
         """Marks with the first slice."""
-        made = await super().apply(part, coming)
+        made = await super().apply(part, coming, judge)
         self.node.neighbours[self._neighbour].received = coming
         return made
 

@@ -3,14 +3,78 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from uuid import UUID
 
 from twopc.articles import Column, ForeignKey
+from twopc.errors import ArticleError
 from twopc.names import article_name
 
 #: The original's limit, of a table with column tracking and of an article without (facts 3.5).
 COLUMNS_MAX = 246
 ROWGUID = "rowguid"
+
+
+class Upload(StrEnum):
+    """What becomes of changes at a Subscriber (``subscriber_upload_options``)."""
+
+    NORMAL = "normal"
+    KEPT = "kept"
+    """They are allowed, and stay there until the Publisher sends the row."""
+    REFUSED = "refused"
+    """They fail (20063)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOptions:
+    """How conflicts and failures of one article are dealt with; the same at every node."""
+
+    resolver: str | None = None
+    """See `twopc.merge.resolvers`; None: the default resolver alone."""
+    compensates: bool = False
+    """A change that cannot be applied at one end is undone at the other, instead of tried again."""
+    upload: Upload = Upload.NORMAL
+    keeps_deletes: bool = False
+    """Deletions are carried nowhere (``delete_tracking`` off)."""
+
+
+DEFAULT_OPTIONS = MergeOptions()
+
+
+def options_of(
+    where: str,
+    *,
+    resolver: str | None = None,
+    compensate: bool = False,
+    upload: str = "normal",
+    deletes: str = "carried",
+) -> MergeOptions:
+    """Options as a user writes them.
+
+    Args:
+        where: the article, for messages.
+        resolver: ``additive(total)``, ``python:module:function``, ``sql:schema.function`` …
+        compensate: a change that cannot be applied at one end is undone at the other.
+        upload: ``normal``, ``kept`` or ``refused``: what becomes of changes at Subscribers.
+        deletes: ``carried`` or ``kept``: what becomes of deletions.
+
+    Raises:
+        ArticleError: there is no such option.
+    """
+    for name, value, allowed in (
+        ("upload", upload, tuple(Upload)),
+        ("deletes", deletes, ("carried", "kept")),
+    ):
+        if value not in allowed:
+            raise ArticleError(
+                f"{where}: {name} {value!r}: use {' or '.join(map(repr, map(str, allowed)))}"
+            )
+    return MergeOptions(
+        resolver=resolver,
+        compensates=compensate,
+        upload=Upload(upload),
+        keeps_deletes=deletes == "kept",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +93,7 @@ class MergeArticle:
     """What travels besides `rowguid`, in the order of the column versions; no generated columns."""
     column_tracking: bool = False
     """Changes of different columns of a row meet without a conflict."""
+    options: MergeOptions = DEFAULT_OPTIONS
     references: tuple[ForeignKey, ...] = ()
     """Foreign keys of this table to tables that are merged, too."""
 

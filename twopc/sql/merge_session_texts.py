@@ -5,6 +5,8 @@ Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.drivers.merge.trac
 
 from __future__ import annotations
 
+from typing import LiteralString
+
 from psycopg import sql
 
 from twopc import names
@@ -14,14 +16,20 @@ from twopc.sql.merge_texts import TrackingTexts
 from twopc.sql.render import render
 from twopc.sql.table_role import create_text, drop_text, path_is_kept, runs_as
 
-__all__ = ["SessionTexts"]
+__all__ = ["AGENT_FUNCTIONS", "SessionTexts"]
 
-_FUNCTIONS = {
+AGENT_FUNCTIONS: dict[str, LiteralString] = {
+    "enumerate": "int8, int8",
+    "hold": "uuid[]",
+    "amend": "uuid[], text[], text[]",
+}
+"""Functions of an article that agents call by themselves, each with the types of its arguments."""
+_FUNCTIONS: dict[str, LiteralString] = {
+    **AGENT_FUNCTIONS,
     "read": "uuid[]",
     "lock": "uuid[]",
     "write": "uuid[], uuid[], text[], text[], uuid[], text[]",
     "log": "uuid, uuid, text",
-    "enumerate": "int8, int8",
     "take": "uuid[], boolean[], text[], text[], int8[], text[], text[]",
 }
 
@@ -62,6 +70,8 @@ class SessionTexts(TrackingTexts):
             self._write(),
             self._log(),
             self._enumerate(),
+            self._hold(),
+            self._amend(),
             self._take(),
         ]
 
@@ -205,6 +215,33 @@ class SessionTexts(TrackingTexts):
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Reads what generations have changed of"),
+        )
+
+    def _hold(self) -> str:
+        return render(
+            "twopc",
+            "merge_hold",
+            function=self.function("hold"),
+            metadata=self.metadata,
+            lock=self.function("lock"),
+            read=self.function("read"),
+            path_is_kept=path_is_kept(self.article.name),
+            owner=self.owner,
+            comment=self._comment("Locks and reads what is held of rows of"),
+        )
+
+    def _amend(self) -> str:
+        return render(
+            "twopc",
+            "merge_amend",
+            function=self.function("amend"),
+            metadata=self.metadata,
+            write=self.function("write"),
+            column_tracking=sql.Literal(self.article.column_tracking),
+            count=sql.Literal(len(self.article.columns)),
+            path_is_kept=path_is_kept(self.article.name),
+            owner=self.owner,
+            comment=self._comment("Puts values on rows of"),
         )
 
     def _take(self) -> str:

@@ -43,6 +43,7 @@ _SHARED = (
     "merge_receive",
     "merge_acknowledge",
     "merge_record_failure",
+    "merge_record_failures",
     "merge_apply",
     "merge_refuse_rowguid",
     "refuse_truncate_function",

@@ -19,6 +19,10 @@ create table if not exists msrepl.sysmergearticles (
     columns text[] not null,
     created_table boolean not null default false,
     publication text not null,
+    article_resolver text,
+    compensate_for_errors boolean not null default false,
+    upload_options text not null default 'normal' check (upload_options in ('normal', 'kept', 'refused')),
+    delete_tracking boolean not null default true,
     checked_keys text[] not null default array[]::text[],
     altered_keys text[] not null default array[]::text[],
     unique (source_schema, source_object)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
-from twopc.drivers.merge.ports import OutgoingChanges, SliceOutcome
+from twopc.drivers.merge.ports import OutgoingChanges, SessionArticle, SliceOutcome
 from twopc.errors import MergeError
-from twopc.merge.decision import RowVersion, Verdict
+from twopc.merge.decision import MergeDecision, RowVersion, Verdict
+from twopc.merge.encounters import MergeEncounter, Resolution, standing
+from twopc.merge.judge import REJECTED, Fault, Judge, Judgement, is_rejected, judged
 from twopc.merge.lineage import pack, packed, unpack, unpacked
 from twopc.merge.marks import Generation, Marks
 from twopc.merge.plan import MergeRow, Slice
-from twopc.sim.model.merge.node import ModelMergeNode
+from twopc.sim.model.merge.node import Incoming, ModelFailure, ModelMergeNode
 
 
 class ModelMergeEnd:
@@ -61,9 +64,18 @@ class ModelMergeEnd:
         """See `MergeEndPort`."""
         self.node.begin_anew(self._neighbour, neighbour)
 
-    async def articles(self) -> Mapping[UUID, Collection[UUID]]:
+    async def articles(self) -> Mapping[UUID, SessionArticle]:
         """See `MergeEndPort`."""
-        return {artid: article.parents for artid, article in self.node.articles.items()}
+        return {
+            artid: SessionArticle(
+                name=article.name,
+                parents=article.parents,
+                columns=article.names,
+                column_tracking=article.column_tracking,
+                options=article.options,
+            )
+            for artid, article in self.node.articles.items()
+        }
 
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """See `MergeEndPort`."""
@@ -86,43 +98,102 @@ class ModelMergeEnd:
             ]
         return OutgoingChanges(generation=generation, rows=rows)
 
-    async def apply(self, part: Slice, coming: Generation) -> SliceOutcome:
+    async def encounters(self, part: Slice, *, is_upload: bool) -> Sequence[MergeEncounter]:
         """See `MergeEndPort`."""
-        decisions = [
-            self.node.take(
-                part.artid,
-                self._neighbour,
-                row.rowguid,
-                RowVersion(
-                    lineage=unpacked(json.loads(row.lineage)),
-                    gone=row.gone,
-                    columns=_columns(row.columns),
-                ),
-                row.writer,
-                None if row.row is None else tuple(json.loads(row.row)),
-            )
-            for row in part.rows
-        ]
-        verdicts = [each.verdict for each in decisions]
+        incoming = map(_incoming, part.rows)
+        return [self.node.encounter(part.artid, self._neighbour, row) for row in incoming]
+
+    async def apply(
+        self, part: Slice, coming: Generation, judge: Judge | None = None
+    ) -> SliceOutcome:
+        """See `MergeEndPort`."""
+        outcome = self._take(part, judge, is_final=False)
         self.node.neighbours[self._neighbour].coming = coming
+        return outcome
+
+    def _take(self, part: Slice, judge: Judge | None, *, is_final: bool) -> SliceOutcome:
+        """The rows of a slice, one after the other, as somebody rules who is asked about them."""
+        decisions: list[MergeDecision] = []
+        failed: dict[UUID, str] = {}
+        rejected = 0
+        for row in map(_incoming, part.rows):
+            encounter = self.node.encounter(part.artid, self._neighbour, row)
+            judgement = Judgement() if judge is None else judged(judge, [encounter])
+            ruling = judgement.resolutions.get(row.rowguid, Resolution())
+            fault = judgement.faults.get(row.rowguid)
+            if fault is None and is_rejected(encounter, ruling):
+                fault, rejected = (
+                    (REJECTED, f"the change was rejected at {self.name}"),
+                    rejected + 1,
+                )
+                self._record(row, fault)
+            elif fault is not None:
+                undone = judge.rule_failure(encounter, fault) if judge and is_final else None
+                if is_final:
+                    self._record(row, fault)
+                if undone is None:
+                    failed[row.rowguid] = fault[1]
+                    continue
+                ruling, rejected = undone, rejected + (undone.row is None)
+            decisions.append(self._put(part.artid, row, encounter, ruling))
+        verdicts = [each.verdict for each in decisions]
         return SliceOutcome(
             applied=sum(v in (Verdict.APPLY, Verdict.MERGE, Verdict.REPLACE) for v in verdicts),
             skipped=verdicts.count(Verdict.SKIP),
             conflicts=sum(each.conflict is not None for each in decisions),
             deferred=verdicts.count(Verdict.DEFER),
+            rejected=rejected,
+            failed=failed,
         )
 
-    async def receive(self, generation: Generation, repeated: Sequence[Slice]) -> SliceOutcome:
-        """See `MergeEndPort`; nothing fails here."""
+    def _put(
+        self, artid: UUID, row: Incoming, encounter: MergeEncounter, ruling: Resolution
+    ) -> MergeDecision:
+        if ruling.row is None:
+            return self.node.take(artid, self._neighbour, row, ruling.winner)
+        side, _ = standing(encounter, ruling.winner or encounter.winner)
+        decision = self.node.take(artid, self._neighbour, row, side)
+        self.node.amend(artid, row.rowguid, ruling.row)
+        return decision
+
+    def _record(self, row: Incoming, fault: Fault) -> None:
+        self.node.failures[row.rowguid] = ModelFailure(
+            rowguid=row.rowguid,
+            origin=self._neighbour,
+            sqlstate=fault[0],
+            reason=fault[1],
+            row=row.values,
+        )
+
+    async def receive(
+        self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
+    ) -> SliceOutcome:
+        """See `MergeEndPort`; nothing fails here but resolvers and handlers."""
+        outcomes = [self._take(part, judges.get(part.artid), is_final=True) for part in repeated]
+        failed = {guid: why for each in outcomes for guid, why in each.failed.items()}
         peer = self.node.neighbours[self._neighbour]
         peer.received, peer.coming = generation, None
-        return SliceOutcome()
+        return replace(sum(outcomes, SliceOutcome()), failed=failed)
 
     async def acknowledge(
         self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
     ) -> None:
-        """See `MergeEndPort`; nothing fails here."""
+        """See `MergeEndPort`."""
         self.node.neighbours[self._neighbour].sent = generation.number
+        for artid, rowguids in failed.items():
+            for rowguid in rowguids:
+                self.node.touch(artid, rowguid, source=self.node.metadata[artid][rowguid].source)
+
+
+def _incoming(row: MergeRow) -> Incoming:
+    return Incoming(
+        rowguid=row.rowguid,
+        version=RowVersion(
+            lineage=unpacked(json.loads(row.lineage)), gone=row.gone, columns=_columns(row.columns)
+        ),
+        writer=row.writer,
+        values=None if row.row is None else tuple(json.loads(row.row)),
+    )
 
 
 def _text(columns: tuple[tuple[int, int] | None, ...] | None) -> str | None:

@@ -12,14 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
 from twopc.merge.decision import (
     CLIENT_PRIORITY,
     MergeDecision,
     RowVersion,
+    Side,
     Verdict,
     decide,
     priority_of,
 )
+from twopc.merge.encounters import MergeEncounter
 from twopc.merge.lineage import stamped
 from twopc.merge.marks import Generation, Marks
 
@@ -36,6 +39,13 @@ class ModelMergeArticle:
     columns: int
     column_tracking: bool = False
     parents: tuple[UUID, ...] = ()
+    name: str = "item"
+    options: MergeOptions = DEFAULT_OPTIONS
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its columns, as resolvers see them."""
+        return tuple(f"c{place}" for place in range(self.columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +77,27 @@ class ModelNeighbour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A row that a neighbour has sent."""
+
+    rowguid: UUID
+    version: RowVersion
+    writer: int
+    values: Values | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailure:
+    """A change of a neighbour that was not applied here."""
+
+    rowguid: UUID
+    origin: str
+    sqlstate: str
+    reason: str
+    row: Values | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConflict:
     """A conflict that was resolved here."""
 
@@ -91,6 +122,7 @@ class ModelMergeNode:
     """Each closed one at its number, with the last change that it holds."""
     neighbours: dict[str, ModelNeighbour] = field(default_factory=dict)
     conflicts: list[ModelConflict] = field(default_factory=list)
+    failures: dict[UUID, ModelFailure] = field(default_factory=dict)
     change: int = 0
     former: tuple[int, ...] = ()
 
@@ -208,39 +240,82 @@ class ModelMergeNode:
             if low < metadata.change <= high and metadata.source != source
         }
 
-    def take(
-        self,
-        artid: UUID,
-        neighbour: str,
-        rowguid: UUID,
-        version: RowVersion,
-        writer: int,
-        values: Values | None,
+    def _priority(self, replica: int) -> float:
+        """Of whoever wrote what is held."""
+        return priority_of(
+            replica,
+            {
+                number: each.server_priority
+                for each in self.neighbours.values()
+                for number in (each.replica, *each.former)
+                if each.server_priority is not None
+            },
+        )
+
+    def _decide(
+        self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None
     ) -> MergeDecision:
-        """``msmerge_take_<artid>``, for one row."""
-        peer, metadata = self.neighbours[neighbour], self.metadata[artid].get(rowguid)
-        held = self.rows[artid].get(rowguid)
-        servers = {
-            replica: each.server_priority
-            for each in self.neighbours.values()
-            for replica in (each.replica, *each.former)
-            if each.server_priority is not None
-        }
-        decision = decide(
+        peer, metadata = self.neighbours[neighbour], self.metadata[artid].get(incoming.rowguid)
+        held = self.rows[artid].get(incoming.rowguid)
+        writer = metadata.writer if metadata is not None else self.replica
+        return decide(
             metadata.version if metadata is not None else None,
-            version,
+            incoming.version,
             replica=self.replica,
             resolves=not peer.is_publisher,
             column_tracking=self.articles[artid].column_tracking,
-            held_priority=priority_of(
-                metadata.writer if metadata is not None else self.replica, servers
-            ),
+            held_priority=self._priority(writer),
             priority=CLIENT_PRIORITY if peer.server_priority is None else peer.server_priority,
-            is_same=held == values,
+            is_same=held == incoming.values,
+            choice=choice,
+            is_present=held is not None,
         )
+
+    def encounter(self, artid: UUID, neighbour: str, incoming: Incoming) -> MergeEncounter:
+        """``msmerge_hold_<artid>``, for one row."""
+        peer, metadata = self.neighbours[neighbour], self.metadata[artid].get(incoming.rowguid)
+        writer = metadata.writer if metadata is not None else self.replica
+        writers = {
+            number: name
+            for name, each in self.neighbours.items()
+            for number in (each.replica, *each.former)
+        }
+        names, held = self.articles[artid].names, self.rows[artid].get(incoming.rowguid)
+        return MergeEncounter(
+            table=self.articles[artid].name,
+            rowguid=incoming.rowguid,
+            at=self.name,
+            is_upload=not peer.is_publisher,
+            held=None if held is None else dict(zip(names, held, strict=True)),
+            incoming=None
+            if incoming.values is None
+            else dict(zip(names, incoming.values, strict=True)),
+            held_by=writers.get(writer, self.name),
+            incoming_by=neighbour,
+            held_priority=self._priority(writer),
+            priority=CLIENT_PRIORITY if peer.server_priority is None else peer.server_priority,
+            held_version=metadata.version if metadata is not None else None,
+            incoming_version=incoming.version,
+            default=self._decide(artid, neighbour, incoming, None),
+        )
+
+    def amend(self, artid: UUID, rowguid: UUID, row: Mapping[str, object]) -> None:
+        """``msmerge_amend_<artid>``, for one row: an application's update of this node."""
+        names, held = self.articles[artid].names, self.rows[artid][rowguid]
+        pairs = zip(names, held, strict=True)
+        self.write(artid, rowguid, tuple(row.get(name, value) for name, value in pairs))
+
+    def take(
+        self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None = None
+    ) -> MergeDecision:
+        """``msmerge_take_<artid>``, for one row."""
+        peer, rowguid = self.neighbours[neighbour], incoming.rowguid
+        version, writer, values = incoming.version, incoming.writer, incoming.values
+        metadata, held = self.metadata[artid].get(rowguid), self.rows[artid].get(rowguid)
+        decision = self._decide(artid, neighbour, incoming, choice)
         if decision.verdict in (Verdict.SKIP, Verdict.DEFER):
             if decision.verdict is Verdict.DEFER and metadata is not None:
-                self._touch(artid, rowguid, source=None)
+                self.touch(artid, rowguid, source=None)
             return decision
         if decision.conflict is not None:
             loser_row = held if decision.verdict is Verdict.REPLACE else values
@@ -290,7 +365,7 @@ class ModelMergeNode:
         elif values is not None:
             self.rows[artid][rowguid] = values
 
-    def _touch(self, artid: UUID, rowguid: UUID, *, source: int | None) -> None:
+    def touch(self, artid: UUID, rowguid: UUID, *, source: int | None) -> None:
         """Have a row belong to the next generation, if a closed one holds it."""
         metadata = self.metadata[artid][rowguid]
         if metadata.change <= self.generations[-1][1]:

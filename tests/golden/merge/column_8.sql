@@ -461,6 +461,108 @@ alter function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int
 revoke all on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) from public;
 comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) is 'Reads what generations have changed of t for merge replication';
 
+-- msmerge_hold_<artid>: locks what is held of rows that a neighbour has sent, and says what it is.
+-- called by: merge agents that ask a resolver or a handler about rows, before merge_apply in the same transaction
+-- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.sysmergesubscriptions
+-- holes:     function, metadata, lock, read, path_is_kept, owner, comment
+--
+-- Rows are locked before their metadata, as applications do.
+create or replace function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(guids uuid[])
+returns table (
+    rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
+    peer text, priority real, replica int8
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+begin
+    perform from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
+    return query
+    select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+           coalesce(w.subscriber_server, s.subscriber_server),
+           case when w.subscriber_type = 1 then w.priority else 100 end,
+           peer.subscriber_server, case when peer.subscriber_type = 1 then peer.priority else 0 end, me
+    from unnest($1) with ordinality as i(guid, place)
+    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"($1) as h on h.rowguid = i.guid
+    left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.guid
+    left join msrepl.sysmergesubscriptions as w on m.writer = any (w.former || w.replnickname)
+    join msrepl.sysmergesubscriptions as s on s.is_self
+    order by i.place;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+end
+$msrepl$;
+alter function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[]) from public;
+comment on function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[]) is 'Locks and reads what is held of rows of t for merge replication';
+
+-- msmerge_amend_<artid>: puts values on rows, as a change of this node: what a resolver or a handler has made of them.
+-- called by: merge agents, after merge_apply in the same transaction
+-- tables:    the article's part of msrepl.msmerge_metadata
+-- holes:     function, metadata, write, column_tracking, count, path_is_kept, owner, comment
+--
+-- takens says which columns of each row are taken. A trigger of ours lets an agent's own rows pass, so their
+-- metadata is written here as it would be for an application's update.
+create or replace function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(guids uuid[], rows text[], takens text[]) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+    perform msrepl.merge_neighbour();
+    perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"('{}', $1, $2, $3, '{}', '{}');
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    update "msrepl"."msmerge_metadata_7" as m
+    set xid = pg_current_xact_id(), own = m.top + 1, top = m.top + 1, source = null, writer = null,
+        colv = case when true then array(
+            select case when (a.taken::boolean[])[p.place] then m.top + 1 else coalesce(m.colv[p.place], 0) end
+            from generate_series(1, 8) as p(place) order by p.place) end
+    from unnest($1, $3) as a(guid, taken)
+    where m.rowguid = a.guid;
+end
+$msrepl$;
+alter function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]) from public;
+comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]) is 'Puts values on rows of t for merge replication';
+
 -- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
@@ -625,6 +727,12 @@ drop function if exists "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"(
 
 drop table if exists "msrepl"."msmerge_metadata_7";
 
+drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
+
+drop function if exists "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[]);
+
+drop function if exists "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]);
+
 drop function if exists "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]);
 
 drop function if exists "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uuid[]);
@@ -632,8 +740,6 @@ drop function if exists "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"
 drop function if exists "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(uuid[], uuid[], text[], text[], uuid[], text[]);
 
 drop function if exists "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text);
-
-drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
 
 drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]);
 

@@ -37,6 +37,10 @@ create table if not exists msrepl.sysmergearticles (
     columns text[] not null,
     created_table boolean not null default false,
     publication text not null,
+    article_resolver text,
+    compensate_for_errors boolean not null default false,
+    upload_options text not null default 'normal' check (upload_options in ('normal', 'kept', 'refused')),
+    delete_tracking boolean not null default true,
     checked_keys text[] not null default array[]::text[],
     altered_keys text[] not null default array[]::text[],
     unique (source_schema, source_object)
@@ -555,25 +559,35 @@ alter function msrepl.merge_hello() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_hello() from public;
 comment on function msrepl.merge_hello() is 'How far this node and a neighbour are with each other';
 
--- msrepl.merge_articles: the articles of this database, and to which others each refers.
+-- msrepl.merge_articles: the articles of this database, what travels of each, and how its conflicts are dealt with.
 -- called by: merge agents, at the beginning of a session
 -- tables:    msrepl.sysmergearticles, catalogs
 -- holes:     owner
+--
+-- types are those of the columns, of domains what they are made of; parents are the articles that it refers to.
 create or replace function msrepl.merge_articles()
-returns table (artid uuid, nickname integer, name text, parents uuid[])
+returns table (
+    artid uuid, name text, parents uuid[], columns text[], types oid[], column_tracking boolean,
+    article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean
+)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-    select a.artid, a.nickname, a.source_schema || '.' || a.source_object, array(
+    select a.artid, case a.source_schema when 'public' then '' else a.source_schema || '.' end || a.source_object, array(
         select distinct p.artid from pg_constraint as k
         join msrepl.sysmergearticles as p on p.objid = k.confrelid and p.objid <> k.conrelid
-        where k.conrelid = a.objid and k.contype = 'f' order by p.artid)
+        where k.conrelid = a.objid and k.contype = 'f' order by p.artid),
+        a.columns, array(
+        select coalesce(nullif(t.typbasetype, 0), t.oid, 0) from unnest(a.columns) with ordinality as c(name, place)
+        left join pg_attribute as b on b.attrelid = a.objid and b.attname = c.name and not b.attisdropped
+        left join pg_type as t on t.oid = b.atttypid order by c.place),
+        a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking
     from msrepl.sysmergearticles as a
     order by a.nickname
 $msrepl$;
 alter function msrepl.merge_articles() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_articles() from public;
-comment on function msrepl.merge_articles() is 'The articles, and to which others each refers';
+comment on function msrepl.merge_articles() is 'The articles, and what a session needs to know of each';
 
 -- msrepl.merge_knows: whether a generation was closed here, by its number and GUID.
 -- called by: merge agents, at the beginning of a session
@@ -745,6 +759,26 @@ alter function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text
 revoke all on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) from public;
 comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text)
     is 'Records a change that could not be applied';
+
+-- msrepl.merge_record_failures: records changes of a neighbour that were rejected here, or could not be decided about.
+-- called by: merge agents, in the transaction that would have applied them
+-- tables:    see msrepl.merge_record_failure
+-- holes:     owner
+create or replace function msrepl.merge_record_failures(
+    artid uuid, guids uuid[], gones boolean[], rows text[], codes text[], reasons text[]
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    perform msrepl.merge_record_failure($1, f.guid, f.is_gone, f."row", f.code, f.reason)
+    from unnest($2, $3, $4, $5, $6) as f(guid, is_gone, "row", code, reason);
+end
+$msrepl$;
+alter function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[]) from public;
+comment on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[])
+    is 'Records changes that were not applied';
 
 -- msrepl.merge_apply: applies rows of one article, as a set if that works, else each by itself.
 -- called by: merge agents

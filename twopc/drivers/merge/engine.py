@@ -8,18 +8,23 @@ what arrives twice is known by its lineage.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from uuid import UUID
 
 import psycopg
 
-from twopc.drivers.merge.ports import MergeEndPort, SliceOutcome
+from twopc.drivers.merge.ports import MergeEndPort, SessionArticle, SliceOutcome
+from twopc.drivers.merge.resolving import resolver_of
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
+from twopc.merge.handlers import MergeHandler
+from twopc.merge.judge import Judge
 from twopc.merge.marks import Acquaintance, Marks, acquaintance, start
 from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, is_repeated, ordered, slices
+from twopc.merge.resolvers import MergeResolver
 
 _LOST = "08006"
 
@@ -40,19 +45,34 @@ class MergeReport:
     """Rows that could not be written, at either end; the next session tries them again."""
     resumed: bool = False
     """A session before this one was cut off."""
+    rejected: int = 0
+    """Changes that were not taken, and are undone where they were made: by a resolver or a handler, or because they
+    failed and the article compensates for that."""
     anew: bool = False
     """An end was restored from a backup, so everything that was ever changed was compared."""
 
 
 class MergeSession:
-    """One session between a Publisher and one of its Subscribers."""
+    """One session between a Publisher and one of its Subscribers.
+
+    Args:
+        handlers: what is asked about each row on its way, by the article's name (``schema.table``).
+    """
 
     def __init__(
-        self, publisher: MergeEndPort, subscriber: MergeEndPort, points: Points | None = None
+        self,
+        publisher: MergeEndPort,
+        subscriber: MergeEndPort,
+        points: Points | None = None,
+        *,
+        handlers: Mapping[str, MergeHandler] = MappingProxyType({}),
     ) -> None:
         self._publisher = publisher
         self._subscriber = subscriber
         self._points = points or Points()
+        self._handlers = handlers
+        self._articles: Mapping[UUID, SessionArticle] = {}
+        self._resolvers: dict[UUID, MergeResolver] = {}
         self._order: tuple[UUID, ...] = ()
         self._is_anew = False
 
@@ -68,8 +88,12 @@ class MergeSession:
             await publisher.open(alone=True)
             await subscriber.open(alone=False)
             above, below = await self._greet()
+            for handler in self._handlers.values():
+                handler.session_begins(publisher.name, subscriber.name)
             up = await self._carry(subscriber, publisher, below, above, "upload")
             down = await self._carry(publisher, subscriber, above, below, "download")
+            for handler in self._handlers.values():
+                handler.session_ends(publisher.name, subscriber.name)
         except psycopg.Error as error:
             raise MergeError(
                 f"the session of {publisher.name} and {subscriber.name} ended early, and the next continues: {error}",
@@ -84,6 +108,7 @@ class MergeSession:
             conflicts=up.conflicts,
             deferred=down.deferred,
             retried=len(up.failed) + len(down.failed),
+            rejected=up.rejected + down.rejected,
             resumed=_is_cut(below, above) or _is_cut(above, below),
             anew=self._is_anew,
         )
@@ -121,7 +146,13 @@ class MergeSession:
             raise MergeError(
                 f"{names[0]} and {names[1]} do not merge the same tables: subscribe {names[1]} anew"
             )
-        self._order = ordered(articles)
+        self._articles = articles
+        self._resolvers = {
+            artid: resolver_of(article.options.resolver, f"table {article.name}")
+            for artid, article in articles.items()
+            if article.options.resolver is not None
+        }
+        self._order = ordered({artid: article.parents for artid, article in articles.items()})
         await self._reach("greeted")
         return above, below
 
@@ -130,20 +161,29 @@ class MergeSession:
     ) -> SliceOutcome:
         """One direction of the session."""
         after = start(sent, received)
-        outgoing = await sender.read(after, self._order)
+        is_upload = way == "upload"
+        travelling = [
+            artid
+            for artid in self._order
+            if is_upload or artid not in self._resolvers or self._resolvers[artid].is_sent_down
+        ]
+        outgoing = await sender.read(after, travelling)
         generation = outgoing.generation
         await self._reach(f"{way}_read")
         if generation.number == after and sent.sent == after:
             return SliceOutcome()
         total = SliceOutcome()
         failed: dict[UUID, list[MergeRow]] = defaultdict(list)
-        for part in slices(self._order, outgoing.rows):
-            outcome = await self._repeat(partial(receiver.apply, part, generation))
+        judges = {artid: self._judge(artid, is_upload=is_upload) for artid in travelling}
+        for part in slices(travelling, outgoing.rows):
+            judge = judges[part.artid]
+            asked = judge if judge.is_asked else None
+            outcome = await self._repeat(partial(receiver.apply, part, generation, asked))
             total += outcome
             failed[part.artid] += [row for row in part.rows if row.rowguid in outcome.failed]
             await self._reach(f"{way}_applied")
-        repeated = tuple(slices(self._order, failed, rows_max=REPEATED_ROWS_MAX))
-        last = await self._repeat(partial(receiver.receive, generation, repeated))
+        repeated = tuple(slices(travelling, failed, rows_max=REPEATED_ROWS_MAX))
+        last = await self._repeat(partial(receiver.receive, generation, repeated, judges))
         await self._reach(f"{way}_received")
         left = {
             artid: [row.rowguid for row in rows if row.rowguid in last.failed]
@@ -152,6 +192,15 @@ class MergeSession:
         await sender.acknowledge(generation, left)
         await self._reach(f"{way}_acknowledged")
         return total + last
+
+    def _judge(self, artid: UUID, *, is_upload: bool) -> Judge:
+        article = self._articles[artid]
+        return Judge(
+            is_upload=is_upload,
+            resolver=self._resolvers.get(artid) if is_upload else None,
+            handler=self._handlers.get(article.name),
+            compensates=article.options.compensates,
+        )
 
     async def _repeat(self, step: Callable[[], Awaitable[SliceOutcome]]) -> SliceOutcome:
         """A step that is one commit, again where only time was against it."""

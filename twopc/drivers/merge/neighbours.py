@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, sql
 from twopc import names
 from twopc.drivers.merge.tracking import stored_articles
 from twopc.merge.marks import Generation
+from twopc.sql.merge_session_texts import AGENT_FUNCTIONS
 from twopc.sql.passwords import verifier
 from twopc.sql.render import compose
 
@@ -79,11 +80,14 @@ async def admit(connection: Connection, neighbour: MergeNeighbour) -> None:
     name = sql.Identifier(role)
     await connection.execute(compose("twopc", "merge_agent_rights", agent=name))
     for stored in await stored_articles(connection):
-        await connection.execute(
-            sql.SQL("grant execute on function {}(int8, int8) to {}").format(
-                sql.Identifier(names.SCHEMA, names.merge_object("enumerate", stored.artid)), name
+        for what, arguments in AGENT_FUNCTIONS.items():
+            await connection.execute(
+                sql.SQL("grant execute on function {}({}) to {}").format(
+                    sql.Identifier(names.SCHEMA, names.merge_object(what, stored.artid)),
+                    sql.SQL(arguments),
+                    name,
+                )
             )
-        )
     sent, received = neighbour.sent, neighbour.received
     await connection.execute(
         "insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_publisher, login,"

@@ -10,8 +10,24 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
+from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
+from twopc.merge.encounters import MergeEncounter
+from twopc.merge.judge import Judge
 from twopc.merge.marks import Generation, Marks
 from twopc.merge.plan import MergeRow, Slice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionArticle:
+    """What a session needs to know of an article."""
+
+    name: str
+    parents: tuple[UUID, ...]
+    """The articles that it refers to."""
+    columns: tuple[str, ...]
+    """In the order of a row's values."""
+    column_tracking: bool
+    options: MergeOptions = DEFAULT_OPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +50,8 @@ class SliceOutcome:
     conflicts: int = 0
     deferred: int = 0
     """Rows that were left, because they have a change that must go up first."""
+    rejected: int = 0
+    """Rows that were not taken, and whose change is undone at the other end."""
     failed: Mapping[UUID, str] = field(default_factory=dict)
     """Rows that could not be written, each with the reason."""
 
@@ -44,6 +62,7 @@ class SliceOutcome:
             skipped=self.skipped + later.skipped,
             conflicts=self.conflicts + later.conflicts,
             deferred=self.deferred + later.deferred,
+            rejected=self.rejected + later.rejected,
             failed=later.failed,
         )
 
@@ -88,22 +107,37 @@ class MergeEndPort(Protocol):
         """
         ...
 
-    async def articles(self) -> Mapping[UUID, Collection[UUID]]:
-        """Its articles, each with those that it refers to."""
+    async def articles(self) -> Mapping[UUID, SessionArticle]:
+        """Its articles."""
         ...
 
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """Close a generation, and read what the neighbour does not have, in one transaction."""
         ...
 
-    async def apply(self, part: Slice, coming: Generation) -> SliceOutcome:
-        """Apply rows of the neighbour's generation in one commit, which also notes that it has begun to arrive."""
+    async def encounters(self, part: Slice, *, is_upload: bool) -> Sequence[MergeEncounter]:
+        """The rows of a slice, and what is held of them, by themselves: nothing is locked afterwards."""
         ...
 
-    async def receive(self, generation: Generation, repeated: Sequence[Slice]) -> SliceOutcome:
+    async def apply(
+        self, part: Slice, coming: Generation, judge: Judge | None = None
+    ) -> SliceOutcome:
+        """Apply rows of the neighbour's generation in one commit, which also notes that it has begun to arrive.
+
+        Args:
+            judge: is asked about every row, once it is locked; None: nobody is, and priorities decide.
+        """
+        ...
+
+    async def receive(
+        self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
+    ) -> SliceOutcome:
         """Note that the neighbour's generation is here; in the same commit, try once more what has failed.
 
-        What fails again is recorded as a conflict of type 5 to 10.
+        What fails again is recorded as a conflict of type 5 to 10, and is undone at its origin if a judge says so.
+
+        Args:
+            judges: of articles that have one.
         """
         ...
 

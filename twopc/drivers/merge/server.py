@@ -15,8 +15,12 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
-from twopc.drivers.merge.ports import OutgoingChanges, SliceOutcome
+from twopc.drivers.merge.judging import JudgedRows, RowTexts, apply_rows
+from twopc.drivers.merge.ports import OutgoingChanges, SessionArticle, SliceOutcome
 from twopc.errors import MergeError
+from twopc.merge.articles import MergeOptions, Upload
+from twopc.merge.encounters import MergeEncounter
+from twopc.merge.judge import Judge
 from twopc.merge.marks import Generation, Marks
 from twopc.merge.plan import MergeRow, Slice
 from twopc.sql import path
@@ -31,8 +35,6 @@ _CLOSE = (
     "begin isolation level repeatable read; reset all",
     "lock table msrepl.msmerge_genhistory in share row exclusive mode",
 )
-#: Binary: as text, arrays cost more to write than to apply.
-_APPLY = "select * from msrepl.merge_apply(%s, %b::uuid[], %b::boolean[], %b::text[], %b::text[], %b::int8[], %b::text[], %s)"
 _RECEIVE = "select msrepl.merge_receive(%s, %s, %s)"
 
 
@@ -62,7 +64,8 @@ class ServerMergeEnd:
             "lock_timeout": str(lock_timeout_ms),
         }
         self._connection: AsyncConnection[Any] | None = None
-        self._names: dict[UUID, str] = {}
+        self._articles: dict[UUID, SessionArticle] = {}
+        self._types: dict[UUID, list[int]] = {}
 
     async def open(self, *, alone: bool) -> None:
         """See `MergeEndPort`."""
@@ -121,11 +124,25 @@ class ServerMergeEnd:
         """See `MergeEndPort`."""
         await self._rows("select msrepl.merge_begin_anew(%s)", neighbour)
 
-    async def articles(self) -> Mapping[UUID, Collection[UUID]]:
+    async def articles(self) -> Mapping[UUID, SessionArticle]:
         """See `MergeEndPort`."""
-        rows = await self._rows("select artid, name, parents from msrepl.merge_articles()")
-        self._names = {artid: name for artid, name, _ in rows}
-        return {artid: parents for artid, _, parents in rows}
+        for artid, name, parents, columns, types, tracking, resolver, compensates, upload, deletes in await self._rows(
+            "select * from msrepl.merge_articles()"
+        ):  # fmt: skip
+            self._types[artid] = types
+            self._articles[artid] = SessionArticle(
+                name=name,
+                parents=tuple(parents),
+                columns=tuple(columns),
+                column_tracking=tracking,
+                options=MergeOptions(
+                    resolver=resolver,
+                    compensates=compensates,
+                    upload=Upload(upload),
+                    keeps_deletes=not deletes,
+                ),
+            )
+        return self._articles
 
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """See `MergeEndPort`."""
@@ -139,6 +156,8 @@ class ServerMergeEnd:
                 'select rowguid, gone, lineage::text, colv::text, writer, "row" from {}(%s, %s)'
             ).format(function)
             rows = await self._rows(query.as_string(None), after, number)
+            if self._articles[artid].options.keeps_deletes:
+                rows = [row for row in rows if not row[1] and row[5] is not None]
             changed[artid] = [self._row(artid, *row) for row in rows]
         await self._rows("commit")
         return OutgoingChanges(generation=Generation(number=number, guid=guid), rows=changed)
@@ -155,7 +174,7 @@ class ServerMergeEnd:
     ) -> MergeRow:
         if row is None and not gone:
             raise MergeError(
-                f"row {rowguid} of {self._names[artid]} at {self.name} was changed, and is not there: a "
+                f"row {rowguid} of {self._articles[artid].name} at {self.name} was changed, and is not there: a "
                 "session in the replica role has deleted it, or a trigger was disabled; insert and delete it",
                 node=self.name,
             )
@@ -163,17 +182,35 @@ class ServerMergeEnd:
             rowguid=rowguid, gone=gone, lineage=lineage, columns=columns, writer=writer, row=row
         )
 
-    async def apply(self, part: Slice, coming: Generation) -> SliceOutcome:
+    def _judged(self, part: Slice) -> JudgedRows:
+        assert self._connection is not None
+        article = self._articles[part.artid]
+        texts = RowTexts(article.columns, self._types[part.artid], self._connection)
+        return JudgedRows(self.name, self._rows, article, texts, part)
+
+    async def encounters(self, part: Slice, *, is_upload: bool) -> Sequence[MergeEncounter]:
+        """See `MergeEndPort`."""
+        await self._rows(_BEGIN)
+        try:
+            return await self._judged(part).encounters(is_upload=is_upload)
+        finally:
+            await self._roll_back()
+
+    async def apply(
+        self, part: Slice, coming: Generation, judge: Judge | None = None
+    ) -> SliceOutcome:
         """See `MergeEndPort`."""
         async with self._one_commit():
-            outcome = await self._apply(part)
+            outcome = await self._apply(part, judge)
             await self._rows(_RECEIVE, coming.number, coming.guid, False)
         return outcome
 
-    async def receive(self, generation: Generation, repeated: Sequence[Slice]) -> SliceOutcome:
+    async def receive(
+        self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
+    ) -> SliceOutcome:
         """See `MergeEndPort`."""
         async with self._one_commit():
-            outcome = await self._apply_deferred(repeated) if repeated else SliceOutcome()
+            outcome = await self._apply_deferred(repeated, judges) if repeated else SliceOutcome()
             await self._rows(_RECEIVE, generation.number, generation.guid, True)
         return outcome
 
@@ -183,33 +220,36 @@ class ServerMergeEnd:
         try:
             yield
         except BaseException:
-            if self._connection is not None and not self._connection.broken:
-                await self._rows("rollback")
+            await self._roll_back()
             raise
         await self._rows("commit")
 
-    async def _apply_deferred(self, parts: Sequence[Slice]) -> SliceOutcome:
+    async def _apply_deferred(
+        self, parts: Sequence[Slice], judges: Mapping[UUID, Judge]
+    ) -> SliceOutcome:
         """Rows that failed for lack of one another succeed together, where their constraints can be deferred."""
         await self._rows("savepoint each_by_itself; set constraints all deferred")
-        outcome, left = await self._apply_in_turns(parts)
+        outcome, left = await self._apply_in_turns(parts, judges)
         try:
             await self._rows("set constraints all immediate")
         except psycopg.IntegrityError:
             await self._rows("rollback to each_by_itself; set constraints all immediate")
-            outcome, left = await self._apply_in_turns(parts)
+            outcome, left = await self._apply_in_turns(parts, judges)
         failed: dict[UUID, str] = {}
         for part in left:
-            last = await self._apply(part, is_final=True)
+            last = await self._apply(part, judges.get(part.artid), is_final=True)
             outcome += last
             failed |= last.failed
         return replace(outcome, failed=failed)
 
-    async def _apply_in_turns(self, parts: Sequence[Slice]) -> tuple[SliceOutcome, list[Slice]]:
+    async def _apply_in_turns(
+        self, parts: Sequence[Slice], judges: Mapping[UUID, Judge]
+    ) -> tuple[SliceOutcome, list[Slice]]:
         """Apply slices until no turn brings one more row; what then is left."""
         total = SliceOutcome()
         left = list(parts)
         while left:
-            outcomes = [await self._apply(part) for part in left]
+            outcomes = [await self._apply(part, judges.get(part.artid)) for part in left]
             total = sum(outcomes, total)
             rest = [
                 replace(part, rows=tuple(r for r in part.rows if r.rowguid in outcome.failed))
@@ -221,26 +261,26 @@ class ServerMergeEnd:
             left = rest
         return total, left
 
-    async def _apply(self, part: Slice, *, is_final: bool = False) -> SliceOutcome:
-        rows = part.rows
-        [(applied, skipped, conflicts, deferred, failed, _, reasons)] = await self._rows(
-            _APPLY,
-            part.artid,
-            [row.rowguid for row in rows],
-            [row.gone for row in rows],
-            [row.lineage for row in rows],
-            [row.columns for row in rows],
-            [row.writer for row in rows],
-            [row.row for row in rows],
-            is_final,
-        )
+    async def _apply(
+        self, part: Slice, judge: Judge | None, *, is_final: bool = False
+    ) -> SliceOutcome:
+        if judge is not None:
+            taken = await self._judged(part).take(judge, is_final=is_final)
+        else:
+            taken = await apply_rows(self._rows, part.artid, part.rows, is_final, {})
+        applied, skipped, conflicts, deferred = taken.counts
         return SliceOutcome(
             applied=applied,
             skipped=skipped,
             conflicts=conflicts,
             deferred=deferred,
-            failed=dict(zip(failed, reasons, strict=True)),
+            rejected=taken.rejected,
+            failed={guid: reason for guid, (_, reason) in taken.failed.items()},
         )
+
+    async def _roll_back(self) -> None:
+        if self._connection is not None and not self._connection.broken:
+            await self._rows("rollback")
 
     async def acknowledge(
         self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]

@@ -16,7 +16,7 @@ from psycopg.rows import class_row
 from twopc import names
 from twopc.articles import Table
 from twopc.errors import ArticleError
-from twopc.merge.articles import MergeArticle
+from twopc.merge.articles import MergeArticle, MergeOptions, Upload
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.merge_session_texts import SessionTexts
@@ -47,7 +47,8 @@ _FREE_KEYS = f"{_KEYS} and t.tgenabled = 'O'"
 _CHECKED_KEYS = f"{_KEYS} and t.tgenabled = 'A' and k.conname = any (a.checked_keys)"
 _STORED = """
 select a.artid, a.nickname, a.source_schema, a.source_object, a.rowguid, a.added_rowguid, a.created_table,
-       a.column_tracking, a.columns, a.publication, n.nspname::text as schema, c.relname::text as table
+       a.column_tracking, a.columns, a.publication, a.article_resolver, a.compensate_for_errors,
+       a.upload_options, a.delete_tracking, n.nspname::text as schema, c.relname::text as table
 from msrepl.sysmergearticles as a
 left join pg_class as c on c.oid = a.objid
 left join pg_namespace as n on n.oid = c.relnamespace
@@ -72,6 +73,10 @@ class StoredMergeArticle:
     column_tracking: bool
     columns: list[str]
     publication: str
+    article_resolver: str | None
+    compensate_for_errors: bool
+    upload_options: str
+    delete_tracking: bool
     schema: str | None
     """Its name now; None if the table was dropped."""
     table: str | None
@@ -169,6 +174,12 @@ async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
                 columns=tuple(held[name] for name in stored.columns),
                 column_tracking=stored.column_tracking,
                 references=described.references,
+                options=MergeOptions(
+                    resolver=stored.article_resolver,
+                    compensates=stored.compensate_for_errors,
+                    upload=Upload(stored.upload_options),
+                    keeps_deletes=not stored.delete_tracking,
+                ),
             )
         )
     return tuple(described_articles)
@@ -187,8 +198,9 @@ async def track(
     async with connection.transaction():
         await connection.execute(
             "insert into msrepl.sysmergearticles (artid, nickname, objid, source_schema, source_object,"
-            " rowguid, added_rowguid, created_table, column_tracking, columns, publication)"
-            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[], %s"
+            " rowguid, added_rowguid, created_table, column_tracking, columns, publication, article_resolver,"
+            " compensate_for_errors, upload_options, delete_tracking)"
+            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[], %s, %s, %s, %s, %s"
             " from pg_class as c where c.oid = %s::text::regclass",
             (
                 article.artid,
@@ -201,6 +213,10 @@ async def track(
                 article.column_tracking,
                 [column.name for column in article.columns],
                 publication,
+                article.options.resolver,
+                article.options.compensates,
+                article.options.upload.value,
+                not article.options.keeps_deletes,
                 texts.table.as_string(connection),
             ),
         )

@@ -1,0 +1,138 @@
+"""Resolvers on real servers: one topology, a table for each; without its resolver every case ends differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from twopc.errors import ArticleError
+from twopc.merge.decision import Side
+from twopc.merge.encounters import MergeEncounter, Resolution
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Two updates of one row, the first of which reaches the Publisher first and would win."""
+
+    resolver: str
+    type: str
+    held: str
+    incoming: str
+    ends: tuple[Any, str]
+    """Value, and whose row it is in."""
+    tracking: str = "row"
+
+
+CASES = {
+    "plus": Case(
+        resolver="additive(v)", type="int", held="12", incoming="15", ends=("27", "pub"),
+        tracking="column",
+    ),
+    "plus_null": Case(
+        resolver="additive(v)", type="numeric(8,2)", held="null", incoming="1.50", ends=("1.50", "pub"),
+        tracking="column",
+    ),
+    "mean": Case(
+        resolver="averaging(v)", type="int", held="12", incoming="15", ends=("14", "pub"),
+        tracking="column",
+    ),
+    "least": Case(
+        resolver="minimum(v)", type="numeric", held="10.5", incoming="9.25", ends=("9.25", "anna")
+    ),
+    "most": Case(
+        resolver="maximum(v)", type="float8", held="1", incoming="'NaN'", ends=("NaN", "anna")
+    ),
+    "early": Case(
+        resolver="datetime_earlier(v)", type="timestamptz", held="'infinity'",
+        incoming="'2024-02-29 12:00:00+02'", ends=("2024-02-29 10:00:00+00", "anna"),
+    ),
+    "late": Case(
+        resolver="datetime_later(v)", type="date", held="null", incoming="'0044-03-15 BC'",
+        ends=("0044-03-15 BC", "anna"),
+    ),
+    "rank": Case(
+        resolver="priority_column(v)", type="int", held="2", incoming="7", ends=("7", "anna")
+    ),
+    "notes": Case(
+        resolver="merge_text(v, '; ')", type="text", held="'milk, (eggs)'", incoming="'milk, \"tea\"'",
+        ends=('milk, (eggs); "tea"', "pub"), tracking="column",
+    ),
+    "theirs": Case(
+        resolver="subscriber_wins", type="text", held="'x'", incoming="'y'", ends=("y", "anna")
+    ),
+    "own": Case(
+        resolver="python:tests.merge.test_resolvers:shorter", type="text", held="'longer'",
+        incoming="'short'", ends=("short!", "anna"),
+    ),
+}  # fmt: skip
+
+
+def shorter(encounter: MergeEncounter) -> Resolution | None:
+    """The shorter text wins, with a mark."""
+    if not encounter.is_update_conflict:
+        return None
+    assert encounter.held is not None and encounter.incoming is not None
+    if len(encounter.incoming["v"]) < len(encounter.held["v"]):
+        return Resolution(winner=Side.INCOMING, row={"v": encounter.incoming["v"] + "!"})
+    return Resolution(winner=Side.HELD)
+
+
+async def test_each_resolver(server: EmbeddedServer) -> None:
+    """What each makes of two updates; the loser is recorded, both ends agree, and a second session brings nothing."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        for table, case in CASES.items():
+            await topology.execute(
+                "pub", f"create table {table} (id int primary key, v {case.type}, by text)"
+            )
+            await topology.execute("pub", f"insert into {table} values (1, null, '')")
+            await topology.publish(table, tracking=case.tracking, resolver=case.resolver)
+        await topology.subscribe("anna")
+        for table, case in CASES.items():
+            for node, value in (("pub", case.held), ("anna", case.incoming)):
+                await topology.execute(node, f"update {table} set v = {value}, by = '{node}'")
+        report = await topology.sync("anna")
+        assert (report.conflicts, report.retried) == (len(CASES), 0)
+        for table, case in CASES.items():
+            for node in ("pub", "anna"):
+                await topology.execute(node, "set timezone = 'UTC'")
+                rows = await topology.execute(node, f"select v::text, by from {table}")
+                assert rows == [case.ends], (table, node)
+            [conflict] = await topology.conflicts(table)
+            loser = "anna" if case.ends[1] == "pub" else "pub"
+            assert (conflict.origin, conflict.loser and conflict.loser["by"]) == (loser, loser)
+        again = await topology.sync("anna")
+        assert (again.uploaded, again.downloaded, again.conflicts) == (0, 0, 0)
+        await topology.assert_converged()
+
+
+REFUSED = (
+    ("best_guess(v)", "row", "20020"),
+    ("python:no.such:thing", "row", "20020"),
+    ("maximum", "row", "21301"),
+    ("maximum(note)", "row", "21301"),
+    ("datetime_later(v)", "row", "21302"),
+    ("additive(v)", "row", "21303"),
+    ("minimum(w)", "row", "21501"),
+    ("subscriber_wins(v)", "row", "21300"),
+    ("merge_text(note)", "column", "21301"),
+)
+
+
+async def test_what_is_refused(server: EmbeddedServer) -> None:
+    """A resolver that could not work is refused when the table is published, and nothing is left behind."""
+    async with MergeTopology(server=server, subscribers=()) as topology:
+        await topology.execute("pub", "create table thing (id int primary key, v int, note text)")
+        for resolver, tracking, number in REFUSED:
+            with pytest.raises(ArticleError, match=number):
+                await topology.publish("thing", tracking=tracking, resolver=resolver)
+        for option in ({"upload": "never"}, {"deletes": "lost"}):
+            with pytest.raises(ArticleError, match="use '"):
+                await topology.publish("thing", **option)
+        columns = (
+            "select count(*) from pg_attribute where attrelid = 'thing'::regclass and attnum > 0"
+        )
+        assert await topology.execute("pub", columns) == [(3,)]

@@ -1,0 +1,28 @@
+-- msmerge_amend_<artid>: puts values on rows, as a change of this node: what a resolver or a handler has made of them.
+-- called by: merge agents, after merge_apply in the same transaction
+-- tables:    the article's part of msrepl.msmerge_metadata
+-- holes:     function, metadata, write, column_tracking, count, path_is_kept, owner, comment
+--
+-- takens says which columns of each row are taken. A trigger of ours lets an agent's own rows pass, so their
+-- metadata is written here as it would be for an application's update.
+create or replace function {function}(guids uuid[], rows text[], takens text[]) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+    perform msrepl.merge_neighbour();
+    perform {write}('{{}}', $1, $2, $3, '{{}}', '{{}}');
+{path_is_kept}
+    update {metadata} as m
+    set xid = pg_current_xact_id(), own = m.top + 1, top = m.top + 1, source = null, writer = null,
+        colv = case when {column_tracking} then array(
+            select case when (a.taken::boolean[])[p.place] then m.top + 1 else coalesce(m.colv[p.place], 0) end
+            from generate_series(1, {count}) as p(place) order by p.place) end
+    from unnest($1, $3) as a(guid, taken)
+    where m.rowguid = a.guid;
+end
+$msrepl$;
+alter function {function}(uuid[], text[], text[]) owner to {owner};
+revoke all on function {function}(uuid[], text[], text[]) from public;
+comment on function {function}(uuid[], text[], text[]) is {comment};

@@ -1,0 +1,39 @@
+-- msmerge_hold_<artid>: locks what is held of rows that a neighbour has sent, and says what it is.
+-- called by: merge agents that ask a resolver or a handler about rows, before merge_apply in the same transaction
+-- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.sysmergesubscriptions
+-- holes:     function, metadata, lock, read, path_is_kept, owner, comment
+--
+-- Rows are locked before their metadata, as applications do.
+create or replace function {function}(guids uuid[])
+returns table (
+    rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
+    peer text, priority real, replica int8
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+begin
+    perform from {lock}($1);
+{path_is_kept}
+    perform from {metadata} as m where m.rowguid = any ($1) order by m.rowguid for update;
+    return query
+    select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+           coalesce(w.subscriber_server, s.subscriber_server),
+           case when w.subscriber_type = 1 then w.priority else 100 end,
+           peer.subscriber_server, case when peer.subscriber_type = 1 then peer.priority else 0 end, me
+    from unnest($1) with ordinality as i(guid, place)
+    left join {read}($1) as h on h.rowguid = i.guid
+    left join {metadata} as m on m.rowguid = i.guid
+    left join msrepl.sysmergesubscriptions as w on m.writer = any (w.former || w.replnickname)
+    join msrepl.sysmergesubscriptions as s on s.is_self
+    order by i.place;
+{path_is_kept}
+end
+$msrepl$;
+alter function {function}(uuid[]) owner to {owner};
+revoke all on function {function}(uuid[]) from public;
+comment on function {function}(uuid[]) is {comment};
