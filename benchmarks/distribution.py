@@ -27,7 +27,7 @@ import psycopg
 
 from benchmarks.figures import Figure, median, report, spread
 from benchmarks.loads import LOADS, Load, fill, make, tables
-from benchmarks.native import Native
+from benchmarks.native import Native, wait
 from benchmarks.processes import Ours
 from twopc.server import EmbeddedServer
 
@@ -177,16 +177,6 @@ class Arena:
         name = self.names[0]
         here: dict[int, Any] = dict(self.subscribers[name].execute(query, (first,)).fetchall())
         return [float(here[key] - at) * 1000 for key, at in there.items()]
-
-
-def wait(done: object, what: str, timeout_s: float = 300.0, *, pause_s: float = 0.002) -> None:
-    """Look until something is so."""
-    assert callable(done)
-    end = time.monotonic() + timeout_s
-    while not done():
-        if time.monotonic() > end:
-            raise SystemExit(f"VOID: waited {timeout_s:.0f} s for {what}")
-        time.sleep(pause_s)
 
 
 async def contest(

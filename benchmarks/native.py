@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 
 import psycopg
@@ -19,6 +20,16 @@ where backend_type in ('logical replication apply worker', 'logical replication 
 union all
 select pid from pg_stat_replication where application_name like 'native%'
 """
+
+
+def wait(done: object, what: str, timeout_s: float = 300.0, *, pause_s: float = 0.002) -> None:
+    """Look until something is so."""
+    assert callable(done)
+    end = time.monotonic() + timeout_s
+    while not done():
+        if time.monotonic() > end:
+            raise SystemExit(f"VOID: waited {timeout_s:.0f} s for {what}")
+        time.sleep(pause_s)
 
 
 class Native:
