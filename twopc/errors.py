@@ -118,12 +118,16 @@ class DeliveryError(TwopcError):
 class MergeError(TwopcError):
     """A merge session cannot begin, or cannot go on; what it has brought across stays, and the next continues."""
 
-    def __init__(self, message: str, *, node: str = "", sqlstate: str = "") -> None:
+    def __init__(
+        self, message: str, *, node: str = "", sqlstate: str = "", number: int = 0
+    ) -> None:
         super().__init__(message)
         self.node = node
         """The node that refused; empty if none in particular."""
         self.sqlstate = sqlstate
         """SQLSTATE at that node; empty if none answered."""
+        self.number = number
+        """The original's error number; 0 if it has none for this."""
 
 
 class ProtocolError(TwopcError):

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from twopc.sim.checkers.atomic import atomic, prepared_left
 from twopc.sim.checkers.deliveries import each_change_applied_once, echoed
 from twopc.sim.checkers.lost import no_lost_update
+from twopc.sim.checkers.merged import nothing_lost
 from twopc.sim.checkers.records import LAST_SYNC, Check
 from twopc.sim.checkers.rows import converged, no_rows, sums, versions_move_forward
 
@@ -19,13 +20,16 @@ __all__ = [
     "CHECKS",
     "DEFAULTS",
     "LAST_SYNC",
+    "OF_MERGE",
     "Check",
     "atomic",
     "converged",
+    "defaults",
     "each_change_applied_once",
     "echoed",
     "no_lost_update",
     "no_rows",
+    "nothing_lost",
     "prepared_left",
     "sums",
     "versions_move_forward",
@@ -40,8 +44,16 @@ CHECKS: Mapping[str, Check] = {
     "echoed": echoed,
     "no_lost_update": no_lost_update,
     "each_change_applied_once": each_change_applied_once,
+    "nothing_lost": nothing_lost,
     "sum": sums,
     "sql": no_rows,
 }
-#: Those that hold for every order that does not say otherwise.
+#: Those that hold for every order that does not say otherwise, where Subscribers' changes go to the Publisher.
 DEFAULTS = ("atomic", "prepared_left", "versions_move_forward", "converged", "echoed")
+#: Likewise where changes are merged.
+OF_MERGE = ("converged", "nothing_lost")
+
+
+def defaults(*, merges: bool) -> tuple[str, ...]:
+    """The invariants that hold for every order that does not say otherwise."""
+    return OF_MERGE if merges else DEFAULTS

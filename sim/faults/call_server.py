@@ -26,8 +26,9 @@ from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.transaction import Transaction
 from twopc.sim.faults.agenda import Occasions
 from twopc.sim.faults.plans import FaultPlace
+from twopc.sim.sessions.local import result_of
 from twopc.sim.sessions.results import Result
-from twopc.sim.sessions.servers import result_of, transaction_at
+from twopc.sim.sessions.servers import transaction_at
 
 #: Whose transaction the running code is about, and which; of a background task: nobody's.
 _AT_WORK: ContextVar[tuple[str, str]] = ContextVar("at_work", default=("", ""))

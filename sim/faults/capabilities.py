@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twopc.drivers.points import AGENT_POINTS, POINTS, SNAPSHOT_POINTS
+from twopc.drivers.points import AGENT_POINTS, MERGE_POINTS, POINTS, SNAPSHOT_POINTS
 
 #: Of the coordinator's process, recovery among them.
 COORDINATOR = frozenset(point.partition("(")[0] for point in POINTS)
@@ -24,12 +24,14 @@ GATED = frozenset({"trigger.enter", "proc.before_compare", "proc.after_apply"})
 AGENTS = frozenset(point.partition("(")[0] for point in AGENT_POINTS)
 #: Of who copies a Subscriber's rows.
 COPIES = frozenset(SNAPSHOT_POINTS)
+#: Of merge sessions.
+MERGE = frozenset(point.partition("(")[0] for point in MERGE_POINTS)
 _WHEREVER = COORDINATOR | ANSWERS | GATED
 
 #: By first word of `do`, the points at which it is performed.
 ON_POSTGRES: Mapping[str, frozenset[str]] = {
-    "crash": _WHEREVER | AGENTS,
-    "pause": _WHEREVER | AGENTS,
+    "crash": _WHEREVER | AGENTS | MERGE,
+    "pause": _WHEREVER | AGENTS | MERGE,
     "kill": _WHEREVER | COPIES,
     "terminate": _WHEREVER | COPIES,
     "cancel": _WHEREVER,
@@ -38,7 +40,7 @@ ON_POSTGRES: Mapping[str, frozenset[str]] = {
     "cut": _WHEREVER,
     "black": _WHEREVER,
     "one": _WHEREVER,
-    "delay": _WHEREVER | AGENTS | COPIES,
+    "delay": _WHEREVER | AGENTS | COPIES | MERGE,
     "forget": COORDINATOR | ANSWERS,
     "finish": COORDINATOR | ANSWERS,
     "fill": _WHEREVER,

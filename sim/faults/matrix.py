@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from twopc.sim.faults.capabilities import MERGE
 from twopc.sim.faults.plans import needs_servers
 from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario.cases import groups
@@ -185,10 +186,14 @@ def _nodes(case: Case) -> list[str]:
     return list(dict.fromkeys((case.scenario.topology.publisher, *homes)))
 
 
-def _points(possible: Capabilities, nodes: list[str]) -> Iterator[str]:
+def _points(scenario: Scenario, possible: Capabilities, nodes: list[str]) -> Iterator[str]:
     """Every point that a fault can be at, at every node that it may be of."""
+    if scenario.merges:
+        nodes = [node for node in nodes if node in scenario.topology.subscribers]
     for template in sorted(points()):
         name = template.partition("(")[0]
+        if (name in MERGE) != scenario.merges:
+            continue
         if name not in possible.points and template not in possible.points:
             continue
         if name.startswith(("agent.", "log_reader.")):
@@ -201,7 +206,10 @@ def _points(possible: Capabilities, nodes: list[str]) -> Iterator[str]:
 
 def deeds(possible: Capabilities, nodes: list[str], point: str) -> Iterator[str]:
     """What can be done at a point."""
-    name = point.partition("(")[0]
+    name, _, node = point.rstrip(")").partition("(")
+    if name in MERGE:
+        yield f"crash agent {node}"
+        return
     for text in _OF_ALL + tuple(text.format(node=node) for text in _OF_NODES for node in nodes):
         verb = text.partition(" ")[0]
         if verb in possible.faults and name in possible.faults_at.get(verb, possible.points):
@@ -229,7 +237,7 @@ class CellPlayer:
             f"probe{number}": (point, nth)
             for number, (point, nth) in enumerate(
                 (point, nth)
-                for point in _points(possible, nodes)
+                for point in _points(case.scenario, possible, nodes)
                 if point.partition("(")[0] not in _ONCE
                 for nth in range(1, _ARRIVALS_MAX + 1)
             )
@@ -243,7 +251,9 @@ class CellPlayer:
             if record.kind == "fault" and (name := str((record.data or {}).get("id"))) in probes
         ]
         reached += [
-            (point, 1) for point in _points(possible, nodes) if point.partition("(")[0] in _ONCE
+            (point, 1)
+            for point in _points(case.scenario, possible, nodes)
+            if point.partition("(")[0] in _ONCE
         ]
         commit = case.scenario.topology.commit if self._names_commit else ""
         return [

@@ -23,7 +23,7 @@ from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.stage import AwayError, NodeContent, StageDelivery
 from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
-from twopc.sim.sessions.servers import refused
+from twopc.sim.sessions.local import refused
 from twopc.sim.sessions.waits import Waits
 
 

@@ -351,6 +351,14 @@ class MergeTopology:
         """
         return await self._session(subscriber).run()
 
+    async def agent_processes(self, subscriber: str) -> list[tuple[str, int]]:
+        """Node and process of each end of the session that is under way with a Subscriber."""
+        results = []
+        for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
+            connection = await self.admin(node)
+            results += [(node, pid) for pid in await neighbours.agent_processes(connection, other)]
+        return results
+
     async def settle(self, rounds_max: int = 10) -> int:
         """Sessions with every Subscriber, until a round brings nothing; how many rounds it took.
 

@@ -49,6 +49,7 @@ KINDS = {
     "deliver": "an agent has applied a transaction at a node: `data` has origin, seqno, commands",
     "suppress": "an agent has passed over a transaction: it was that node's own",
     "skip": "an agent has left a transaction out because of an error that its Subscriber lists",
+    "merge_conflict": "a merge session has recorded a conflict: `data` has table, key, type, origin, winner, loser",
     "settled": "recovery has finished a prepared branch: `data` has branch and outcome, `message` the reason",
     "outcome": "how a session's last transaction ended",
     "state": "a table's rows at a node at some moment; `part`: those that belong to `data.part`",

@@ -14,7 +14,12 @@ from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.lane import Lane, StepOutcome, StepPlay
 from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.model import Session
-from twopc.sim.scenario.observe import state_after, write_deliveries, write_settled
+from twopc.sim.scenario.observe import (
+    state_after,
+    write_conflicts,
+    write_deliveries,
+    write_settled,
+)
 from twopc.sim.scenario.stage import AGENTS, Stage
 from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.values import Case
@@ -131,6 +136,8 @@ class CaseSessions:
             self._write("unblocked", lane, ended.play)
         if ended.play.step.action == "sync":
             await write_deliveries(self._stage, self._history)
+            if self._scenario.merges:
+                await write_conflicts(self._stage, self._history)
         await self._note_faults()
         self._write(ended.kind, lane, ended.play, **ended.fields)
         await self._note_ended(lane, ended.play)

@@ -12,6 +12,7 @@ from twopc.errors import TransactionError
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
+from twopc.sim.scenario.merge_stage import MergeStage
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
 from twopc.sim.scenario.stage import SetUpError
@@ -57,7 +58,7 @@ async def check_statements(loaded: LoadedScenario, theatre: PostgresTheatre) -> 
 
 
 async def _ask(
-    loaded: LoadedScenario, stage: PostgresStage, path: Path, node: str, text: str
+    loaded: LoadedScenario, stage: PostgresStage | MergeStage, path: Path, node: str, text: str
 ) -> None:
     verbs = sqltext.verbs(text)
     if not verbs <= _READ and verbs & _OTHERS:

@@ -62,7 +62,7 @@ def check_expect(
 
 def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -> None:
     """Note expectations for cells that no matrix has."""
-    for at, expect in _expectations(scenario):
+    for at, expect in expectations(scenario):
         for label in expect.cells:
             if any(matrix.fits(label, cell) for cell in cells):
                 continue
@@ -75,7 +75,8 @@ def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -
             document.error(document.mark((*at, "cells", label), key=True), text)
 
 
-def _expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
+def expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
+    """Every `expect` of the file with its place: its own, its orders' and its twins'."""
     yield ("expect",), scenario.expect
     for place, order in enumerate(scenario.orders):
         yield ("orders", place, "expect"), order.expect
@@ -199,6 +200,12 @@ def _step_expect(
         document.error(document.mark(at), f"step '{name}' delivers nothing: it is no sync")
     if final.calls is not None and step.action != "sync" and not step.hole:
         document.error(document.mark(at), f"step '{name}' brings no calls: it is no sync")
+    for field in final.of_merge:
+        if step.action != "sync" and not step.hole:
+            document.error(
+                document.mark((*at, field), key=True),
+                f"step '{name}' is no merge session: it is no sync",
+            )
     if final.error is not None and not _error_known(final.error):
         document.error(document.mark(at), f"'{final.error}' is neither a SQLSTATE nor an error's name as in psycopg.errors")  # fmt: skip
     if expected.blocked_by is not None:

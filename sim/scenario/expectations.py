@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from twopc.errors import KINDS
+from twopc.sim.scenario.merge_parts import MergeConflictExpect
 from twopc.sim.scenario.parts import (
     ONE_OR_MORE,
     Exact,
@@ -37,7 +38,14 @@ EVERYWHERE = "everywhere"
 
 
 #: Invariants by name: those that hold for every order unless it says otherwise, and the others.
-DEFAULTS = ("atomic", "prepared_left", "versions_move_forward", "converged", "echoed")
+DEFAULTS = (
+    "atomic",
+    "prepared_left",
+    "versions_move_forward",
+    "converged",
+    "echoed",
+    "nothing_lost",
+)
 ASKED_FOR = ("no_lost_update", "each_change_applied_once", "sum", "sql", "commands", "diverged")
 
 
@@ -46,6 +54,9 @@ def no_kind(name: str) -> str:
     hint = suggestion(name, KINDS) or f"; there are {listed(KINDS)}"
     return f"no kind of rejection is called '{name}'{hint}"
 
+
+#: What is said of a merge session, as its report has it.
+MERGE_FIELDS = ("uploaded", "downloaded", "conflicts", "deferred", "retried", "resumed", "anew")
 
 #: Of an invariant with a number: `false` in the file.
 NOT_JUDGED = -1
@@ -90,6 +101,20 @@ class StepExpect(Part):
     """Of a sync: how many transactions it brought."""
     calls: Natural | None = None
     """Of a sync: how many calls of routines it brought."""
+    uploaded: Natural | None = None
+    """Of a merge session: rows written at the Publisher."""
+    downloaded: Natural | None = None
+    """Of a merge session: rows written at the Subscriber."""
+    conflicts: Natural | None = None
+    """Of a merge session: conflicts that it found."""
+    deferred: Natural | None = None
+    """Of a merge session: rows left at the Subscriber, because a change of its own must go up first."""
+    retried: Natural | None = None
+    """Of a merge session: rows that could not be written, and will be tried again."""
+    resumed: bool | None = None
+    """Of a merge session: one before it was cut off."""
+    anew: bool | None = None
+    """Of a merge session: an end was restored from a backup."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -138,6 +163,12 @@ class StepExpect(Part):
         if self.rejected is not None and self.rejected not in KINDS:
             raise refuse(no_kind(self.rejected))
         return self
+
+    @property
+    def of_merge(self) -> dict[str, int | bool]:
+        """What is said of a merge session, by field."""
+        lines = {name: getattr(self, name) for name in MERGE_FIELDS}
+        return {name: value for name, value in lines.items() if value is not None}
 
     @property
     def final(self) -> StepExpect:
@@ -286,6 +317,8 @@ class Expect(Part):
     """Each Subscriber holds the Publisher's rows that belong to it, in the same versions."""
     echoed: Left | None = None
     """Transactions that were delivered where they came from; false: nobody looks."""
+    nothing_lost: bool | None = None
+    """Where changes are merged: each is in the row, in a later change, or recorded with the conflict that it lost."""
     no_lost_update: bool | None = None
     """No transaction wrote over a change that it had not seen."""
     each_change_applied_once: bool | None = None
@@ -296,6 +329,8 @@ class Expect(Part):
     """Queries that return no rows."""
     commands: dict[str, Commands] = {}
     """By Subscriber: how many calls and rows its agent applied, in the whole order."""
+    conflicts: tuple[MergeConflictExpect, ...] | None = None
+    """Exactly the conflicts that merge sessions have recorded, in any order."""
     diverged: dict[str, Texts] = {}
     """By Subscriber: exactly these tables differ from the Publisher's in the end; instead of `converged`."""
     isolation_claim: Literal["serializable"] | None = Field(default=None, alias="isolation")

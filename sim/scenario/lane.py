@@ -177,8 +177,11 @@ class Lane:
             if step.action == "rollback":
                 return await self._rollback()
             if step.action == "sync":
-                await self.session.sync(play.subscribers)
-                return "ok", {"tag": "SYNC"}
+                reports = await self.session.sync(play.subscribers)
+                return "ok", {
+                    "tag": "SYNC",
+                    **({"data": {"merge": list(reports)}} if reports else {}),
+                }
             if step.action in OF_SUBSCRIPTIONS:
                 await getattr(self.session, step.action)()
                 return "ok", {"tag": step.action.upper()}

@@ -13,6 +13,7 @@ from twopc.names import VERSION_COLUMN
 from twopc.sim.scenario.expect_meaning import check_expect, check_rows, sqlstate_of
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.faults_meaning import check_faults
+from twopc.sim.scenario.merge_meaning import check_kind
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.orders import check_order
 from twopc.sim.scenario.parts import EVERY_NODE
@@ -53,6 +54,7 @@ def check_meaning(document: Document, scenario: Scenario) -> None:
     _topology(document, scenario)
     for name, table in scenario.tables.items():
         _table(document, ("tables", name), name, table)
+    check_kind(document, scenario)
     check_reach(document, scenario)
     check_procedures(document, scenario)
     check_sessions(document, scenario)

@@ -78,6 +78,9 @@ class ScenarioTopology(Part):
 
     what = "a topology"
     refused = {"republishers": REPUBLISHING, "policy": "the Publisher's row always wins"}
+    replication: Literal["updating", "merge"] = "updating"
+    """`updating`: Subscribers' changes go to the Publisher in two-phase commit. `merge`: every node is changed by
+    itself, and sessions of the Merge Agent carry the changes."""
     publisher: NodeName
     """Its name."""
     subscribers: tuple[NodeName, ...]
@@ -306,9 +309,14 @@ class Scenario(Part):
         return self.subscribers.get(name, Subscriber())
 
     @property
+    def merges(self) -> bool:
+        """Its replication is merge replication."""
+        return self.topology.replication == "merge"
+
+    @property
     def distributes(self) -> bool:
         """Changes reach the other Subscribers."""
-        return self.topology.distribution != "none"
+        return self.merges or self.topology.distribution != "none"
 
     def level(self, order: Order, node: str) -> str:
         """The isolation level of sessions at `node`.

@@ -214,6 +214,10 @@ class ModelStage:
             for each in self._model.take_deliveries()
         ]
 
+    async def conflicts(self) -> Sequence[Mapping[str, Any]]:
+        """None: nothing is merged."""
+        return ()
+
     async def waits(self) -> Waits:
         """Look at every node's locks."""
         clients = await clients_of(self._sessions)

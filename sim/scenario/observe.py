@@ -66,6 +66,12 @@ def write_settled(stage: Stage, history: OrderHistory) -> None:
         )
 
 
+async def write_conflicts(stage: Stage, history: OrderHistory) -> None:
+    """The conflicts of merge sessions that were recorded since this was written last."""
+    for each in await stage.conflicts():
+        history.write("merge_conflict", node=each["node"], data=each)
+
+
 async def settled(scenario: Scenario, stage: Stage, history: OrderHistory, settle_s: float) -> None:
     """Wait until no branch is prepared any more, at most for `settle_s`."""
     time = asyncio.get_running_loop().time
@@ -82,6 +88,9 @@ async def settled(scenario: Scenario, stage: Stage, history: OrderHistory, settl
 async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) -> None:
     """Everything at every node, and what of the Publisher's each Subscriber should have."""
     nodes = scenario.topology.nodes
+    if scenario.merges:  # there are no branches, and every row belongs to everybody
+        await _states(scenario, stage, history, nodes, "final")
+        return
     prepared = await together(*(stage.prepared(node) for node in nodes))
     markers = await together(*(stage.markers(node) for node in nodes))
     for node, gids, marks in zip(nodes, prepared, markers, strict=True):
@@ -143,7 +152,7 @@ async def _states(
         seen.update(branches)
         for name, rows in look.rows.items():
             more: dict[str, Any] = {"branches": branches, "xids": look.xids[name][:ROWS_MAX]}
-            if scenario.only_reads(node):
+            if scenario.merges or scenario.only_reads(node):
                 more["versions"] = False
             if not stage.subscribes(node):
                 more["subscribed"] = False
@@ -162,7 +171,7 @@ def _columns(scenario: Scenario, node: str, name: str) -> list[str]:
     """The columns that a table has at a node: at a Subscriber those that are published."""
     table = scenario.tables[name]
     here = table.columns if node == scenario.topology.publisher else table.published
-    return [*(here or table.columns), VERSION_COLUMN]
+    return [*(here or table.columns), *([] if scenario.merges else [VERSION_COLUMN])]
 
 
 def _write(

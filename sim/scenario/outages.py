@@ -9,6 +9,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
+from twopc.sim.merge import MergeTopology
 from twopc.sim.topology import Topology
 
 #: A database that every server has: nobody can shut the door of the one that he is in.
@@ -19,18 +20,18 @@ where datname = %s and usename <> current_user
 """
 
 
-async def cut(topology: Topology, node: str) -> None:
+async def cut(topology: Topology | MergeTopology, node: str) -> None:
     """Let nobody in any more, and end the sessions that are there, streaming ones too. Harmless twice."""
     await topology.admin(node)  # it must be in before the door is shut
     await _allow(topology, node, allowed=False)
 
 
-async def restore(topology: Topology, node: str) -> None:
+async def restore(topology: Topology | MergeTopology, node: str) -> None:
     """Let everybody in again. Harmless twice."""
     await _allow(topology, node, allowed=True)
 
 
-async def _allow(topology: Topology, name: str, *, allowed: bool) -> None:
+async def _allow(topology: Topology | MergeTopology, name: str, *, allowed: bool) -> None:
     node = topology.node(name)
     change = sql.SQL("alter database {} with allow_connections {}").format(
         sql.Identifier(node.database), sql.Literal(allowed)

@@ -13,7 +13,7 @@ from typing import Literal
 from twopc.errors import TransactionError
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.report.behaviour import fingerprint
-from twopc.sim.report.history import OrderHistory
+from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.scenario.case_sessions import CaseSessions, StuckError, now_s
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
@@ -23,6 +23,9 @@ from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
 from twopc.sim.scenario.uncommitted import write_uncommitted
 from twopc.sim.scenario.values import Case, CaseLesson
 from twopc.sim.sessions.waits import LOOK_EVERY_S
+
+#: After how many rounds of merge sessions it is given up that one brings nothing more.
+ROUNDS_MAX = 10
 
 
 class InfeasibleError(Exception):
@@ -362,6 +365,15 @@ class Player(CaseSessions):
 
         Where a fault strikes a delivery, it is tried again once that is mended: each fault happens once.
         """
+        rounds = ROUNDS_MAX if self._scenario.merges else 1
+        for _ in range(rounds):
+            before = len(self._history.records)
+            await self._deliver_all()
+            if not _brought(self._history.records[before:]):
+                break
+
+    async def _deliver_all(self) -> None:
+        """One delivery to each Subscriber."""
         lane = self._lanes[AGENTS]
         for subscriber in filter(self._stage.subscribes, self._scenario.topology.subscribers):
             while lane.running is None:  # else one cannot be ended: nothing works any more
@@ -381,3 +393,10 @@ class Player(CaseSessions):
         """Whether the last delivery went well."""
         last = [record.kind for record in self._history.records if record.step == LAST_SYNC]
         return last[-1:] == ["ok"]
+
+
+def _brought(records: Sequence[HistoryRecord]) -> bool:
+    """Whether merge sessions have changed anything, so that others may have something new for each other."""
+    reports = [each for record in records for each in (record.data or {}).get("merge", ())]
+    changes = ("uploaded", "downloaded", "conflicts", "deferred")
+    return any(each[name] for each in reports for name in changes)

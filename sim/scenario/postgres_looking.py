@@ -127,37 +127,56 @@ class StageInspection:
 
     async def query(self, node: str, text: str) -> list[dict[str, Any]]:
         """The rows of a query, in a transaction that may not write."""
-        connection = await self._topology.admin(node)
-        try:
-            async with connection.transaction():
-                await connection.execute("set transaction read only")
-                cursor = await connection.execute(text.encode())
-                names = [column.name for column in cursor.description or ()]
-                rows = await cursor.fetchall() if cursor.description else []
-        except psycopg.Error as error:
-            message = error.diag.message_primary or str(error)
-            raise from_sqlstate(error.sqlstate or "08006", message, node=node) from error
-        return [
-            {
-                name: None if value is None else str(value)
-                for name, value in zip(names, row, strict=True)
-            }
-            for row in rows
-        ]
+        return await answer(await self._topology.admin(node), node, text)
 
     async def read(self, node: str, text: str) -> None:
         """Have a node read a statement as the application, and forget it; ``:name`` stands for a parameter.
 
         Raises TransactionError if it does not take it.
         """
-        names = sqltext.parameters(text)
-        query = sqltext.numbered(text, names)
-        options = "-c default_transaction_read_only=on"
-        async with await psycopg.AsyncConnection.connect(
-            self._topology.nodes[node].app_dsn, autocommit=True, options=options
-        ) as connection:
-            try:
-                await connection.execute(f"prepare reading as {query}".encode())
-            except psycopg.Error as error:
-                message = error.diag.message_primary or str(error)
-                raise from_sqlstate(error.sqlstate or "08006", message, node=node) from error
+        await read_only(self._topology.nodes[node].app_dsn, node, text)
+
+
+async def answer(
+    connection: psycopg.AsyncConnection[Any], node: str, text: str
+) -> list[dict[str, Any]]:
+    """The rows of a query as text, in a transaction that may not write.
+
+    Raises:
+        TransactionError: the node does not take it.
+    """
+    try:
+        async with connection.transaction():
+            await connection.execute("set transaction read only")
+            cursor = await connection.execute(text.encode())
+            names = [column.name for column in cursor.description or ()]
+            rows = await cursor.fetchall() if cursor.description else []
+    except psycopg.Error as error:
+        message = error.diag.message_primary or str(error)
+        raise from_sqlstate(error.sqlstate or "08006", message, node=node) from error
+    return [
+        {
+            name: None if value is None else str(value)
+            for name, value in zip(names, row, strict=True)
+        }
+        for row in rows
+    ]
+
+
+async def read_only(dsn: str, node: str, text: str) -> None:
+    """Have a node parse a statement, and forget it; ``:name`` stands for a parameter.
+
+    Raises:
+        TransactionError: it does not take it.
+    """
+    names = sqltext.parameters(text)
+    query = sqltext.numbered(text, names)
+    options = "-c default_transaction_read_only=on"
+    async with await psycopg.AsyncConnection.connect(
+        dsn, autocommit=True, options=options
+    ) as connection:
+        try:
+            await connection.execute(f"prepare reading as {query}".encode())
+        except psycopg.Error as error:
+            message = error.diag.message_primary or str(error)
+            raise from_sqlstate(error.sqlstate or "08006", message, node=node) from error

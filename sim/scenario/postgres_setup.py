@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
@@ -22,6 +22,11 @@ from twopc.sim.topology.initial import rows_of
 from twopc.sql import fragments as f
 from twopc.subscriber import tables
 from twopc.subscriber.distribution_agent import Profile
+
+if TYPE_CHECKING:
+    from twopc.sim.merge import MergeTopology
+
+    AnyTopology = Topology | MergeTopology
 
 #: What is to be taken away was never made: setting up had not got so far.
 _NOT_SO_FAR = (ConfigurationError, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
@@ -74,7 +79,7 @@ async def clear(topology: Topology, scenario: Scenario) -> None:
 
 
 @contextlib.contextmanager
-def _blaming(*path: str | int) -> Iterator[None]:
+def blaming(*path: str | int) -> Iterator[None]:
     """What a server refuses in here stands at `path` in the scenario."""
     try:
         yield
@@ -94,23 +99,13 @@ async def set_up(topology: Topology, scenario: Scenario) -> list[dict[str, Any]]
         what each text of `setup` has returned last, as `twopc.sim.sessions.scripts.printable`.
     """
     publisher = scenario.topology.publisher
-    for name, table in scenario.tables.items():
-        with _blaming("tables", name, "columns"):
-            await topology.execute(publisher, _create_table(name, table).as_string(None))
-    for name, table in scenario.tables.items():
-        for at, text in enumerate(table.sql):
-            with _blaming("tables", name, "sql", at):
-                await topology.execute(publisher, text)
+    await make_tables(topology, scenario)
     for name, procedure in scenario.procedures.items():
-        with _blaming("procedures", name, "body"):
+        with blaming("procedures", name, "body"):
             await topology.execute(publisher, procedure.body)
+    await fill_tables(topology, scenario)
     for name, table in scenario.tables.items():
-        for at, row in enumerate(table.rows):
-            with _blaming("tables", name, "rows", at):
-                insert = _insert(name, list(row)).as_string(None)
-                await topology.execute(publisher, insert, list(row.values()))
-    for name, table in scenario.tables.items():
-        with _blaming("tables", name):
+        with blaming("tables", name):
             await topology.publish(
                 name,
                 columns=table.published or None,
@@ -118,7 +113,7 @@ async def set_up(topology: Topology, scenario: Scenario) -> list[dict[str, Any]]
                 propagate=table.propagate.given,
             )
     for key, procedure in scenario.procedures.items():
-        with _blaming("procedures", key):
+        with blaming("procedures", key):
             name, signature = name_of(key)
             await topology.publish_procedure(
                 name,
@@ -134,10 +129,32 @@ async def set_up(topology: Topology, scenario: Scenario) -> list[dict[str, Any]]
         await subscribe(topology, scenario, name)
         if scenario.lets_any_client(name):
             await topology.allow_any_client(name)
-    return await _own_words(topology, "setup", scenario.setup)
+    return await own_words(topology, "setup", scenario.setup)
 
 
-async def _own_words(topology: Topology, word: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+async def make_tables(topology: AnyTopology, scenario: Scenario) -> None:
+    """The file's tables at the Publisher, empty."""
+    publisher = scenario.topology.publisher
+    for name, table in scenario.tables.items():
+        with blaming("tables", name, "columns"):
+            await topology.execute(publisher, create_table_text(name, table).as_string(None))
+    for name, table in scenario.tables.items():
+        for at, text in enumerate(table.sql):
+            with blaming("tables", name, "sql", at):
+                await topology.execute(publisher, text)
+
+
+async def fill_tables(topology: AnyTopology, scenario: Scenario) -> None:
+    """Their first rows."""
+    publisher = scenario.topology.publisher
+    for name, table in scenario.tables.items():
+        for at, row in enumerate(table.rows):
+            with blaming("tables", name, "rows", at):
+                insert = insert_text(name, list(row)).as_string(None)
+                await topology.execute(publisher, insert, list(row.values()))
+
+
+async def own_words(topology: AnyTopology, word: str, texts: Sequence[str]) -> list[dict[str, Any]]:
     """Send what the scenario says under `word` in a session that reads values as its own sessions do."""
     if not texts:
         return []
@@ -145,7 +162,7 @@ async def _own_words(topology: Topology, word: str, texts: Sequence[str]) -> lis
     dsn = topology.nodes[topology.publisher].dsn
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         for at, text in enumerate(texts):
-            with _blaming(word, at):
+            with blaming(word, at):
                 results = await send_script(connection, text)
                 if (error := failure(connection, results)) is not None:
                     raise error
@@ -153,23 +170,23 @@ async def _own_words(topology: Topology, word: str, texts: Sequence[str]) -> lis
     return printed
 
 
-async def take_down(topology: Topology, scenario: Scenario) -> None:
+async def take_down(topology: AnyTopology, scenario: Scenario) -> None:
     """The end of what its plain sessions have left prepared, and the scenario's own last words."""
     for node in scenario.topology.nodes:
         if topology.nodes[node].embedded:
             for (gid,) in await topology.execute(node, _STRANGE, (f"{PREFIX}:",)):
                 end = sql.SQL("rollback prepared {}").format(sql.Literal(gid))
                 await topology.execute(node, end.as_string(None))
-    await _own_words(topology, "teardown", scenario.teardown)
+    await own_words(topology, "teardown", scenario.teardown)
 
 
 async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
     """One Subscriber, with what the scenario says of it."""
     message = scenario.subscriber(name)
     if message.sync != "automatic":
-        with _blaming("subscribers", name, "sync"):
+        with blaming("subscribers", name, "sync"):
             await _bring(topology, scenario, name)
-    with _blaming("subscribers", name) if name in scenario.subscribers else _blaming("tables"):
+    with blaming("subscribers", name) if name in scenario.subscribers else blaming("tables"):
         await topology.subscribe(
             name,
             sync=message.sync,
@@ -184,13 +201,13 @@ async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
         )
     for key, procedure in scenario.procedures.items():
         for at, text in enumerate(procedure.at_subscribers):
-            with _blaming("procedures", key, "at_subscribers", at):
+            with blaming("procedures", key, "at_subscribers", at):
                 await topology.execute(name, text)
     for at, text in enumerate(message.sql):
-        with _blaming("subscribers", name, "sql", at):
+        with blaming("subscribers", name, "sql", at):
             await topology.execute(name, text)
     if message.sql and message.update == "sync tran":
-        with _blaming("subscribers", name, "sql"):
+        with blaming("subscribers", name, "sql"):
             await topology.activate(name)  # our triggers look again whether they come first
 
 
@@ -211,7 +228,8 @@ def _drop_routine(key: str) -> sql.Composed:
     return sql.SQL("drop routine if exists {}{}").format(sql.Identifier("public", name), types)
 
 
-def _insert(table: str, columns: list[str]) -> sql.Composed:
+def insert_text(table: str, columns: list[str]) -> sql.Composed:
+    """A row of the file, as its table takes it."""
     return sql.SQL("insert into {} ({}) overriding system value values ({})").format(
         sql.Identifier("public", table),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
@@ -219,7 +237,8 @@ def _insert(table: str, columns: list[str]) -> sql.Composed:
     )
 
 
-def _create_table(name: str, table: ScenarioTable) -> sql.Composed:
+def create_table_text(name: str, table: ScenarioTable) -> sql.Composed:
+    """A table of the file, with its primary key."""
     parts: list[sql.Composable] = [
         sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(text))
         for column, text in table.columns.items()

@@ -14,7 +14,7 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg
 
@@ -43,6 +43,9 @@ from twopc.sim.topology.nodes import AnyServer, fresh_name
 from twopc.sim.topology.owner import prefix
 from twopc.sim.topology.protections import SUPPORTED, switch_off, switch_off_at
 from twopc.sim.topology.sweeping import sweep
+
+if TYPE_CHECKING:
+    from twopc.sim.scenario.merge_stage import MergeStage
 
 #: Branch markers are what is looked at in the end, however long a load has lasted.
 MARKERS_KEPT_S = 24 * 3600.0
@@ -127,6 +130,7 @@ class PostgresTheatre:
             outages=True,
             plain_sessions=True,
             procedures=True,
+            merges=True,
         )
 
     @property
@@ -134,14 +138,17 @@ class PostgresTheatre:
         """Case, node and the administrator's connection string of what is kept."""
         return self._kept
 
-    def stage(self, case: Case) -> AbstractAsyncContextManager[PostgresStage]:
+    def stage(self, case: Case) -> AbstractAsyncContextManager[PostgresStage | MergeStage]:
         """See `twopc.sim.scenario.stage.Theatre`."""
         return self._stage(case)
 
     @asynccontextmanager
-    async def _stage(self, case: Case) -> AsyncIterator[PostgresStage]:
+    async def _stage(self, case: Case) -> AsyncIterator[PostgresStage | MergeStage]:
         try:
             async with AsyncExitStack() as stack:
+                if case.scenario.merges:
+                    yield await self._merging(case, stack)
+                    return
                 if self._dsns:
                     await stack.enter_async_context(self._turn)
                 prepared = await stack.enter_async_context(self._preparing.prepared(case))
@@ -162,6 +169,40 @@ class PostgresTheatre:
         await faulty.begin()
         return faulty
 
+    async def _merging(self, case: Case, stack: AsyncExitStack) -> MergeStage:
+        """The stage for a case of merge replication.
+
+        Raises:
+            SetUpError: it would be played on nodes that are there already, or kept.
+        """
+        from twopc.sim.scenario.merge_stage import merge_stage  # other scenarios need none of it
+
+        if self._dsns or self._keep:
+            raise SetUpError(
+                ("topology", "replication"),
+                "nodes that merge are made for each order, and dropped: leave out --dsn and --keep",
+            )
+        own = await self._own_server(case.scenario)
+        each = own is None and self._servers == "each"
+        if own is not None:
+            stack.push_async_callback(asyncio.to_thread, own.stop)
+        elif not each:
+            await self._start()
+        return await stack.enter_async_context(
+            merge_stage(
+                case,
+                server=own or (None if each else self._server),
+                servers="each" if each else "one",
+            )
+        )
+
+    async def _start(self) -> None:
+        """The server of all cases, once."""
+        async with self._starting:
+            if self._server is None:
+                self._server = await asyncio.to_thread(choose, self._pg)
+                await self._sweep(self._server)
+
     async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer, Printed]:
         """A topology with the scenario's tables; the stack takes it away."""
         scenario = case.scenario
@@ -171,10 +212,7 @@ class PostgresTheatre:
         if own is not None:
             stack.push_async_callback(asyncio.to_thread, own.stop)
         elif not each and not self._dsns.keys() >= set(nodes):
-            async with self._starting:
-                if self._server is None:
-                    self._server = await asyncio.to_thread(choose, self._pg)
-                    await self._sweep(self._server)
+            await self._start()
         topology = Topology(
             publisher=scenario.topology.publisher,
             subscribers=scenario.topology.subscribers,
@@ -329,6 +367,10 @@ class PostgresStage(StageInspection):
             )
             for each in await self._topology.inspect.take_deliveries()
         ]
+
+    async def conflicts(self) -> Sequence[Mapping[str, Any]]:
+        """None: nothing is merged."""
+        return ()
 
     async def waits(self) -> Waits:
         """Look at every node's locks."""

@@ -31,6 +31,8 @@ def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
 
 def _beyond(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[Path, str]]:
     where = "real servers" if possible.name == "postgres" else f"stage '{possible.name}'"
+    if scenario.merges and not possible.merges:
+        yield ("topology", "replication"), f"merge replication is not played on {where}"
     if scenario.workload is not None and not possible.workloads:
         yield ("workload",), f"load is not played on {where}"
     yield from _faults(scenario, possible, where)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twopc.errors import ScenarioError
-from twopc.sim.checkers import DEFAULTS
+from twopc.sim.checkers import defaults
 from twopc.sim.report import verdict as report
 from twopc.sim.report.history import SCHEMA, History, HistoryRecord, OrderHistory
 from twopc.sim.scenario.cases import EVERYTHING, CaseGroup
@@ -333,13 +333,15 @@ def header(loaded: LoadedScenario, theatre: Theatre, selection: Selection) -> di
         "file": loaded.document.path,
         "about": " ".join(scenario.about.split()),
         "tags": list(scenario.tags),
-        "invariants": list(DEFAULTS),
+        "invariants": list(defaults(merges=scenario.merges)),
         "publisher": scenario.topology.publisher,
         "subscribers": list(scenario.topology.subscribers),
         "shipping": scenario.topology.shipping,
         "commit": scenario.topology.commit,
         "on": theatre.capabilities.name,
     }
+    if scenario.merges:
+        report["replication"] = "merge"
     if scenario.topology.settings:
         report["settings"] = dict(scenario.topology.settings)
     seed = selection.seed if selection.seed is not None else scenario.seed

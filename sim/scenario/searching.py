@@ -36,6 +36,11 @@ def script_of(loaded: LoadedScenario) -> Script:
         ScenarioError: it has something that a search does not know.
     """
     scenario = loaded.scenario
+    if scenario.merges:
+        where = loaded.document.where(loaded.document.mark(("topology", "replication")))
+        raise ScenarioError(
+            f"{where}: a search knows no merge sessions; `twopc run --crash-matrix` cuts them off at every point"
+        )
     spec = dataclasses.replace(
         spec_of(scenario),
         in_doubt_after_s=_IN_DOUBT_AFTER_S,

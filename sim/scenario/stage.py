@@ -109,6 +109,10 @@ class Stage(Protocol):
         """What agents have done since this was asked last, in their order."""
         ...
 
+    async def conflicts(self) -> Sequence[Mapping[str, Any]]:
+        """The conflicts that merge sessions have recorded since this was asked last, in their order."""
+        ...
+
     async def waits(self) -> Waits:
         """Look who waits, on every node."""
         ...

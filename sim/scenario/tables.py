@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 from twopc.errors import ArticleError
 from twopc.propagation import parse_method
 from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.merge_parts import MergedTable, MergeSubscription
 from twopc.sim.scenario.parts import Part, Row, Texts, Whole, kind_of, refuse
 
 #: Why a Subscriber cannot be a Publisher too.
@@ -103,6 +104,8 @@ class ScenarioTable(Part):
     propagate: Propagate = Propagate()
     procedures: Annotated[Texts, BeforeValidator(_of_rows)] = ()
     """SQL for every Subscriber before it subscribes: what `propagate` names."""
+    merge: MergedTable = MergedTable()
+    """How its changes are merged, where replication is."""
 
     @property
     def own_keys(self) -> list[str]:
@@ -137,3 +140,5 @@ class Subscriber(Part):
     """By table: only rows that fulfil it come here."""
     sql: Texts = ()
     """More SQL for it after it has subscribed: triggers, procedures, rows of its own."""
+    merge: MergeSubscription = MergeSubscription()
+    """How it merges, where replication is."""

@@ -53,7 +53,7 @@ class Twin(Part):
     """What is switched off."""
     must_fail: str
     """An invariant's name, or ``steps.<step>``, ``sessions.<session>``, ``tables.<table>``, ``committed``,
-    ``rejected.<kind>``."""
+    ``conflicts``, ``rejected.<kind>``."""
     about: str = ""
     """What it shows."""
     expect: Expect = Expect()

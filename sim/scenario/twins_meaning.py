@@ -63,7 +63,9 @@ def _unjudged(scenario: Scenario, twin: Twin, order: Order | None) -> str:
         "sessions": ("session", scenario.sessions, twin.expect.sessions),
         "tables": ("table", scenario.tables, twin.expect.tables),
     }
-    if check == "committed":
+    if check == "conflicts":
+        is_expected = twin.expect.conflicts is not None
+    elif check == "committed":
         is_expected = twin.expect.committed is not None
     elif head == "rejected" and name:
         if name not in KINDS:
@@ -75,7 +77,7 @@ def _unjudged(scenario: Scenario, twin: Twin, order: Order | None) -> str:
             return f"no {what} '{name}'{suggestion(name, known)}"
         is_expected = name in expected
     else:
-        checks = (*DEFAULTS, *ASKED_FOR, "committed", "rejected", *owners)
+        checks = (*DEFAULTS, *ASKED_FOR, "committed", "conflicts", "rejected", *owners)
         near = suggestion(check, checks) if "." not in check else ""
         return f"no check is called '{check}'{near or _CHECKS}"
     if is_expected:
@@ -85,16 +87,22 @@ def _unjudged(scenario: Scenario, twin: Twin, order: Order | None) -> str:
 
 #: Those that mean nothing where changes reach nobody.
 _OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once", "commands", "diverged")
+#: Those of each kind of replication.
+_OF_MERGE = ("converged", "nothing_lost", "sum", "sql")
+_OF_UPDATING = tuple(each for each in (*DEFAULTS, *ASKED_FOR) if each != "nothing_lost")
 #: Those that say themselves what must hold.
 _SAID = ("sum", "sql", "commands", "diverged")
 _CHECKS = (
-    f"; there are {', '.join((*DEFAULTS, *ASKED_FOR))}, committed, rejected.<kind>, steps.<step>, "
+    f"; there are {', '.join((*DEFAULTS, *ASKED_FOR))}, committed, conflicts, rejected.<kind>, steps.<step>, "
     "sessions.<session> and tables.<table>"
 )
 
 
 def _not_asked_for(scenario: Scenario, twin: Twin, order: Order | None) -> str:
     check = twin.must_fail
+    if check not in (_OF_MERGE if scenario.merges else _OF_UPDATING):
+        kind = "updating" if scenario.merges else "merge"
+        return f"nothing looks at '{check}': it goes with 'replication: {kind}'"
     if check in _OF_DISTRIBUTION and not scenario.distributes:
         return "nothing can be delivered: 'distribution' is none"
     lines = [twin.expect, *([order.expect] if order is not None else []), scenario.expect]

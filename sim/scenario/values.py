@@ -117,6 +117,8 @@ class Capabilities:
     plain_sessions: bool = False
     procedures: bool = False
     """It publishes the execution of routines, and has Subscribers that only read."""
+    merges: bool = False
+    """It plays merge replication."""
     is_virtual: bool = False
     """Its clock is not the world's."""
     settings: frozenset[str] | None = None

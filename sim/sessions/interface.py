@@ -77,8 +77,11 @@ class ClientSession(ObservedSession, Protocol):
         """Roll back everywhere."""
         ...
 
-    async def sync(self, subscribers: Sequence[str]) -> None:
+    async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """Have these Subscribers (none: those of this session's node) get all that is committed.
+
+        Returns what merge sessions have done, one by one: `subscriber`, and the fields of a
+        `twopc.drivers.merge.engine.MergeReport`; other agents tell nothing here.
 
         Raises SyncError.
         """

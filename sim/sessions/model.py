@@ -128,7 +128,7 @@ class VirtualSession:
         finally:
             self.work, self.asks = None, ""
 
-    async def sync(self, subscribers: Sequence[str]) -> None:
+    async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         every = self._model.subscribers
         own = (self.node,) if self.node in every else ()
         self.synced = tuple(subscribers or own or every)
@@ -146,6 +146,7 @@ class VirtualSession:
             raise SyncError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
         finally:
             self.synced = ()
+        return ()
 
     async def reinitialise(self) -> None:
         await self._change(self._model.members.reinitialise)

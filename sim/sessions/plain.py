@@ -12,9 +12,10 @@ import psycopg
 from psycopg import pq
 
 from twopc.sim.scenario.sqltext import may_commit
+from twopc.sim.sessions.local import result_of
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.scripts import failure, last_result, printable, send_script
-from twopc.sim.sessions.servers import PublisherSession, result_of
+from twopc.sim.sessions.servers import PublisherSession
 
 
 class PlainPostgresSession(PublisherSession):

@@ -14,7 +14,7 @@ from twopc.sim.faults.plans import COORDINATOR, FaultPlace, FaultPlan, deed_of, 
 from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.scenario.faults_meaning import DEEDS, is_deed, points
-from twopc.sim.sessions.servers import Refusal
+from twopc.sim.sessions.local import Refusal
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 

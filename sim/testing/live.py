@@ -20,8 +20,9 @@ from twopc.errors import (
 )
 from twopc.sim.report.phrases import shorten
 from twopc.sim.scenario import sqltext
+from twopc.sim.sessions.local import refused
 from twopc.sim.sessions.results import Result, returned
-from twopc.sim.sessions.servers import PostgresSession, PublisherSession, SubscriberSession, refused
+from twopc.sim.sessions.servers import PostgresSession, PublisherSession, SubscriberSession
 from twopc.sim.sessions.waits import ObservedClient, Wait
 from twopc.sim.testing.recording import failed
 from twopc.sim.testing.surroundings import NotEndedError, Surroundings

@@ -39,6 +39,7 @@ class ModelMergeEnd:
                 raise MergeError(
                     f"another merge agent works for this subscription at {self.name} (21036)",
                     node=self.name,
+                    number=21036,
                 )
             self._agents.add(self._neighbour)
             self._is_alone = True

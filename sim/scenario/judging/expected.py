@@ -18,6 +18,7 @@ from twopc.sim.scenario.expectations import (
     StepExpect,
     Sum,
 )
+from twopc.sim.scenario.merge_parts import MergeConflictExpect
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.procedures import Commands
 from twopc.sim.scenario.values import Case, Cell, Path
@@ -159,6 +160,13 @@ class CaseExpectations:
             for layer in (self._common if must_fail else self._own)
             for node, each in layer.expect.commands.items()
         }
+
+    def conflicts(self) -> tuple[Path, Sequence[MergeConflictExpect]] | None:
+        """Exactly which conflicts must be recorded; None: nothing is said of it."""
+        for layer in reversed(self._own):
+            if layer.expect.conflicts is not None:
+                return (*layer.at, "conflicts"), layer.expect.conflicts
+        return None
 
     def diverged(self) -> tuple[Path, Mapping[str, Sequence[str]]] | None:
         """Which tables must differ in the end, where; None: nothing is said of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from twopc.sim.checkers import CHECKS, DEFAULTS
+from twopc.sim.checkers import CHECKS, defaults
 from twopc.sim.scenario.expectations import NOT_JUDGED
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
@@ -22,7 +22,8 @@ _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 
 def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Every invariant of the case that is broken, once for each way in which it is."""
-    for name in (*DEFAULTS, *_ASKED_FOR):
+    merges = case.scenario.merges
+    for name in (*defaults(merges=merges), *(() if merges else _ASKED_FOR)):
         path, requested = expected.invariant(name)
         must_fail = case.twin is not None and case.twin.must_fail == name
         if name in _ASKED_FOR and not requested and not must_fail:

@@ -8,6 +8,7 @@ from typing import Any
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import rows_text
 from twopc.sim.scenario.expectations import StepExpect
+from twopc.sim.scenario.judging import merging
 from twopc.sim.scenario.judging.compare import (
     as_expected,
     as_rows,
@@ -181,6 +182,18 @@ class _Steps:
             yield self._failure(name, at, requested, str(got), got)
         elif final.rows is not None:
             yield from self._rows(name, ended, (*final_path, "rows"), final.rows)
+        elif final.error is None:
+            yield from self._of_merge(name, ended, final_path, final)
+
+    def _of_merge(
+        self, name: str, ended: HistoryRecord, path: Path, expected: StepExpect
+    ) -> Iterator[FailedCheck]:
+        """What a merge session did otherwise than it is said."""
+        for field, requested in expected.of_merge.items():
+            got = merging.reported(ended, field)
+            if got != requested:
+                texts = merging.in_words(field, requested), merging.in_words(field, got)
+                yield self._failure(name, (*path, field), *texts, got)
 
     def _rows(
         self, name: str, ended: HistoryRecord, path: Path, expected: Sequence[Mapping[str, Any]]

@@ -128,6 +128,15 @@ async def neighbour_names(connection: Connection) -> list[str]:
     return [name for (name,) in await cursor.fetchall()]
 
 
+async def agent_processes(connection: Connection, neighbour: str) -> list[int]:
+    """The server processes that work here as the agent for a neighbour."""
+    role = agent_role(connection.info.dbname, neighbour)
+    cursor = await connection.execute(
+        "select pid from pg_stat_activity where usename = %s order by pid", (role,)
+    )
+    return [pid for (pid,) in await cursor.fetchall()]
+
+
 async def close_generation(connection: Connection) -> Generation:
     """Close a generation in a transaction that has begun with nothing but REPEATABLE READ; see ``merge_close``."""
     await connection.execute("lock table msrepl.msmerge_genhistory in share row exclusive mode")

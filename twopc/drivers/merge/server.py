@@ -77,6 +77,7 @@ class ServerMergeEnd:
                 raise MergeError(
                     f"another merge agent works for this subscription at {self.name} (21036): {rivals[0][2]}",
                     node=self.name,
+                    number=21036,
                 )
 
     async def close(self) -> None:

@@ -1,0 +1,109 @@
+"""Where changes are merged: is each of them in the row, in a later change, or recorded with a conflict?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twopc.sim.checkers.records import NONE, Settings, by_key, of_kind
+from twopc.sim.report.history import HistoryRecord
+
+_Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What an application has made of one column of a row, at its own node; of a deletion, of the row."""
+
+    node: str
+    table: str
+    key: str
+    column: str
+    """Empty: the row itself."""
+    value: Any
+    """Of the row: None, it was deleted."""
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        what = "its deletion" if not self.column else f"{self.column} = {self.value}"
+        return f"{self.table} {self.key}: {what} at {self.node}"
+
+
+def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
+    """Every change that an application has committed is there in the end, or it is known why not.
+
+    It is there if the Publisher's row has the value; it has been followed by another if somebody has changed what
+    it had made; and a conflict's loser, or a change that could not be applied, is kept.
+    """
+    open_changes: list[_Change] = []
+    rows: dict[tuple[str, str], dict[str, _Row]] = {}
+    local: str = ""
+    for record in records:
+        if record.kind == "ok":
+            local = record.node if (record.data or {}).get("committed") else ""
+        if record.kind != "state":
+            continue
+        table = str((record.data or {})["table"])
+        before, now = rows.get((table, record.node), {}), by_key(record)
+        rows[table, record.node] = dict(now)
+        if record.node == local:
+            new = list(_changes(record.node, table, before, now))
+            open_changes = [each for each in open_changes if not _is_followed(each, new, before)]
+            open_changes += new
+    publisher = next((record.node for record in of_kind(records, "state")), "")
+    kept = [record.data or {} for record in of_kind(records, "merge_conflict")]
+    lost = [
+        each
+        for each in open_changes
+        if not _is_there(each, rows.get((each.table, publisher), {}))
+        and not any(_is_kept(each, conflict) for conflict in kept)
+    ]
+    return [f"{each.text} is neither in the row nor kept with a conflict" for each in lost]
+
+
+def _changes(
+    node: str, table: str, before: Mapping[str, _Row], now: Mapping[str, _Row]
+) -> Iterator[_Change]:
+    for key in dict.fromkeys((*before, *now)):
+        was, row = before.get(key), now.get(key)
+        if row is None:
+            yield _Change(node=node, table=table, key=key, column="", value=None)
+            continue
+        for column, value in row.items():
+            if was is None or was.get(column) != value:
+                yield _Change(node=node, table=table, key=key, column=column, value=value)
+
+
+def _is_followed(change: _Change, new: Sequence[_Change], before: Mapping[str, _Row]) -> bool:
+    """Whether one of the new changes stands on it: it was what the node had."""
+    row = before.get(change.key)
+    stood = (
+        row is None
+        if not change.column
+        else row is not None and row.get(change.column) == change.value
+    )
+    return stood and any(
+        (each.table, each.key) == (change.table, change.key)
+        and (not each.column or not change.column or each.column == change.column)
+        for each in new
+    )
+
+
+def _is_there(change: _Change, rows: Mapping[str, _Row]) -> bool:
+    row = rows.get(change.key)
+    if not change.column:
+        return row is None
+    return row is not None and row.get(change.column) == change.value
+
+
+def _is_kept(change: _Change, conflict: Mapping[str, Any]) -> bool:
+    """Whether it was recorded that it has lost, or could not be applied."""
+    key = ", ".join(f"{name}={value}" for name, value in conflict["key"].items())
+    if (conflict["table"], key) != (change.table, change.key):
+        return False
+    loser = conflict["loser"]
+    if loser is None:
+        return not change.column
+    return bool(change.column) and loser.get(change.column) == change.value

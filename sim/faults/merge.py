@@ -1,0 +1,101 @@
+"""Faults of merge sessions: what strikes an agent at its protocol points, on servers and in the model.
+
+The agent is a task of ours, so what ends or stops it is raised, or waited for, at the point itself; its two
+connections are then closed, as those of a process that has died are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import psycopg
+
+from twopc.drivers.points import Points
+from twopc.sim.faults.agenda import Agenda, SyncingSession
+from twopc.sim.faults.plans import Arrival, FaultPlan
+from twopc.sim.sessions.waits import Wait, Waits
+
+
+class AgentCrashedError(psycopg.OperationalError):
+    """The agent's process is gone, and its connections with it."""
+
+
+class MergeFaults:
+    """The faults of one case.
+
+    Args:
+        points: of the sessions.
+        plans: what the case arms, sooner or later.
+    """
+
+    def __init__(self, points: Points, plans: Iterable[FaultPlan]) -> None:
+        self._points = points
+        self._agenda: Agenda[asyncio.Event] = Agenda(plans)
+        self._paused: dict[str, asyncio.Event] = {}
+        """By Subscriber what its agent waits for."""
+
+    def arm(self, name: str) -> None:
+        """Have a fault happen at the next arrival at its point that counts."""
+        self._watch(self._agenda.arm(name).place.point)
+
+    def _watch(self, point: str) -> None:
+        if self._agenda.occasions.at(point):
+            self._points.arm(point, self._arrived)
+
+    async def _arrived(self, point: str) -> None:
+        healed, plans = self._agenda.arrived(point, session=None, gid="")
+        self._watch(point)
+        for name in healed:
+            self._go_on(name)
+        for plan in plans:
+            await self._strike(plan, point)
+
+    def fired(self) -> list[tuple[str, str]]:
+        """The faults that have happened since this was asked last: each one's id and point."""
+        return self._agenda.fired()
+
+    def heal(self) -> None:
+        """Mend all that heals at the end."""
+        for plan in self._agenda.broken(for_good=True):
+            self._go_on(plan.id)
+
+    def with_paused(self, waits: Waits, sessions: Mapping[str, SyncingSession]) -> Waits:
+        """Who waits, those among them for whom a stopped agent works."""
+        stopped = {
+            name: Wait(
+                session=name, on="", node=each, lock=f"the agent of {each}, which is stopped"
+            )
+            for name, session in sessions.items()
+            for each in session.synced
+            if each in self._paused
+        }
+        return dataclasses.replace(waits, waits={**stopped, **waits.waits})
+
+    async def _strike(self, plan: FaultPlan, point: str) -> None:
+        deed = plan.deed
+        self._agenda.strike(plan)
+        self._agenda.note(plan, Arrival(point=point))
+        if deed.verb == "crash":
+            raise AgentCrashedError(f"the merge agent of {deed.node} has crashed at {point}")
+        if deed.verb == "delay":
+            with suppress(TimeoutError):  # nobody tells when it is over
+                await asyncio.wait_for(asyncio.Event().wait(), deed.ms / 1000)
+            return
+        going_on = self._paused[deed.node] = asyncio.Event()
+        self._agenda.breaks(plan, going_on)
+        after_s = self._agenda.heals_after_s(plan)
+        if after_s is not None:
+            asyncio.get_running_loop().call_later(after_s, self._go_on, plan.id)
+        for name, place in self._agenda.heals_at(plan):
+            self._agenda.occasions.add(name, place)
+            self._watch(place.point)
+        await going_on.wait()
+
+    def _go_on(self, name: str) -> None:
+        going_on = self._agenda.mend(name)
+        if going_on is not None:
+            going_on.set()
+            self._paused.pop(self._agenda.plans[name].deed.node, None)

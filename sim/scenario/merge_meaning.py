@@ -1,0 +1,172 @@
+"""Which keys go with which kind of replication, and what merge replication says of priorities and conflicts.
+
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from twopc.sim.scenario.expect_meaning import expectations
+from twopc.sim.scenario.expectations import MERGE_FIELDS, Expect
+from twopc.sim.scenario.merge_parts import CONFLICTS, MergeConflictExpect
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.parts import Part
+from twopc.sim.scenario.steps import OF_SUBSCRIPTIONS
+from twopc.sim.scenario.tables import Subscriber
+from twopc.sim.scenario.text import Document
+
+Path = tuple[str | int, ...]
+
+_OF_UPDATING = "goes with 'replication: updating', and this scenario merges"
+_OF_MERGE = "goes with 'topology: {replication: merge}'"
+#: Keys of tables and of expectations that mean nothing where changes are merged.
+_TABLE_KEYS = ("published", "filter", "propagate", "procedures")
+_EXPECT_KEYS = (
+    "atomic", "prepared_left", "versions_move_forward", "echoed", "no_lost_update",
+    "each_change_applied_once", "commands", "diverged",
+)  # fmt: skip
+
+
+def check_kind(document: Document, scenario: Scenario) -> None:
+    """Note keys of the other kind of replication, and what cannot be of this one."""
+    if scenario.merges:
+        for path in _updating(scenario):
+            document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_UPDATING}")
+        _steps(document, scenario)
+        for name, subscriber in scenario.subscribers.items():
+            _subscription(document, ("subscribers", name, "merge"), subscriber)
+        for at, expect in expectations(scenario):
+            _conflicts(document, scenario, at, expect)
+    else:
+        for path in _merging(scenario):
+            document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_MERGE}")
+    _faults(document, scenario)
+
+
+def _named(at: Path, part: Part, names: Collection[str]) -> Iterator[Path]:
+    """The places of those keys of a part that the file uses."""
+    if part.hole:
+        return
+    for field, info in type(part).model_fields.items():
+        if field in names and field in part.model_fields_set:
+            yield (*at, info.alias or field)
+
+
+def _updating(scenario: Scenario) -> Iterator[Path]:
+    yield from _named((), scenario, ("procedures", "workload", "replay", "thresholds"))
+    yield from _named(("topology",), scenario.topology, ("shipping", "commit", "distribution"))
+    for name, table in scenario.tables.items():
+        yield from _named(("tables", name), table, _TABLE_KEYS)
+    for name, subscriber in scenario.subscribers.items():
+        others = Subscriber.model_fields.keys() - {"merge", "sql", "hole", "holes"}
+        yield from _named(("subscribers", name), subscriber, others)
+    for name, session in scenario.sessions.items():
+        yield from _named(("sessions", name), session, ("also", "way", "plain"))
+    for at, expect in expectations(scenario):
+        yield from _named(at, expect, _EXPECT_KEYS)
+        for name, step in expect.steps.items():
+            yield from _named((*at, "steps", name), step, ("delivered", "calls"))
+
+
+def _merging(scenario: Scenario) -> Iterator[Path]:
+    for name, table in scenario.tables.items():
+        yield from _named(("tables", name), table, ("merge",))
+    for name, subscriber in scenario.subscribers.items():
+        yield from _named(("subscribers", name), subscriber, ("merge",))
+    for at, expect in expectations(scenario):
+        yield from _named(at, expect, ("conflicts", "nothing_lost"))
+        for name, step in expect.steps.items():
+            yield from _named((*at, "steps", name), step, MERGE_FIELDS)
+
+
+def _steps(document: Document, scenario: Scenario) -> None:
+    for name, session in scenario.sessions.items():
+        for place, each in enumerate(session.steps):
+            for step_name, step in each.items():
+                if step.action in OF_SUBSCRIPTIONS:
+                    mark = document.mark(("sessions", name, "steps", place, step_name))
+                    document.error(mark, f"'{step.action}' {_OF_UPDATING}")
+
+
+def _subscription(document: Document, at: Path, subscriber: Subscriber) -> None:
+    merge = subscriber.merge
+    if subscriber.hole or merge.hole or merge.priority is None:
+        return
+    mark = document.mark((*at, "priority"))
+    if merge.type == "client":
+        document.error(
+            mark,
+            "a client subscription has no priority (20044): write {type: server, priority: 75}",
+        )
+    elif not 0 <= merge.priority < 100:
+        document.error(
+            mark,
+            f"priority {merge.priority} is not from 0 to less than the Publisher's 100 (20049, 20088)",
+        )
+
+
+def _conflicts(document: Document, scenario: Scenario, at: Path, expect: Expect) -> None:
+    for place, one in enumerate(expect.conflicts or ()):
+        if not (one.hole or one.holes):
+            _conflict(document, scenario, (*at, "conflicts", place), one)
+
+
+def _conflict(document: Document, scenario: Scenario, at: Path, one: MergeConflictExpect) -> None:
+    nodes = scenario.topology.nodes
+    if one.winner is not None and one.winner not in nodes:
+        document.unknown((*at, "winner"), "node", one.winner, nodes)
+    table = scenario.tables.get(one.table)
+    if table is None:
+        document.unknown((*at, "table"), "table", one.table, scenario.tables)
+        return
+    if table.hole:
+        return
+    for name in one.key:
+        if name not in table.key_columns:
+            document.unknown((*at, "key", name), "key column", name, table.key_columns, key=True)
+    for name in one.loser or ():
+        if name not in table.columns:
+            document.unknown((*at, "loser", name), "column", name, table.columns, key=True)
+    row_tracking = table.merge.tracking == "row"
+    if one.type == ("update_update_column" if row_tracking else "update_update"):
+        other = next(
+            each for each in CONFLICTS if each.startswith("update_update") and each != one.type
+        )
+        document.error(
+            document.mark((*at, "type")),
+            f"table '{one.table}' is tracked by {table.merge.tracking}: two updates of a row are '{other}' there",
+        )
+
+
+def _faults(document: Document, scenario: Scenario) -> None:
+    for place, fault in enumerate(scenario.faults):
+        if fault.hole or not fault.at or not fault.do:
+            continue
+        at: Path = ("faults", place)
+        is_merge = fault.at.startswith("merge.")
+        if is_merge and not scenario.merges:
+            document.error(document.mark((*at, "at")), f"the point '{fault.at}' {_OF_MERGE}")
+        elif scenario.merges and not is_merge:
+            document.error(
+                document.mark((*at, "at")),
+                f"the point '{fault.at}' {_OF_UPDATING}: its points are those of merge sessions, as "
+                f"merge.upload_applied({scenario.topology.subscribers[0]})",
+            )
+        elif is_merge:
+            _of_agent(document, at, fault.at.partition("(")[2].rstrip(")"), fault.do)
+            if fault.when.session is not None or fault.when.gid is not None:
+                document.error(
+                    document.mark((*at, "when")),
+                    "a merge session is no transaction of a session's: an occasion of it is {nth: 2}",
+                )
+
+
+def _of_agent(document: Document, at: Path, subscriber: str, do: str) -> None:
+    """Note a deed that does not concern the agent at whose point it is to happen."""
+    verb, *rest = do.split()
+    if verb in ("crash", "pause") and rest != ["agent", subscriber]:
+        document.error(
+            document.mark((*at, "do")),
+            f"at a point of {subscriber}'s merge session it is its agent that is struck: {verb} agent {subscriber}",
+        )

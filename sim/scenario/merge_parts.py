@@ -1,0 +1,72 @@
+"""What a scenario file may say of merge replication: of tables, of Subscribers, and of the conflicts that it expects.
+
+Shapes only, as in `twopc.sim.scenario.model`.
+"""
+
+# ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from twopc.merge.decision import ConflictType
+from twopc.sim.scenario.parts import Exact, Part, Row, WrittenForm, refuse, said_of
+from twopc.sim.scenario.text import listed, suggestion
+
+#: Types of conflicts as a file names them.
+CONFLICTS = tuple(each.name.lower() for each in ConflictType)
+
+
+def _conflict_type(value: Any) -> Any:
+    if value in CONFLICTS:
+        return value
+    hint = suggestion(str(value), CONFLICTS) or f"; there are {listed(CONFLICTS)}"
+    raise refuse(f"no type of conflict is called {said_of(value)}{hint}")
+
+
+class MergedTable(Part):
+    """How a table's changes are merged."""
+
+    what = "a table's merge"
+    blank = {}
+    tracking: Literal["row", "column"] = "row"
+    """Whether two changes of one row are a conflict, or only two of one column."""
+    rowguid: str | None = None
+    """The column by which a row is known at every node; none: it is added."""
+
+
+class MergeSubscription(Part):
+    """How a Subscriber merges."""
+
+    what = "a Subscriber's merge"
+    blank = {}
+    type: Literal["client", "server"] = "client"
+    """`client`: the first change that reaches the Publisher wins. `server`: it has a priority of its own."""
+    priority: Exact | None = None
+    """Of a server subscription, from 0 to less than the Publisher's 100."""
+
+
+class MergeConflictExpect(Part):
+    """A conflict, or a change that could not be applied, as the Publisher or a Subscriber has recorded it."""
+
+    what = "a conflict"
+    blank = {"table": "", "key": {}, "type": CONFLICTS[0]}
+    table: str
+    """The table."""
+    key: Row
+    """The row, by its primary key."""
+    type: Annotated[
+        str, BeforeValidator(_conflict_type), WrittenForm(schema={"enum": list(CONFLICTS)})
+    ]
+    """What met, or what failed."""
+    winner: str | None = None
+    """The node whose change has won."""
+    loser: Row | None = None
+    """Of the row that has lost the columns that matter; null: it was deleted."""
+
+    @property
+    def has_no_loser(self) -> bool:
+        """It is said that the row that has lost was deleted."""
+        return self.loser is None and "loser" in self.model_fields_set

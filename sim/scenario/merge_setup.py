@@ -1,0 +1,35 @@
+"""A scenario's tables on a topology that merges: made, filled, published and subscribed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twopc.sim.merge import MergeTopology
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.postgres_setup import blaming, fill_tables, make_tables, own_words
+
+
+async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[Mapping[str, Any]]:
+    """Tables and rows at the Publisher, published and subscribed; then the scenario's own SQL.
+
+    Returns:
+        what each text of `setup` has returned last.
+
+    Raises:
+        SetUpError: the server does not take something of it.
+    """
+    await make_tables(topology, scenario)
+    await fill_tables(topology, scenario)
+    for name, table in scenario.tables.items():
+        with blaming("tables", name):
+            await topology.publish(name, tracking=table.merge.tracking, rowguid=table.merge.rowguid)
+    for name in scenario.topology.subscribers:
+        stated = scenario.subscriber(name)
+        with blaming("subscribers", name) if name in scenario.subscribers else blaming("tables"):
+            priority = None if stated.merge.priority is None else float(stated.merge.priority)
+            await topology.subscribe(name, kind=stated.merge.type, priority=priority)
+        for at, text in enumerate(stated.sql):
+            with blaming("subscribers", name, "sql", at):
+                await topology.execute(name, text)
+    return await own_words(topology, "setup", scenario.setup)

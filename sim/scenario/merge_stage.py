@@ -1,0 +1,234 @@
+"""Plays scenarios of merge replication on real servers: a fresh `twopc.sim.merge.MergeTopology` for each case.
+
+See `twopc.sim.scenario.stage.Stage`. There are no branches, no markers and no agents that work by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from twopc.drivers.points import Points
+from twopc.drivers.recovery import SettledBranch
+from twopc.sim.faults.merge import MergeFaults
+from twopc.sim.faults.plans import plans_of
+from twopc.sim.merge import MergeTopology
+from twopc.sim.merge.conflicts import MergeConflict
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.merge_setup import set_up_merge
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.outages import cut, restore
+from twopc.sim.scenario.postgres_looking import answer, read_only
+from twopc.sim.scenario.postgres_setup import take_down
+from twopc.sim.scenario.stage import AGENTS, NodeContent, StageDelivery, lost_table
+from twopc.sim.scenario.values import Case
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.merge import MergeLocalSession
+from twopc.sim.sessions.waits import Observer, Waits, clients_of
+from twopc.sim.topology.nodes import AnyServer
+
+
+@asynccontextmanager
+async def merge_stage(
+    case: Case, *, server: AnyServer | None, servers: str
+) -> AsyncIterator[MergeStage]:
+    """A stage of its own for one case; everything of it is gone afterwards.
+
+    Args:
+        server: to make the databases on; None: some are started.
+        servers: ``one`` for all nodes, or one for ``each``.
+    """
+    scenario = case.scenario
+    topology = MergeTopology(
+        publisher=scenario.topology.publisher,
+        subscribers=scenario.topology.subscribers,
+        server=server,
+        servers=servers,
+        points=Points(),
+        lock_timeout_ms=scenario.topology.timeouts.lock_ms,
+    )
+    async with topology:
+        printed = await set_up_merge(topology, scenario)
+        observer = await Observer.connect(
+            {name: topology.node(name).dsn for name in topology.nodes}
+        )
+        try:
+            await observer.look(())  # plans are made now and not while somebody waits
+            yield MergeStage(case, topology, observer, printed)
+            await take_down(topology, scenario)
+        finally:
+            await observer.close()
+
+
+class MergeStage:
+    """See `twopc.sim.scenario.stage.Stage`."""
+
+    def __init__(
+        self,
+        case: Case,
+        topology: MergeTopology,
+        observer: Observer,
+        printed: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self._scenario = case.scenario
+        self._topology = topology
+        self._observer = observer
+        self._printed = printed
+        self._faults = MergeFaults(topology.points, plans_of(case))
+        self._sessions: dict[str, MergeLocalSession] = {}
+        self._keys: dict[tuple[str, str], Mapping[str, Any]] = {}
+        """By table and rowguid the row's primary key, as it was seen last."""
+        self._recorded = 0
+        """How many conflicts were read already."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Databases and server versions by node, and what `setup` has returned."""
+        about: dict[str, Any] = {
+            "databases": {name: node.database for name, node in self._topology.nodes.items()},
+            "server_versions": self._observer.versions,
+        }
+        return about | {"results": list(self._printed)} if self._printed else about
+
+    async def open(self, session: str, node: str) -> ClientSession:
+        """A session of the application's role."""
+        return self._seated(session, node)
+
+    def agents(self) -> ClientSession:
+        """A session that syncs for an order."""
+        return self._seated(AGENTS, self._topology.publisher)
+
+    def _seated(self, name: str, node: str) -> MergeLocalSession:
+        opened = self._sessions[name] = MergeLocalSession(self._topology, node, self._observer)
+        return opened
+
+    def subscribes(self, node: str) -> bool:
+        """Everybody does, from the beginning to the end."""
+        return True
+
+    async def deliveries(self) -> list[StageDelivery]:
+        """None: what a session has brought stands in its own report."""
+        return []
+
+    async def conflicts(self) -> list[Mapping[str, Any]]:
+        """The conflicts that were recorded since this was asked last."""
+        every = await self._topology.conflicts()
+        new, self._recorded = every[self._recorded :], len(every)
+        return [self._as_read(each) for each in new]
+
+    def _as_read(self, conflict: MergeConflict) -> Mapping[str, Any]:
+        columns = self._scenario.tables[conflict.table].columns
+        loser = None
+        if conflict.loser is not None:
+            held = conflict.loser
+            loser = {name: _text(held[name]) for name in columns if name in held}
+        key = self._keys.get((conflict.table, str(conflict.rowguid)))
+        return {
+            "node": self._topology.publisher,
+            "table": conflict.table,
+            "key": dict(key or _key_of(self._scenario, conflict.table, loser or {})),
+            "type": conflict.type.name.lower(),
+            "origin": conflict.origin,
+            "winner": conflict.winner,
+            "reason_code": conflict.reason_code,
+            "reason": conflict.reason,
+            "loser": loser,
+        }
+
+    async def waits(self) -> Waits:
+        """Look at every node's locks."""
+        waits = await self._observer.look(await clients_of(self._sessions))
+        return self._faults.with_paused(waits, self._sessions)
+
+    async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
+        """These tables' rows, with these columns; one statement, and thereby one moment."""
+        parts = [
+            sql.SQL(
+                "(select json_agg(array[xmin::text, {}::text, {}] order by {}) from {})"
+            ).format(
+                sql.Identifier(self._scenario.tables[name].merge.rowguid or "rowguid"),
+                sql.SQL(", ").join(
+                    sql.SQL("{}::text").format(sql.Identifier(each)) for each in columns
+                ),
+                sql.SQL(", ").join(map(sql.Identifier, self._scenario.tables[name].key_columns)),
+                sql.Identifier("public", name),
+            )
+            for name, columns in tables.items()
+        ]
+        query = sql.SQL("select {}").format(sql.SQL(", ").join(parts))
+        try:
+            [contents] = await self._topology.execute(node, query.as_string(None))
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            raise lost_table(error.diag.message_primary or str(error)) from error
+        by_table = {name: rows or () for name, rows in zip(tables, contents, strict=True)}
+        result = {
+            name: [dict(zip(tables[name], row[2:], strict=True)) for row in rows]
+            for name, rows in by_table.items()
+        }
+        for name, rows in by_table.items():
+            for row, values in zip(rows, result[name], strict=True):
+                self._keys[name, row[1]] = _key_of(self._scenario, name, values)
+        return NodeContent(
+            rows=result, xids={name: [row[0] for row in rows] for name, rows in by_table.items()}
+        )
+
+    async def part(
+        self, subscriber: str, table: str, columns: Sequence[str]
+    ) -> list[dict[str, Any]] | None:
+        """Every row belongs to every Subscriber."""
+        return None
+
+    async def prepared(self, node: str) -> tuple[str, ...]:
+        """There are no branches."""
+        return ()
+
+    async def markers(self, node: str) -> list[dict[str, Any]]:
+        """There are no branches."""
+        return []
+
+    async def query(self, node: str, text: str) -> list[dict[str, Any]]:
+        """The rows of a query, in a transaction that may not write."""
+        return await answer(await self._topology.admin(node), node, text)
+
+    async def read(self, node: str, text: str) -> None:
+        """Have a node read a statement as the application; raises TransactionError if it does not take it."""
+        await read_only(self._topology.node(node).app_dsn, node, text)
+
+    async def outage(self, node: str, *, on: bool) -> None:
+        """See `twopc.sim.scenario.outages`."""
+        self._observer.is_disturbed = True
+        await (cut if on else restore)(self._topology, node)
+
+    async def pause_agent(self, subscriber: str, *, on: bool) -> None:
+        """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
+
+    async def arm(self, fault: Fault) -> None:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        self._faults.arm(fault.id)
+
+    async def fired(self) -> Sequence[tuple[str, str]]:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        return self._faults.fired()
+
+    async def recover(self) -> None:
+        """Mend what heals; there is nothing else to recover."""
+        self._faults.heal()
+
+    def settled(self) -> Sequence[SettledBranch]:
+        """There are no branches."""
+        return ()
+
+
+def _key_of(scenario: Scenario, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in scenario.tables[table].key_columns if name in row}
+
+
+def _text(value: Any) -> str | None:
+    """A value as a history has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return None if value is None else str(value)

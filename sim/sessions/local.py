@@ -1,0 +1,265 @@
+"""Sessions of one node on a real server, as far as no kind of replication matters.
+
+See `twopc.sim.sessions.interface.ClientSession` for what each method does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import psycopg
+from psycopg import pq, sql
+
+from twopc.errors import (
+    ConfigurationError,
+    InDoubtError,
+    LocalProtocolError,
+    RejectedError,
+    TransactionError,
+    from_sqlstate,
+)
+from twopc.sim.scenario import sqltext
+from twopc.sim.sessions.interface import ONLY_PLAIN, ONLY_SYNCS
+from twopc.sim.sessions.results import Result, Rows
+from twopc.sim.sessions.scripts import SessionMessage, message_of
+from twopc.sim.sessions.waits import Observer
+
+#: As rows have it.
+_XID = b"select (pg_current_xact_id_if_assigned()::text::bigint % 4294967296)::text"
+#: What a server's error becomes, for the node where it was and the global transaction that it was in.
+Refusal = Callable[..., Exception]
+
+
+class OneNodeSession:
+    """What all kinds of session have in common; as it stands it has no transactions.
+
+    Args:
+        refusal: makes an exception of a server's error; without it, one of `twopc.errors`.
+    """
+
+    def __init__(self, node: str, observer: Observer, *, refusal: Refusal | None = None) -> None:
+        self.node = node
+        self._observer = observer
+        self._refusal = refusal or refused
+        self.at = ""
+        self.pid = 0
+        self.gid = ""
+        self.messages: list[SessionMessage] = []
+        self.printable: list[dict[str, Any]] = []
+        self._open = False
+        self._committed = False
+        self.synced: tuple[str, ...] = ()
+        """The Subscribers whose agents work for it now."""
+
+    async def cancel(self) -> None:
+        """Cancel the running statement at this session's own node."""
+        for node, pid in await self.syncing():
+            await self._observer.cancel(node, pid)
+        for node, pid in self.pids.items():
+            if pid:
+                await self._observer.cancel(node, pid)
+
+    async def syncing(self) -> list[tuple[str, int]]:
+        """Node and process of the agents at work for this session."""
+        return []
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Its process at each node that it works at."""
+        return {self.node: self.pid}
+
+    async def xid(self) -> str:
+        """See `twopc.sim.sessions.interface.ClientSession`: a coordinated transaction has markers."""
+        return ""
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    @property
+    def has_committed(self) -> bool:
+        return self._committed and not self.is_open
+
+    def collect(self) -> None:
+        """Take in what has arrived while nothing ran."""
+
+    def _noticed(self, arrived: psycopg.errors.Diagnostic | psycopg.Notify) -> None:
+        self.messages.append(message_of(arrived))
+
+    async def begin(self, level: str, role: str = "") -> None:
+        raise LocalProtocolError(ONLY_SYNCS)
+
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        used = {name: params[name] for name in sqltext.parameters(text)}
+        return await self.send(sqltext.placeholders(text) if used else text, used or None)
+
+    async def send(self, query: Any, params: Any = None) -> Result:
+        """One statement, and its parameters, as the client library takes them."""
+        try:
+            return await self._send(query, params)
+        except psycopg.Error as error:
+            raise self._error(error) from error
+
+    async def _send(self, query: Any, params: Any) -> Result:
+        raise LocalProtocolError(ONLY_SYNCS)
+
+    async def script(self, text: str) -> Result:
+        raise LocalProtocolError(ONLY_PLAIN)
+
+    async def commit(self) -> None:
+        raise LocalProtocolError(ONLY_SYNCS)
+
+    async def rollback(self) -> None:
+        """Nothing is open."""
+
+    async def close(self) -> None:
+        """Leave; what is open is rolled back."""
+
+    def _error(self, error: psycopg.Error) -> Exception:
+        """A server's refusal, as its application is told."""
+        return self._refusal(error, node=self.node, gid=self.gid)
+
+
+class LocalSession(OneNodeSession):
+    """Plain transactions at one node."""
+
+    _connection: psycopg.AsyncConnection[Any] | None = None
+    _settles = "whether it is committed, its rows tell"
+    """What becomes of a transaction whose connection was lost at its COMMIT."""
+
+    @property
+    def dsn(self) -> str:
+        """As whom it connects, and where."""
+        raise NotImplementedError
+
+    @property
+    def lock_timeout_ms(self) -> int:
+        """How long its statements wait for a lock."""
+        raise NotImplementedError
+
+    @property
+    def application(self) -> str | None:
+        """By which name it is known at the server; None: by none."""
+        return None
+
+    async def begin(self, level: str, role: str = "") -> None:
+        connection = await self._connect()
+        begin = sql.SQL("begin isolation level {}").format(_level(level))
+        if role:
+            begin += sql.SQL("; set local role {}").format(sql.Identifier(role))
+        try:
+            await connection.execute(begin)
+        except psycopg.Error as error:
+            await connection.rollback()
+            raise self._error(error) from error
+        self._open, self._committed = True, False
+
+    async def _connect(self) -> psycopg.AsyncConnection[Any]:
+        if self._connection is None or self._connection.closed:
+            try:
+                self._connection = await psycopg.AsyncConnection.connect(
+                    self.dsn,
+                    autocommit=True,
+                    options=f"-c lock_timeout={self.lock_timeout_ms}",
+                    application_name=self.application,
+                )
+            except psycopg.Error as error:
+                raise self._error(error) from error
+            self.pid = self._connection.info.backend_pid
+            self._connection.add_notice_handler(self._noticed)
+            self._connection.add_notify_handler(self._noticed)
+        return self._connection
+
+    async def _send(self, query: Any, params: Any) -> Result:
+        connection = (
+            self._connection if self._open else None
+        )  # never another one: it has no transaction
+        connection = connection or await self._connect()
+        return await result_of(await connection.execute(query, params))
+
+    async def xid(self) -> str:
+        connection = self._connection
+        if connection is None or connection.info.transaction_status != pq.TransactionStatus.INTRANS:
+            return ""
+        try:
+            cursor = await connection.execute(_XID)
+            row = await cursor.fetchone()
+        except psycopg.Error:
+            return ""  # whatever comes next tells why
+        return row[0] or "" if row else ""
+
+    async def commit(self) -> None:
+        connection, self._open = self._connection, False
+        if connection is None or connection.closed:
+            raise RejectedError(
+                f"the connection to {self.node} was lost before COMMIT was sent",
+                gid=self.gid,
+                node=self.node,
+                sqlstate="08006",
+            )
+        try:
+            cursor = await connection.execute(b"commit")
+        except psycopg.Error as error:
+            if connection.closed:
+                raise self._in_doubt(error) from error
+            raise self._error(error) from error
+        if cursor.statusmessage != "COMMIT":
+            raise RejectedError(
+                "the transaction was rolled back: a statement of it had failed",
+                gid=self.gid,
+                node=self.node,
+            )
+        self._committed = True
+
+    async def rollback(self) -> None:
+        self._open = False
+        if self._connection is not None and not self._connection.closed:
+            try:
+                await self._connection.execute(b"rollback")
+            except psycopg.Error as error:
+                raise self._error(error) from error
+
+    def _in_doubt(self, error: psycopg.Error) -> InDoubtError:
+        """The connection was lost while it was to commit: nobody has said how it ended."""
+        return InDoubtError(
+            f"the connection to {self.node} is lost: {str(error).strip()}; {self._settles}",
+            gid=self.gid,
+            node=self.node,
+        )
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+
+def refused(error: psycopg.Error, *, node: str, gid: str) -> TransactionError:
+    """What the refusal of a server means for the transaction that it was in."""
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        raise error  # the client library was used wrongly: a fault of ours
+    return from_sqlstate(
+        error.sqlstate or "08006",
+        error.diag.message_primary or str(error),
+        detail=error.diag.message_detail or "",
+        hint=error.diag.message_hint or "",
+        node=node,
+        gid=gid,
+    )
+
+
+async def result_of(cursor: Any) -> Result:
+    """What the statement, or the last one of several, has returned."""
+    names = tuple(column.name for column in cursor.description or ())
+    rows = await cursor.fetchall() if cursor.description else ()
+    return Result(
+        rows=Rows(dict(zip(names, row, strict=True)) for row in rows),
+        rowcount=cursor.rowcount,
+        tag=cursor.statusmessage or "",
+        columns=names,
+    )
+
+
+def _level(level: str) -> sql.Composable:
+    if level not in ("read committed", "repeatable read", "serializable"):
+        raise ConfigurationError(f"isolation level {level!r} is not known")
+    return sql.SQL(level)

@@ -1,0 +1,65 @@
+"""Sessions at a node that merges: local transactions, and the Merge Agent's own sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from twopc.errors import LocalProtocolError, MergeError, SubscriptionError
+from twopc.sim.merge import MergeTopology
+from twopc.sim.sessions.interface import NOT_SUBSCRIBED, SyncError
+from twopc.sim.sessions.local import LocalSession
+from twopc.sim.sessions.waits import Observer
+
+_NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its order"
+
+
+class MergeLocalSession(LocalSession):
+    """One application at one node, in the application's role."""
+
+    def __init__(self, topology: MergeTopology, node: str, observer: Observer) -> None:
+        super().__init__(node, observer)
+        self._topology = topology
+
+    @property
+    def dsn(self) -> str:
+        return self._topology.node(self.node).app_dsn
+
+    @property
+    def lock_timeout_ms(self) -> int:
+        return self._topology.lock_timeout_ms
+
+    async def syncing(self) -> list[tuple[str, int]]:
+        """Node and process of the two ends of each merge session at work for this session."""
+        results = []
+        for name in self.synced:
+            results += await self._topology.agent_processes(name)
+        return results
+
+    async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        own = () if self.node == self._topology.publisher else (self.node,)
+        reports = []
+        for name in subscribers or own or self._topology.subscribers:
+            self.synced = (name,)
+            try:
+                report = await self._topology.sync(name)
+            except MergeError as error:
+                raise SyncError(
+                    str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
+                ) from error
+            except SubscriptionError as error:
+                raise SyncError(str(error), node=name, sqlstate=NOT_SUBSCRIBED) from error
+            finally:
+                self.synced = ()
+            reports.append({"subscriber": name, **asdict(report)})
+        return reports
+
+    async def reinitialise(self) -> None:
+        raise LocalProtocolError(_NO_SUBSCRIPTIONS)
+
+    async def subscribe(self) -> None:
+        raise LocalProtocolError(_NO_SUBSCRIPTIONS)
+
+    async def unsubscribe(self) -> None:
+        raise LocalProtocolError(_NO_SUBSCRIPTIONS)

@@ -1,0 +1,135 @@
+"""Scenario files that merge, on real servers: sessions, conflicts, faults, and that a lost change is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from twopc.errors import ScenarioError
+from twopc.sim.checkers import nothing_lost
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import RunVerdict, run
+from twopc.sim.scenario.searching import script_of
+
+FILE = """
+twopc: 1
+name: sessions
+about: One row, two Subscribers, one of which has a priority.
+topology: {replication: merge, publisher: pub, subscribers: [anna, ben]}
+tables:
+  t:
+    columns: {id: int primary key, n: int check (n < 9)}
+    rows: [{id: 1, n: 0}, {id: 2, n: 0}]
+subscribers: {anna: {merge: {type: server, priority: 75}}}
+sessions:
+  a:
+    node: anna
+    steps:
+      - a_write: {sql: "update t set n = 1 where id = 1"}
+      - a_sync: sync
+      - a_again: sync
+  b:
+    node: ben
+    steps:
+      - b_begin: begin
+      - b_write: {sql: "update t set n = 2 where id = 1"}
+      - b_end: commit
+      - b_gone: {sql: "delete from t where id = 1"}
+      - b_sync: sync
+  other:
+    node: ben
+    steps:
+      - o_sync: sync
+faults:
+  - {id: dies, at: merge.upload_applied(anna), do: crash agent anna}
+  - {id: rests, at: merge.upload_read(ben), do: pause agent ben}
+orders:
+"""
+
+
+def scenario(orders: str):
+    return parse(FILE + orders)
+
+
+async def play(server, loaded) -> tuple[RunVerdict, History]:
+    history = History()
+    async with PostgresTheatre(server=server) as theatre:
+        return await run(loaded, theatre, history), history
+
+
+ORDERS = """
+  - name: a session that dies is resumed
+    faults: [dies]
+    steps: [a_write, a_sync, a_again]
+    expect:
+      steps: {a_sync: {error: 08006}, a_again: {uploaded: 0, resumed: true}}
+      conflicts: []
+  - name: a change behind the back of a session is deferred
+    steps: [a_write, a_sync, b_begin, b_write, {sync: ben}, b_end, b_sync]
+    expect:
+      steps: {b_sync: {conflicts: 1, downloaded: 1, deferred: 0}}
+      conflicts: [{table: t, key: {id: 1}, type: update_update, winner: anna, loser: {n: 2}}]
+      tables: {t: {everywhere: [{id: 1, n: 1}, {id: 2, n: 0}]}}
+  - name: a deletion that loses
+    steps: [a_write, a_sync, b_gone, b_sync]
+    expect:
+      conflicts: [{table: t, key: {id: 1}, type: update_wins, winner: anna, loser: null}]
+  - name: a deletion that wins
+    steps: [b_gone, b_sync, a_write, a_sync]
+    expect:
+      steps: {a_sync: {conflicts: 1}}
+      conflicts: [{table: t, key: {id: 1}, type: delete_wins, winner: ben, loser: {n: 1}}]
+  - name: an agent that rests keeps others out
+    steps: [{fault: rests}, b_begin, b_write, b_end, b_sync, o_sync]
+    expect: {steps: {b_sync: {uploaded: 1}, o_sync: {error: 21036}}}
+"""
+
+
+async def test_sessions_conflicts_and_faults(server) -> None:
+    verdict, history = await play(server, scenario(ORDERS))
+    assert [failure.message for order in verdict.orders for failure in order.failures] == []
+    waited = [record.wait["lock"] for record in history.records if record.kind == "blocked"]
+    assert waited[-1] == "the agent of ben, which is stopped"
+
+
+WRONG = """
+  - name: sessions and conflicts are compared
+    steps: [a_write, a_sync, b_write, b_sync]
+    expect:
+      steps: {a_sync: {uploaded: 2}, b_sync: {conflicts: 0, resumed: true}}
+      conflicts: [{table: t, key: {id: 1}, type: delete_wins, winner: ben}]
+  - name: none was expected
+    steps: [a_write, a_sync, b_gone, b_sync]
+    expect: {conflicts: []}
+"""
+
+
+async def test_what_came_otherwise_is_named_with_its_place(server) -> None:
+    verdict, _ = await play(server, scenario(WRONG))
+    messages = [failure.message for order in verdict.orders for failure in order.failures]
+    lost = "update_update of t {id: 1} won by anna, losing {id: 1, n: 2}"
+    gone = "update_wins of t {id: 1} won by anna, losing a deletion"
+    assert messages == [
+        "a_sync: expected 2 rows uploaded, got 1 row uploaded",
+        "b_sync: expected 0 conflicts, got 1 conflict",
+        "b_sync: expected resumed, got not resumed",
+        f"conflicts: delete_wins of t {{id: 1}} won by ben is missing; recorded: {lost}",
+        f"conflicts: {gone} was not expected; recorded: {gone}",
+    ]
+
+
+@pytest.mark.parametrize("changes", [{}, {"merge_conflict": ()}])
+async def test_a_change_without_a_trace_is_lost(server, changes) -> None:
+    """The history of a conflict with what it has recorded, and without."""
+    order = "  - {name: one, steps: [a_write, a_sync, b_write, b_sync]}\n"
+    _, history = await play(server, scenario(order))
+    records = [each for each in history.records if each.kind not in changes]
+    text = "t id=1: n = 2 at ben is neither in the row nor kept with a conflict"
+    assert nothing_lost(records) == ([text] if changes else [])
+
+
+def test_what_the_model_and_a_search_cannot_play_is_refused_by_name() -> None:
+    loaded = scenario("  - {name: one, steps: [a_write, a_sync]}\n")
+    with pytest.raises(ScenarioError, match="a search knows no merge sessions"):
+        script_of(loaded)
