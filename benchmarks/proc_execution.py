@@ -25,8 +25,9 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.distribution import SETTINGS, wait
+from benchmarks.distribution import SETTINGS
 from benchmarks.figures import Figure, median, report, spread
+from benchmarks.native import wait
 from benchmarks.processes import Ours
 from twopc.server import EmbeddedServer
 
