@@ -375,6 +375,11 @@ def calls_role(owner: str) -> str:
     return f"{table_roles(owner)}calls"
 
 
+def resolver_role(owner: str) -> str:
+    """The role in whose name a Publisher calls SQL resolvers of merge replication."""
+    return f"{table_roles(owner)}resolver"
+
+
 #: What the name of every replication slot of ours begins with.
 SLOT_PREFIX = "msrepl_"
 

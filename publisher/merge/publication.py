@@ -23,7 +23,7 @@ from twopc.merge.articles import (
 )
 from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
-from twopc.publisher.merge.resolvers import check_resolver
+from twopc.publisher.merge.resolvers import check_resolver, install_resolver
 from twopc.publisher.selection import article_of
 from twopc.sql.describe import describe
 
@@ -92,6 +92,7 @@ async def publish(
         )
         check_resolver(article, where)
         await tracking.track(connection, article, publication, added_rowguid=is_added)
+        await install_resolver(connection, article, publication, where)
         await foreign_keys.make_deferrable(
             connection, await _relid(connection, artid), ArticleTable.MERGE
         )

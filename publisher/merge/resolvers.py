@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from twopc.drivers.merge import tracking
 from twopc.drivers.merge.resolving import resolver_of
+from twopc.errors import ArticleError
 from twopc.merge.articles import MergeArticle
-from twopc.merge.resolvers import SuppliedResolver, check
+from twopc.merge.resolvers import SQL, SuppliedResolver, check
+from twopc.sql.merge_session_texts import SessionTexts
+
+_FUNCTION = """
+select n.nspname::text, p.proname::text, p.prokind = 'f' and p.prorettype = 'jsonb'::regtype and not p.proretset
+from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+where p.oid = to_regprocedure(%s)
+"""
 
 
 def check_resolver(article: MergeArticle, where: str) -> None:
@@ -19,3 +33,31 @@ def check_resolver(article: MergeArticle, where: str) -> None:
     if isinstance(resolver, SuppliedResolver):
         types = {column.name: column.type for column in article.columns}
         check(resolver, types, where, column_tracking=article.column_tracking)
+
+
+async def install_resolver(
+    connection: AsyncConnection[Any], article: MergeArticle, publication: str, where: str
+) -> None:
+    """Let agents ask a SQL resolver; nothing to do for others.
+
+    Raises:
+        ArticleError: there is no such function, or it is none from jsonb to jsonb (20020).
+    """
+    text = article.options.resolver or ""
+    if not text.startswith(SQL):
+        return
+    name = text.removeprefix(SQL)
+    try:
+        async with connection.transaction():
+            cursor = await connection.execute(_FUNCTION, (f"{name}(jsonb)",))
+            row = await cursor.fetchone()
+    except psycopg.Error as error:
+        raise ArticleError(f"{where}: resolver {text!r} (20020): {error}") from error
+    if row is None or not row[2] or "." not in name:
+        raise ArticleError(
+            f"{where}: resolver {text!r} is no function from jsonb to jsonb (20020): create one, and name it with "
+            "its schema"
+        )
+    schema, function, _ = row
+    texts = SessionTexts(article, tracking.owner_role(connection.info.dbname), publication)
+    await connection.execute(texts.ask(sql.Identifier(schema, function), schema).encode())

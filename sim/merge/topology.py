@@ -260,7 +260,7 @@ class MergeTopology:
         for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
             await self._login(node, other).make(await self.admin(node))
         async with below.transaction():
-            generation = await self._copy(above, below)
+            generation = await self._copy(above, below, is_client=kind == "client")
             await neighbours.admit(
                 below,
                 MergeNeighbour(
@@ -302,7 +302,7 @@ class MergeTopology:
         for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
             self._logins.pop((node, other), None)
 
-    async def _copy(self, above: Connection, below: Connection) -> Generation:
+    async def _copy(self, above: Connection, below: Connection, *, is_client: bool) -> Generation:
         """Copy tables, rows and what is known of them; the generation that the copy is."""
         publisher = await neighbours.name_self(above, self.publisher)
         merged = await tracking.articles(above)
@@ -318,7 +318,9 @@ class MergeTopology:
             await subscription.join_tables(below, copied)
             for each in merged:
                 metadata = await (await above.execute(_METADATA, (each.nickname,))).fetchall()
-                await subscription.track(below, each, publication.PUBLICATION, publisher, metadata)
+                await subscription.track(
+                    below, each, publication.PUBLICATION, publisher, metadata, is_client=is_client
+                )
                 await grant_tables(
                     below, each.schema, each.table, self.node(self.publisher).app_role
                 )

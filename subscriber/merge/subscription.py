@@ -59,14 +59,17 @@ async def track(
     publication: str,
     publisher: int,
     rows: Sequence[tuple[Any, ...]],
+    *,
+    is_client: bool = False,
 ) -> None:
     """Track a copy from now on, and take over what the Publisher knows of its rows.
 
     Args:
         publisher: its replica.
         rows: as `METADATA` says; lineages as text.
+        is_client: the subscription is a client's: its changes may be kept or refused (``upload``).
     """
-    await tracking.track(connection, article, publication, created_table=True)
+    await tracking.track(connection, article, publication, created_table=True, is_local=is_client)
     table = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
     async with connection.cursor() as cursor:
         await cursor.executemany(

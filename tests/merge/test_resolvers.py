@@ -68,7 +68,23 @@ CASES = {
         resolver="python:tests.merge.test_resolvers:shorter", type="text", held="'longer'",
         incoming="'short'", ends=("short!", "anna"),
     ),
+    "by_function": Case(
+        resolver="sql:public.longer", type="numeric(10,3)", held="1.005", incoming="12.340", ends=("112.340", "anna"),
+    ),
 }  # fmt: skip
+
+#: It has no rights on the table, and what it sets is not what the agent goes on with.
+LONGER = """
+create function longer(conflict jsonb) returns jsonb language plpgsql as $$
+begin
+    if has_table_privilege('public.by_function', 'select') or conflict -> 'held' ->> 'v' <> '1.005' then
+        return null;
+    end if;
+    perform set_config('search_path', 'public', false);
+    return jsonb_build_object('winner', 'incoming', 'row',
+        jsonb_build_object('v', (conflict -> 'incoming' ->> 'v')::numeric + 100));
+end $$
+"""
 
 
 def shorter(encounter: MergeEncounter) -> Resolution | None:
@@ -84,6 +100,7 @@ def shorter(encounter: MergeEncounter) -> Resolution | None:
 async def test_each_resolver(server: EmbeddedServer) -> None:
     """What each makes of two updates; the loser is recorded, both ends agree, and a second session brings nothing."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute("pub", LONGER)
         for table, case in CASES.items():
             await topology.execute(
                 "pub", f"create table {table} (id int primary key, v {case.type}, by text)"
@@ -112,6 +129,9 @@ async def test_each_resolver(server: EmbeddedServer) -> None:
 REFUSED = (
     ("best_guess(v)", "row", "20020"),
     ("python:no.such:thing", "row", "20020"),
+    ("sql:public.nothing", "row", "20020"),
+    ("sql:pg_catalog.jsonb_typeof", "row", "20020"),
+    ("sql:drop table thing", "row", "20020"),
     ("maximum", "row", "21301"),
     ("maximum(note)", "row", "21301"),
     ("datetime_later(v)", "row", "21302"),

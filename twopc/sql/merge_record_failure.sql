@@ -1,6 +1,6 @@
 -- msrepl.merge_record_failure: records a change of a neighbour that could not be applied here.
 -- called by: msrepl.merge_apply
--- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, msrepl.msmerge_metadata
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles; the article's table
 -- holes:     owner
 --
 -- Types 5 and 6: an insert that failed, on the way up or down; 7 and 8 a delete, 9 and 10 an update. The id is that
@@ -16,9 +16,10 @@ declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     nick constant integer := (select a.nickname from msrepl.sysmergearticles as a where a.artid = $1);
     id constant uuid := md5(concat_ws(' ', nick, guid, peer.replnickname))::uuid;
-    is_held constant boolean := exists (
-        select from msrepl.msmerge_metadata as m where m.tablenick = nick and m.rowguid = guid and not m.gone);
+    is_held boolean;
 begin
+    execute format('select exists (select from msrepl.%I(array[$1]))', 'msmerge_read_' || replace(artid::text, '-', ''))
+        into is_held using guid;
     insert into msrepl.msmerge_conflicts_info as c
         (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text)
     values (id, nick, guid, peer.subscriber_server,

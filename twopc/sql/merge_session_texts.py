@@ -14,9 +14,9 @@ from twopc.merge.articles import MergeArticle
 from twopc.sql import fragments as f
 from twopc.sql.merge_texts import TrackingTexts
 from twopc.sql.render import render
-from twopc.sql.table_role import create_text, drop_text, path_is_kept, runs_as
+from twopc.sql.table_role import create_text, drop_role_text, drop_text, path_is_kept, runs_as
 
-__all__ = ["AGENT_FUNCTIONS", "SessionTexts"]
+__all__ = ["AGENT_FUNCTIONS", "ASK_ARGUMENTS", "SessionTexts"]
 
 AGENT_FUNCTIONS: dict[str, LiteralString] = {
     "enumerate": "int8, int8",
@@ -24,12 +24,15 @@ AGENT_FUNCTIONS: dict[str, LiteralString] = {
     "amend": "uuid[], text[], text[]",
 }
 """Functions of an article that agents call by themselves, each with the types of its arguments."""
+ASK_ARGUMENTS: LiteralString = "jsonb"
+"""Of the function that asks a SQL resolver, which is at a Publisher alone."""
 _FUNCTIONS: dict[str, LiteralString] = {
     **AGENT_FUNCTIONS,
     "read": "uuid[]",
     "lock": "uuid[]",
     "write": "uuid[], uuid[], text[], text[], uuid[], text[]",
     "log": "uuid, uuid, text",
+    "ask": ASK_ARGUMENTS,
     "take": "uuid[], boolean[], text[], text[], int8[], text[], text[]",
 }
 
@@ -90,7 +93,28 @@ class SessionTexts(TrackingTexts):
         return [
             *(text.as_string(None) for text in texts),
             drop_text(self.owner_name, self.article.schema, self.article.table),
+            drop_role_text(names.resolver_role(self.owner_name)),
         ]
+
+    def ask(self, target: sql.Identifier, target_schema: str) -> str:
+        """What calls a SQL resolver, for agents.
+
+        Args:
+            target: the resolver, with its schema.
+        """
+        role = names.resolver_role(self.owner_name)
+        return render(
+            "twopc",
+            "merge_ask",
+            function=self.function("ask"),
+            role=sql.Identifier(role),
+            role_text=sql.Literal(role),
+            runs_as=runs_as(role),
+            schema=sql.Identifier(names.SCHEMA),
+            target_schema=sql.Identifier(target_schema),
+            target=target,
+            comment=self._comment("Asks the resolver about a conflict of"),
+        )
 
     def _comment(self, does: str) -> sql.Literal:
         return sql.Literal(f"{does} {self.article.name} for merge replication")

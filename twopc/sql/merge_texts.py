@@ -8,7 +8,7 @@ from __future__ import annotations
 from psycopg import sql
 
 from twopc import names
-from twopc.merge.articles import MergeArticle
+from twopc.merge.articles import MergeArticle, Upload
 from twopc.sql import fragments as f
 from twopc.sql.render import render
 
@@ -46,6 +46,7 @@ _SHARED = (
     "merge_record_failures",
     "merge_apply",
     "merge_refuse_rowguid",
+    "merge_refuse_change",
     "refuse_truncate_function",
 )
 
@@ -156,8 +157,15 @@ class TrackingTexts:
             versions=apart.join(versions),
         )
 
-    def triggers(self) -> list[str]:
-        """Its triggers, on a table that has none of them."""
+    def triggers(self, *, is_local: bool = False) -> list[str]:
+        """Its triggers, on a table that has none of them.
+
+        Args:
+            is_local: the table is a client subscription's, whose changes may be of no account to others.
+        """
+        options = self.article.options
+        upload = options.upload if is_local else Upload.NORMAL
+        events = _EVENTS if upload is Upload.NORMAL else {}
         texts = [
             render(
                 "twopc",
@@ -168,8 +176,18 @@ class TrackingTexts:
                 referencing=sql.SQL(referencing),
                 function=self.function(what),
             )
-            for what, (event, referencing) in _EVENTS.items()
+            for what, (event, referencing) in events.items()
+            if not (what == "del" and options.keeps_deletes)
         ]
+        if upload is Upload.REFUSED:
+            texts.append(
+                render(
+                    "twopc",
+                    "merge_refuse_trigger",
+                    trigger=self.trigger("ref"),
+                    table=self.table,
+                )
+            )
         return [
             *texts,
             render(
@@ -191,7 +209,9 @@ class TrackingTexts:
         Args:
             table: it is still there.
         """
-        triggers = [*map(self.trigger, (*_EVENTS, "guid")), self.truncate_trigger] if table else []
+        triggers = (
+            [*map(self.trigger, (*_EVENTS, "guid", "ref")), self.truncate_trigger] if table else []
+        )
         texts = [
             sql.SQL("drop trigger if exists {} on {}").format(each, self.table) for each in triggers
         ]

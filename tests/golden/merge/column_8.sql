@@ -717,6 +717,8 @@ drop trigger if exists "msmerge_del_00112233445566778899aabbccddeeff" on "public
 
 drop trigger if exists "msmerge_guid_00112233445566778899aabbccddeeff" on "public"."t";
 
+drop trigger if exists "msmerge_ref_00112233445566778899aabbccddeeff" on "public"."t";
+
 drop trigger if exists "trg_mssync_truncate_t" on "public"."t";
 
 drop function if exists "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"();
@@ -741,6 +743,8 @@ drop function if exists "msrepl"."msmerge_write_00112233445566778899aabbccddeeff
 
 drop function if exists "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid, uuid, text);
 
+drop function if exists "msrepl"."msmerge_ask_00112233445566778899aabbccddeeff"(jsonb);
+
 drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]);
 
 drop type if exists "msrepl"."msmerge_row_00112233445566778899aabbccddeeff";
@@ -759,6 +763,22 @@ begin
     ) then
         drop owned by "msrepl_table_c268110370c2_f059f10c4aed" cascade;
         drop role "msrepl_table_c268110370c2_f059f10c4aed";
+    end if;
+end
+$msrepl$;
+
+-- Drops the role that writes a table, once it owns none of our functions any more.
+-- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- tables:    catalogs
+-- holes:     role, role_text
+do $msrepl$
+begin
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_resolver') and not exists (
+        select from pg_proc as p join pg_roles as r on r.oid = p.proowner
+        where r.rolname = 'msrepl_table_c268110370c2_resolver' and p.pronamespace = to_regnamespace('msrepl')
+    ) then
+        drop owned by "msrepl_table_c268110370c2_resolver" cascade;
+        drop role "msrepl_table_c268110370c2_resolver";
     end if;
 end
 $msrepl$;

@@ -717,7 +717,7 @@ comment on function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) is 'Not
 
 -- msrepl.merge_record_failure: records a change of a neighbour that could not be applied here.
 -- called by: msrepl.merge_apply
--- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, msrepl.msmerge_metadata
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles; the article's table
 -- holes:     owner
 --
 -- Types 5 and 6: an insert that failed, on the way up or down; 7 and 8 a delete, 9 and 10 an update. The id is that
@@ -733,9 +733,10 @@ declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     nick constant integer := (select a.nickname from msrepl.sysmergearticles as a where a.artid = $1);
     id constant uuid := md5(concat_ws(' ', nick, guid, peer.replnickname))::uuid;
-    is_held constant boolean := exists (
-        select from msrepl.msmerge_metadata as m where m.tablenick = nick and m.rowguid = guid and not m.gone);
+    is_held boolean;
 begin
+    execute format('select exists (select from msrepl.%I(array[$1]))', 'msmerge_read_' || replace(artid::text, '-', ''))
+        into is_held using guid;
     insert into msrepl.msmerge_conflicts_info as c
         (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text)
     values (id, nick, guid, peer.subscriber_server,
@@ -875,6 +876,30 @@ $msrepl$;
 alter function msrepl.merge_refuse_rowguid() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_refuse_rowguid() from public;
 comment on function msrepl.merge_refuse_rowguid() is 'Refuses an update of the column by which rows are known';
+
+-- msrepl.merge_refuse_change: refuses a change of an application to a table that is changed at the Publisher alone.
+-- called by: BEFORE triggers of articles at Subscribers that may not change them
+-- tables:    none
+-- holes:     owner
+--
+-- What an agent writes passes; what a trigger of the user's does then is at a deeper level, and is refused like
+-- others.
+create or replace function msrepl.merge_refuse_change() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
+        return case tg_op when 'DELETE' then old else new end;
+    end if;
+    raise exception 'table %.% is changed at the Publisher alone (20063)', tg_table_schema, tg_table_name
+        using errcode = 'object_not_in_prerequisite_state',
+              hint = 'Change the row at the Publisher, and wait for the next session.';
+end
+$msrepl$;
+alter function msrepl.merge_refuse_change() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_refuse_change() from public;
+comment on function msrepl.merge_refuse_change() is 'Refuses changes to a table that is changed at the Publisher alone';
 
 -- msrepl.refuse_truncate: TRUNCATE names no rows, so it can be neither compared nor replicated.
 -- called by: BEFORE TRUNCATE trigger of every published or subscribed table

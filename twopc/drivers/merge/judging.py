@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from twopc.merge.judge import (
 )
 from twopc.merge.lineage import unpack, unpacked
 from twopc.merge.plan import MergeRow, Slice
+from twopc.merge.resolvers import SQL
 
 Query = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
@@ -137,6 +139,7 @@ class JudgedRows:
         self._texts = texts
         self._part = part
         self._held: dict[UUID, Texts | None] = {}
+        self._came: dict[UUID, Texts | None] = {}
 
     async def encounters(self, *, is_upload: bool) -> list[MergeEncounter]:
         """Lock what is held of the rows, and look at both."""
@@ -146,11 +149,48 @@ class JudgedRows:
             [row.rowguid for row in part.rows],
         )
         pairs = zip(part.rows, held, strict=True)
-        return [self._encounter(row, answer, is_upload) for row, answer in pairs]
+        encounters = [self._encounter(row, answer, is_upload) for row, answer in pairs]
+        if not (is_upload and (self._article.options.resolver or "").startswith(SQL)):
+            return encounters
+        return [e if e.conflict is None else await self._asked(e) for e in encounters]
+
+    async def _asked(self, encounter: MergeEncounter) -> MergeEncounter:
+        """With what the SQL resolver says of the conflict."""
+        described = json.dumps(
+            {
+                "table": encounter.table,
+                "rowguid": str(encounter.rowguid),
+                "type": encounter.conflict,
+                "held": self._json(encounter.held, self._held[encounter.rowguid]),
+                "incoming": self._json(encounter.incoming, self._came[encounter.rowguid]),
+                "held_by": encounter.held_by,
+                "incoming_by": encounter.incoming_by,
+                "held_priority": encounter.held_priority,
+                "priority": encounter.priority,
+                "default": encounter.winner,
+            }
+        )
+        [(text,)] = await self._query(
+            _call("select {}(%s::jsonb)::text", "ask", self._part.artid), described
+        )
+        await self._query("reset all")  # what the resolver may have set
+        said = json.loads(text, parse_float=Decimal)
+        failure = RuntimeError(said["error"]) if "error" in said else None
+        return replace(encounter, answer=failure or said["answer"])
+
+    def _json(self, row: Mapping[str, Any] | None, texts: Texts | None) -> dict[str, Any] | None:
+        """Numbers, booleans and documents as they are, all else as PostgreSQL prints it."""
+        if row is None or texts is None:
+            return None
+        return {
+            column: value if isinstance(value, bool | int | dict | list) else text
+            for (column, value), text in zip(row.items(), texts, strict=True)
+        }
 
     def _encounter(self, row: MergeRow, answer: tuple[Any, ...], is_upload: bool) -> MergeEncounter:
         _, text, gone, lineage, colv, held_by, held_priority, peer, priority, replica = answer
         self._held[row.rowguid] = None if text is None else self._texts.split(text)
+        self._came[row.rowguid] = None if row.row is None else self._texts.split(row.row)
         held = None if gone is None else _version(gone, lineage, colv)
         incoming = _version(row.gone, _numbers(row.lineage), _numbers(row.columns))
         return MergeEncounter(
@@ -159,7 +199,7 @@ class JudgedRows:
             at=self._node,
             is_upload=is_upload,
             held=self._values(self._held[row.rowguid]),
-            incoming=self._values(self._incoming(row)),
+            incoming=self._values(self._came[row.rowguid]),
             held_by=held_by,
             incoming_by=peer,
             held_priority=held_priority,
@@ -178,9 +218,6 @@ class JudgedRows:
                 is_present=text is not None,
             ),
         )
-
-    def _incoming(self, row: MergeRow) -> Texts | None:
-        return None if row.row is None else self._texts.split(row.row)
 
     def _values(self, texts: Texts | None) -> dict[str, Any] | None:
         return None if texts is None else self._texts.values(texts)
@@ -259,7 +296,7 @@ class JudgedRows:
                 self._query, artid, [row], False, {row.rowguid: replace(ruling, winner=side)}
             )
         side, base = standing(encounter, side)
-        texts = self._held[row.rowguid] if side is Side.HELD else self._incoming(row)
+        texts = (self._held if side is Side.HELD else self._came)[row.rowguid]
         assert texts is not None
         made = self._texts.joined(self._texts.with_values(texts, values))
         if encounter.default.verdict is Verdict.APPLY and side is Side.INCOMING:

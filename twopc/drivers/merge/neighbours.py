@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, sql
 from twopc import names
 from twopc.drivers.merge.tracking import stored_articles
 from twopc.merge.marks import Generation
-from twopc.sql.merge_session_texts import AGENT_FUNCTIONS
+from twopc.sql.merge_session_texts import AGENT_FUNCTIONS, ASK_ARGUMENTS
 from twopc.sql.passwords import verifier
 from twopc.sql.render import compose
 
@@ -80,7 +80,8 @@ async def admit(connection: Connection, neighbour: MergeNeighbour) -> None:
     name = sql.Identifier(role)
     await connection.execute(compose("twopc", "merge_agent_rights", agent=name))
     for stored in await stored_articles(connection):
-        for what, arguments in AGENT_FUNCTIONS.items():
+        asks = {"ask": ASK_ARGUMENTS} if stored.asks_sql and not neighbour.is_publisher else {}
+        for what, arguments in {**AGENT_FUNCTIONS, **asks}.items():
             await connection.execute(
                 sql.SQL("grant execute on function {}({}) to {}").format(
                     sql.Identifier(names.SCHEMA, names.merge_object(what, stored.artid)),

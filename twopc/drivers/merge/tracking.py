@@ -17,6 +17,7 @@ from twopc import names
 from twopc.articles import Table
 from twopc.errors import ArticleError
 from twopc.merge.articles import MergeArticle, MergeOptions, Upload
+from twopc.merge.resolvers import SQL
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.merge_session_texts import SessionTexts
@@ -80,6 +81,11 @@ class StoredMergeArticle:
     schema: str | None
     """Its name now; None if the table was dropped."""
     table: str | None
+
+    @property
+    def asks_sql(self) -> bool:
+        """Its conflicts are resolved by a function of the Publisher's database."""
+        return (self.article_resolver or "").startswith(SQL)
 
 
 def owner_role(database: str) -> str:
@@ -192,8 +198,13 @@ async def track(
     *,
     added_rowguid: bool = False,
     created_table: bool = False,
+    is_local: bool = False,
 ) -> None:
-    """Record the changes of a table from now on, and let agents read and write its rows."""
+    """Record the changes of a table from now on, and let agents read and write its rows.
+
+    Args:
+        is_local: it is a client subscription's, whose changes may be kept or refused (``upload``).
+    """
     texts = SessionTexts(article, owner_role(connection.info.dbname), publication)
     async with connection.transaction():
         await connection.execute(
@@ -223,7 +234,7 @@ async def track(
         for text in (
             texts.metadata_part(),
             *texts.functions(),
-            *texts.triggers(),
+            *texts.triggers(is_local=is_local),
             *texts.all(),
         ):
             await connection.execute(text.encode())
