@@ -198,7 +198,9 @@ async def closing(rows: int) -> list[Figure]:
     ]  # fmt: skip
 
 
-async def _time_s(topology: MergeTopology, query: sql.SQL | sql.Composed, node: str = "pub") -> float:
+async def _time_s(
+    topology: MergeTopology, query: sql.SQL | sql.Composed, node: str = "pub"
+) -> float:
     connection = await topology.admin(node)
     began = time.perf_counter()
     await connection.execute(query)

@@ -174,9 +174,9 @@ class JudgedRows:
             _call("select {}(%s::jsonb)::text", "ask", self._part.artid), described
         )
         await self._query("reset all")  # what the resolver may have set
-        said = json.loads(text, parse_float=Decimal)
-        failure = RuntimeError(said["error"]) if "error" in said else None
-        return replace(encounter, answer=failure or said["answer"])
+        answer = json.loads(text, parse_float=Decimal)
+        failure = RuntimeError(answer["error"]) if "error" in answer else None
+        return replace(encounter, answer=failure or answer["answer"])
 
     def _json(self, row: Mapping[str, Any] | None, texts: Texts | None) -> dict[str, Any] | None:
         """Numbers, booleans and documents as they are, all else as PostgreSQL prints it."""
