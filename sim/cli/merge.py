@@ -58,18 +58,43 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Run one session with each Subscriber: its changes go up, then the Publisher's come down."""
+    from twopc.errors import MergeError
+    from twopc.sim.cli.exits import exit_code, worst
+
     reports: dict[str, MergeReport] = {}
+    errors: dict[str, MergeError] = {}
 
     async def work(topology: MergeTopology) -> None:
         for name in subscribers or topology.subscribers:
-            reports[name] = await topology.sync(name)
+            try:
+                _refuse_unreachable(topology, name)
+                reports[name] = await topology.sync(name)
+            except MergeError as error:  # the others need not wait for this one
+                errors[name] = error
+                continue
             if not as_json:
                 print(f"{name}: {_wording(reports[name])}", flush=True)
 
-    with_merge(nodes, work, folder=folder)
+    with_merge(nodes, work, folder=folder, partly=True)
+    codes = [exit_code(error) for error in errors.values()]
     if as_json:
         print_json({name: asdict(report) for name, report in reports.items()})
-    raise typer.Exit(SAFETY if _is_failed(reports.values(), fail_on or ()) else PASS)
+    codes.append(SAFETY if _is_failed(reports.values(), fail_on or ()) else PASS)
+    raise typer.Exit(worst(codes))
+
+
+def _refuse_unreachable(topology: MergeTopology, subscriber: str) -> None:
+    """Refuse to begin a session of which it is known that an end is down."""
+    from twopc.errors import MergeError
+
+    for end in (topology.publisher, subscriber):
+        if end in topology.unreachable:
+            reason = topology.unreachable[end]
+            raise MergeError(
+                f"no session with {subscriber}: node {end!r} cannot be reached: {reason}",
+                node=end,
+                sqlstate="08001",
+            )
 
 
 def _wording(report: MergeReport) -> str:
@@ -196,23 +221,11 @@ def conflicts(
     print(f"{len(recorded)} recorded" if recorded else "no conflict is recorded")
 
 
-_KINDS = {
-    "UPDATE_UPDATE": "two updates of the row",
-    "UPDATE_UPDATE_COLUMN": "two updates of a column",
-    "DELETE_WINS": "an update and a delete, which has won",
-    "UPDATE_WINS": "a delete and an update, which has won",
-    "UPLOAD_INSERT_FAILED": "an insert that could not be written, on its way up",
-    "DOWNLOAD_INSERT_FAILED": "an insert that could not be written, on its way down",
-    "UPLOAD_DELETE_FAILED": "a delete that could not be done, on its way up",
-    "DOWNLOAD_DELETE_FAILED": "a delete that could not be done, on its way down",
-    "UPLOAD_UPDATE_FAILED": "an update that could not be written, on its way up",
-    "DOWNLOAD_UPDATE_FAILED": "an update that could not be written, on its way down",
-}
-
-
 def conflict_lines(node: str, conflict: MergeConflict) -> list[str]:
     """What a conflict is, for people."""
-    kind = _KINDS.get(conflict.type.name) or conflict.type.name.lower().replace("_", " ")
+    from twopc.sim.merge.wording import kind_words
+
+    kind = kind_words(conflict.type)
     loser = conflict.loser or {}
     values = [f"{name}={value}" for name, value in loser.items() if value != conflict.rowguid]
     row = ", ".join(values) if conflict.loser is not None else "the row's deletion"

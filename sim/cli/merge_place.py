@@ -65,10 +65,20 @@ async def attached(
     nodes: list[str] | None, folder: Path | None, *, partly: bool = False
 ) -> MergeTopology:
     """The topology that is meant, to be entered."""
+    from twopc.errors import ConfigurationError
     from twopc.sim.merge.attaching import attach
     from twopc.sim.up import load
 
-    dsns: Mapping[str, str] = parse_nodes(nodes) if nodes else load(folder_of(folder)).dsns
+    dsns: Mapping[str, str]
+    if nodes:
+        dsns = parse_nodes(nodes)
+    else:
+        state = load(folder_of(folder))
+        if not state.merges:
+            raise ConfigurationError(
+                f"the nodes of {state.folder} do not merge: `twopc up --merge` in another --state sets up some that do"
+            )
+        dsns = state.dsns
     return await attach(dsns, partly=partly)
 
 

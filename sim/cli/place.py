@@ -107,7 +107,7 @@ def with_topology(
     """
     import psycopg
 
-    from twopc.errors import ServerError
+    from twopc.errors import ConfigurationError, ServerError
     from twopc.sim.operate import attach
     from twopc.sim.up import load
 
@@ -116,6 +116,10 @@ def with_topology(
         newcomers: Collection[str] = dsns if blank else ()
     else:
         state = load(folder_of(folder))
+        if state.merges:
+            raise ConfigurationError(
+                f"the nodes of {state.folder} merge: see `twopc merge --help` for what can be done with them"
+            )
         dsns, coordinator, newcomers = state.dsns, coordinator or state.name, state.subscribers
 
     async def go() -> Any:

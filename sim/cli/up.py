@@ -51,6 +51,15 @@ _ArchiveHours = Annotated[
     ),
 ]
 
+_Every = Annotated[
+    float | None,
+    typer.Option(
+        "--every",
+        min=0.1,
+        help="Seconds between two sessions of a merge agent, from now on. Default: 10.",
+    ),
+]
+
 
 def up(
     scenario: Annotated[
@@ -69,6 +78,10 @@ def up(
             help="Number of Subscribers, with a table of two accounts.",
         ),
     ] = None,
+    merge: Annotated[
+        bool,
+        typer.Option("--merge", help="Merge replication, with a table of two customers."),
+    ] = False,
     each: Annotated[
         bool, typer.Option("--each", help="Start one server for each node instead of one for all.")
     ] = False,
@@ -81,9 +94,11 @@ def up(
     ] = False,
     metrics: _Metrics = None,
     archive_hours: _ArchiveHours = None,
+    merge_every_s: _Every = None,
     folder: Folder = None,
 ) -> None:
     """Start a topology that stays: servers, agents and a resolver. Any client may write at every Subscriber.
+    If the scenario's nodes merge: servers and merge agents.
 
     If the topology exists, whatever of it does not run is started: after `twopc down`, a crash, or a restart
     of the machine.
@@ -91,13 +106,12 @@ def up(
     from twopc.sim.up import load
     from twopc.sim.up import up as bring_up
 
-    if scenario is not None and subscribers is not None:
-        raise typer.BadParameter("name a scenario or --subscribers, not both")
+    if scenario is not None and (subscribers is not None or merge):
+        other = "--merge" if merge else "--subscribers"
+        raise typer.BadParameter(f"name a scenario or {other}, not both")
     place = folder_of(folder)
     if nodes:
-        without_password = load(place).dsns_without_password()
-        words = (f"{name}={dsn}" for name, dsn in without_password.items())
-        print(" ".join(f"--node {shlex.quote(word)}" for word in words))
+        print(node_options(load(place)))
         return
 
     def say(what: str) -> None:
@@ -108,12 +122,20 @@ def up(
             place,
             scenario=scenario,
             subscribers=subscribers,
+            merge=merge,
             each=each,
             metrics_port=metrics,
             archive_hours=archive_hours,
+            merge_every_s=merge_every_s,
             say=say,
         )
     )
+
+
+def node_options(state: State) -> str:
+    """The ``--node`` options for other commands; without passwords."""
+    words = (f"{name}={dsn}" for name, dsn in state.dsns_without_password().items())
+    return " ".join(f"--node {shlex.quote(word)}" for word in words)
 
 
 def processes_down(folder: Path | None) -> tuple[str, ...]:
@@ -138,7 +160,8 @@ def show(state: State) -> None:
     print(f"running: {', '.join(str(part) for part in sorted(running(state.folder)))}")
     if state.metrics_port:
         print(f"metrics: http://127.0.0.1:{state.metrics_port}/metrics")
-    print(f"next: twopc watch{option} | twopc tour | twopc down{option}")
+    further = f"twopc merge conflicts{option}" if state.merges else "twopc tour"
+    print(f"next: twopc watch{option} | {further} | twopc down{option}")
 
 
 def option_of(state: State) -> str:

@@ -91,7 +91,7 @@ def screen(
         shown.append(
             Text(f"does not run: {', '.join(now.missing)}: `twopc up` starts it", style="bold red")
         )
-    shown.append(_nodes(before, now, seconds))
+    shown.append(_merges(now) if state.merges else _nodes(before, now, seconds))
     shown += [
         Text(f"{node.name}: {node.error}", style="red", no_wrap=True, overflow="ellipsis")
         for node in now.nodes
@@ -116,6 +116,34 @@ def screen(
         if len(lines) > _ROWS_MAX:
             shown.append(Text(f"… and {len(lines) - _ROWS_MAX} more", style="dim"))
     return Group(*shown)
+
+
+def _merges(now: TopologyState) -> RenderableType:
+    """The nodes of a topology that merges, and what waits between each Subscriber and its Publisher."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in ("node", "sessions", "agent", "last change", "rows up", "rows down"):
+        table.add_column(title, justify="left" if title in ("node", "agent") else "right")
+    merges = {each.subscriber: each for each in now.merges}
+    for node in now.nodes:
+        if node.error:
+            table.add_row(node.name, "", "[red]not reached[/red]")
+            continue
+        merge = merges.get(node.name)
+        if merge is None:
+            table.add_row(node.name, str(node.sessions))
+            continue
+        is_down = f"merge agent of {node.name}" in now.missing
+        table.add_row(
+            node.name,
+            str(node.sessions),
+            "[red]does not run[/red]" if is_down else "runs",
+            f"{merge.brought.astimezone():%H:%M:%S}" if merge.brought else "",
+            "" if merge.rows_up is None else str(merge.rows_up),
+            str(merge.rows_down),
+        )
+    return table
 
 
 def _nodes(before: TopologyState, now: TopologyState, seconds: float) -> RenderableType:

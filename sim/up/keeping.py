@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,16 +16,23 @@ from typing import TYPE_CHECKING
 from twopc.errors import ConfigurationError, ScenarioError, ServerError
 from twopc.names import is_node_name
 from twopc.server.lasting import LastingServer
+from twopc.sim.merge import MergeTopology
 from twopc.sim.scenario import check
+from twopc.sim.scenario.merge_setup import set_up_merge
 from twopc.sim.scenario.postgres_setup import set_up
 from twopc.sim.topology import Topology
+from twopc.sim.topology.nodes import Node
 from twopc.sim.up import parts
 from twopc.sim.up.state import State, StateNode, load, locked, look
 
 if TYPE_CHECKING:
     from twopc.sim.scenario.check import LoadedScenario
+    from twopc.sim.scenario.model import Scenario
 
 _DEMO = Path(__file__).with_name("demo.twopc.yaml")
+_DEMO_MERGE = Path(__file__).with_name("demo_merge.twopc.yaml")
+#: From one session of a merge agent to the next, unless somebody says otherwise.
+_MERGE_EVERY_S = 10.0
 #: The name of the distribution database among the nodes.
 DISTRIBUTION = "distribution"
 
@@ -41,18 +48,22 @@ def up(
     *,
     scenario: Path | None = None,
     subscribers: int | None = None,
+    merge: bool = False,
     each: bool = False,
     metrics_port: int | None = None,
     archive_hours: float | None = None,
+    merge_every_s: float | None = None,
     say: Say = _silent,
 ) -> State:
     """Have the topology of a folder run: set it up if it is not there, start what does not live of it.
 
     Args:
         scenario: its nodes, tables and rows are taken; None: two accounts, at as many `subscribers`.
+        merge: without a scenario: two customers, at nodes that merge.
         each: a server for each node, instead of one for all.
         metrics_port: where Prometheus metrics are served from now on; 0: nowhere; None: as before.
         archive_hours: how long clean-up waits for an archive that nobody appends to; None: as before.
+        merge_every_s: of nodes that merge: from one session of an agent to the next; None: as before.
         say: is told what is done now.
 
     Raises:
@@ -62,15 +73,15 @@ def up(
     """
     folder = folder.absolute()
     source = str(scenario.absolute()) if scenario is not None else None
-    if source is None and subscribers is not None:
-        source = f"--subscribers {subscribers}"
-    loaded = _loaded(scenario, subscribers) if source is not None else None
+    if source is None and (subscribers is not None or merge):
+        source = f"{'--merge ' * merge}--subscribers {subscribers or 2}"
+    loaded = _loaded(scenario, subscribers, merge=merge) if source is not None else None
     with locked(folder):
         state = look(folder)
         if state is None:
             _clear(folder)  # what a set-up has left that was killed
             say("setting up: servers, tables, subscriptions")
-            loaded = loaded or _loaded(None, None)
+            loaded = loaded or _loaded(None, None, merge=False)
             try:
                 state = _make(folder, loaded, source or "--subscribers 2", each=each)
             except BaseException:
@@ -81,23 +92,40 @@ def up(
                 f"{folder} holds the topology of {state.source}: `twopc down --remove` first, or another "
                 "--state"
             )
-        state = _adjusted(state, metrics_port, archive_hours)
-        say("starting: servers, log reader, agents, resolver, clean-up")
+        state = _adjusted(state, metrics_port, archive_hours, merge_every_s)
+        processes = "merge agents" if state.merges else "log reader, agents, resolver, clean-up"
+        say(f"starting: servers, {processes}")
         for name in state.servers:
             server_of(state, name).start()
         parts.start(state)
     return state
 
 
-def _adjusted(state: State, metrics_port: int | None, archive_hours: float | None) -> State:
-    """With new settings, which processes that run have no more: those are ended."""
+def _adjusted(
+    state: State,
+    metrics_port: int | None,
+    archive_hours: float | None,
+    merge_every_s: float | None,
+) -> State:
+    """With new settings, which processes that run have no more: those are ended.
+
+    Raises:
+        ConfigurationError: a setting of merge replication, and the nodes do not merge.
+    """
+    if merge_every_s is not None and not state.merges:
+        raise ConfigurationError(
+            f"{state.folder} holds a topology that does not merge, so its agents have no interval: leave out --every"
+        )
     port = state.metrics_port if metrics_port is None else metrics_port or None
     hours = state.archive_hours if archive_hours is None else archive_hours
     if port != state.metrics_port:
         parts.stop(state.folder, parts.METRICS)
     if hours != state.archive_hours:
         parts.stop(state.folder, parts.CLEAN_UP)
-    changed = replace(state, metrics_port=port, archive_hours=hours)
+    every_s = state.merge_every_s if merge_every_s is None else merge_every_s
+    if every_s != state.merge_every_s:
+        parts.stop(state.folder, parts.MERGE_AGENT)
+    changed = replace(state, metrics_port=port, archive_hours=hours, merge_every_s=every_s)
     if changed != state:
         changed.save()
     return changed
@@ -152,7 +180,7 @@ def _clear(folder: Path) -> None:
             path.unlink()
 
 
-def _loaded(scenario: Path | None, subscribers: int | None) -> LoadedScenario:
+def _loaded(scenario: Path | None, subscribers: int | None, *, merge: bool) -> LoadedScenario:
     """What is set up.
 
     Raises:
@@ -163,12 +191,13 @@ def _loaded(scenario: Path | None, subscribers: int | None) -> LoadedScenario:
     names = ", ".join(f"sub{number}" for number in range(1, (subscribers or 2) + 1))
     if (subscribers or 2) < 1:
         raise ScenarioError("--subscribers: at least one")
-    return check.parse(_DEMO.read_text().replace("sub1, sub2", names), "two accounts")
+    demo, title = (_DEMO_MERGE, "two customers") if merge else (_DEMO, "two accounts")
+    return check.parse(demo.read_text().replace("sub1, sub2", names), title)
 
 
 def _make(folder: Path, loaded: LoadedScenario, source: str, *, each: bool) -> State:
     scenario = loaded.scenario
-    nodes = (*scenario.topology.nodes, DISTRIBUTION)
+    nodes = (*scenario.topology.nodes, *(() if scenario.merges else (DISTRIBUTION,)))
     server_for = {
         name: (name if name != DISTRIBUTION else scenario.topology.publisher) if each else "all"
         for name in nodes
@@ -182,33 +211,52 @@ def _make(folder: Path, loaded: LoadedScenario, source: str, *, each: bool) -> S
     for name in nodes:
         servers[server_for[name]].create_database(name)
     dsns = {name: servers[server_for[name]].dsn(name) for name in nodes}
+    install = _install_merge if scenario.merges else _install
+    name = _name(scenario.name)
+    state = State(
+        folder=folder,
+        name=name,
+        source=source,
+        nodes={
+            node.name: StateNode(
+                kind=node.kind, server=server_for[node.name], dsn=node.dsn, app_dsn=node.app_dsn
+            )
+            for node in asyncio.run(install(name, scenario, dsns))
+        },
+        merge_every_s=_MERGE_EVERY_S if scenario.merges else None,
+    )
+    state.save()
+    return state
+
+
+async def _install(name: str, scenario: Scenario, dsns: Mapping[str, str]) -> list[Node]:
+    """Set a topology up."""
     topology = Topology(
         publisher=scenario.topology.publisher,
         subscribers=scenario.topology.subscribers,
         dsns=dsns,
-        name=_name(scenario.name),
+        name=name,
         keep=True,
         lock_timeout_ms=scenario.topology.timeouts.lock_ms,
     )
+    async with topology:
+        await set_up(topology, scenario)
+        if await topology.any_client.updating():
+            await topology.allow_any_client(resolve=False)
+        return [*topology.nodes.values()]
 
-    async def install() -> dict[str, StateNode]:
-        async with topology:
-            await set_up(topology, scenario)
-            if await topology.any_client.updating():
-                await topology.allow_any_client(resolve=False)
-            return {
-                name: StateNode(
-                    kind=node.kind,
-                    server=server_for[name],
-                    dsn=node.dsn,
-                    app_dsn=node.app_dsn,
-                )
-                for name, node in topology.nodes.items()
-            }
 
-    state = State(folder=folder, name=topology.name, source=source, nodes=asyncio.run(install()))
-    state.save()
-    return state
+async def _install_merge(name: str, scenario: Scenario, dsns: Mapping[str, str]) -> list[Node]:
+    """The same for nodes that merge."""
+    topology = MergeTopology(
+        publisher=scenario.topology.publisher,
+        subscribers=scenario.topology.subscribers,
+        dsns=dsns,
+        name=name,
+    )
+    async with topology:
+        await set_up_merge(topology, scenario)
+        return [*topology.nodes.values()]
 
 
 def _name(scenario: str) -> str:

@@ -48,6 +48,8 @@ class TopologyCollector(Collector):
     async def _look(self) -> tuple[TopologyState, dict[str, int]]:
         async with self._turn:
             moment = await self._watch.look()
+            if self._watch.merges:
+                return moment, {}
             try:
                 retries = dict(await self._watch.rows(DISTRIBUTION, _RETRIES))
             except psycopg.Error:
@@ -98,6 +100,15 @@ def families(moment: TopologyState, retries: dict[str, int]) -> list[Metric]:
         lag.add_metric([agent.subscriber], agent.lag_s or 0.0)
         queue.add_metric([agent.subscriber], agent.waiting_transactions)
         retry.add_metric([agent.subscriber], retries.get(agent.subscriber, 0))
+    rows = GaugeMetricFamily(
+        "twopc_merge_waiting_rows",
+        "Changed rows that wait for the next merge session.",
+        labels=["subscriber", "direction"],
+    )
+    for merge in moment.merges:
+        if merge.rows_up is not None:
+            rows.add_metric([merge.subscriber, "up"], merge.rows_up)
+        rows.add_metric([merge.subscriber, "down"], merge.rows_down)
     blocked = GaugeMetricFamily("twopc_blocked_sessions", "Sessions that wait for a lock.")
     blocked.add_metric([], len(moment.blocked))
     down = GaugeMetricFamily(
@@ -105,7 +116,7 @@ def families(moment: TopologyState, retries: dict[str, int]) -> list[Metric]:
     )
     for name in moment.missing:
         down.add_metric([name], 1)
-    return [up, sessions, conflicts, prepared, oldest, lag, queue, retry, blocked, down]
+    return [up, sessions, conflicts, prepared, oldest, lag, queue, retry, rows, blocked, down]
 
 
 async def serve(state: State, *, running: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The processes beside the servers: log reader, agents, resolver, clean-up.
+"""The processes beside the servers: log reader, agents, resolver, clean-up; or merge agents.
 
 Each is found again by its command line, which names the folder; no secret is in it.
 """
@@ -18,6 +18,7 @@ import psutil
 
 from twopc.errors import ServerError
 from twopc.server.waiting import wait_for
+from twopc.sim.merge.attaching import attach as attach_merge
 from twopc.sim.operate import attach
 from twopc.sim.up.state import State
 
@@ -27,6 +28,7 @@ _STOP_TIMEOUT_S = 15.0
 RUNS = "runs"
 METRICS = "metrics"
 CLEAN_UP = "clean-up"
+MERGE_AGENT = "merge-agent"
 _MODULE = "twopc.sim.up.process"
 
 
@@ -35,7 +37,7 @@ class TopologyPart:
     """One of them."""
 
     kind: str
-    """``log-reader``, ``agent``, ``resolver``, ``clean-up`` or ``metrics``."""
+    """``log-reader``, ``agent``, ``resolver``, ``clean-up``, ``merge-agent`` or ``metrics``."""
     node: str = ""
     """Of an agent: its Subscriber."""
 
@@ -72,15 +74,27 @@ def expected_parts(
     )
 
 
+def expected_merge_parts(
+    subscribed: Iterable[str], *, metrics: bool = False
+) -> tuple[TopologyPart, ...]:
+    """Those that a topology needs that merges; see `expected_parts`."""
+    agents = [TopologyPart(MERGE_AGENT, name) for name in subscribed]
+    return (*agents, *([TopologyPart(METRICS)] if metrics else []))
+
+
 async def look(state: State) -> tuple[TopologyPart, ...]:
     """Those that a topology needs now; its servers run."""
+    metrics = state.metrics_port is not None
+    if state.merges:
+        async with await attach_merge(state.dsns) as merging:
+            return expected_merge_parts(merging.subscribers, metrics=metrics)
     async with await attach(
         state.dsns, coordinator=state.name, newcomers=state.subscribers
     ) as topology:
         return expected_parts(
             await topology.agents.subscribers(),
             any_client=bool(await topology.any_client.subscribers()),
-            metrics=state.metrics_port is not None,
+            metrics=metrics,
         )
 
 

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from twopc import log
-from twopc.errors import TwopcError
+from twopc.drivers.merge.engine import MergeReport
+from twopc.errors import MergeError, TwopcError
 from twopc.sim import standing
+from twopc.sim.merge.agent import keep_merging
+from twopc.sim.merge.attaching import attach
 from twopc.sim.up import parts
-from twopc.sim.up.state import load
+from twopc.sim.up.state import State, load
 from twopc.subscriber.distribution_agent import main as run_agent
 
 _CLEAN_UP_EVERY_S = 60.0
@@ -45,6 +50,8 @@ def main(folder: str, kind: str, node: str = "") -> None:
                 running=runs,
             )
         )
+    elif kind == parts.MERGE_AGENT:
+        asyncio.run(_merge(state, node, runs))
     elif kind == parts.METRICS:
         from twopc.sim.up import metrics  # with the client library of Prometheus
 
@@ -57,6 +64,23 @@ def main(folder: str, kind: str, node: str = "") -> None:
                 running=runs,
                 archive_retention=timedelta(hours=state.archive_hours),
             )
+        )
+
+
+async def _merge(state: State, subscriber: str, runs: Callable[[], None]) -> None:
+    """Run sessions with a Subscriber; those that end early, and conflicts, are told of."""
+
+    def tell(outcome: MergeReport | MergeError) -> None:
+        if isinstance(outcome, MergeError) or outcome.conflicts or outcome.retried:
+            sys.stderr.write(f"{outcome}\n")
+            sys.stderr.flush()
+
+    async with await attach(state.dsns, partly=True) as topology:
+        await keep_merging(
+            partial(topology.sync, subscriber),
+            standing.stopped_by_signals(runs),
+            every_s=state.merge_every_s or 0,
+            tell=tell,
         )
 
 

@@ -50,8 +50,15 @@ class State:
     nodes: dict[str, StateNode]
     metrics_port: int | None = None
     """Where metrics are served; None: they are not."""
+    merge_every_s: float | None = None
+    """The nodes merge, with so many seconds between two sessions of an agent; None: they replicate otherwise."""
     archive_hours: float = _ARCHIVE_HOURS
     """An archive that was not appended to for so long is waited for by clean-up no longer."""
+
+    @property
+    def merges(self) -> bool:
+        """Its replication is merge replication."""
+        return self.merge_every_s is not None
 
     @property
     def publisher(self) -> str:
@@ -95,6 +102,7 @@ class State:
                 "source": self.source,
                 "nodes": {name: asdict(node) for name, node in self.nodes.items()},
                 "metrics_port": self.metrics_port,
+                "merge_every_s": self.merge_every_s,
                 "archive_hours": self.archive_hours,
             },
             indent=2,
@@ -158,6 +166,7 @@ def look(folder: Path) -> State | None:
         source=known["source"],
         nodes={name: StateNode(**node) for name, node in known["nodes"].items()},
         metrics_port=known.get("metrics_port"),
+        merge_every_s=known.get("merge_every_s"),
         archive_hours=known.get("archive_hours", _ARCHIVE_HOURS),
     )
 

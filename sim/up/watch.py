@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from twopc.names import PREFIX
 from twopc.publisher.distribution import AgentStatus, agents
 from twopc.sim.up import parts
 from twopc.sim.up.keeping import DISTRIBUTION, server_of
+from twopc.sim.up.merge_watch import CONFLICTS, NEIGHBOURS, WatchedMerge, conflict_text, merges_of
 from twopc.sim.up.state import State
 from twopc.sql import path
 from twopc.together import together
@@ -59,7 +61,7 @@ class WatchedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedConflict:
-    """A conflict, as the server's log tells it."""
+    """A conflict, as the server's log tells it; of nodes that merge, as the Publisher has recorded it."""
 
     at: str
     node: str
@@ -83,6 +85,8 @@ class TopologyState:
     """Servers and processes that should run and do not."""
     unreachable: tuple[str, ...]
     """Nodes that did not answer: what is prepared there, or how far agents are, is not known."""
+    merges: tuple[WatchedMerge, ...] = ()
+    """Subscriptions of nodes that merge."""
 
 
 class _NodeAnswer(NamedTuple):
@@ -115,6 +119,11 @@ class TopologyWatch:
         for connection in self._connections.values():
             await connection.close()
 
+    @property
+    def merges(self) -> bool:
+        """Its replication is merge replication: there is no distribution database."""
+        return self._state.merges
+
     async def look(self) -> TopologyState:
         """How it is now."""
         for server, log in self._logs.items():
@@ -124,7 +133,12 @@ class TopologyWatch:
         seen = await together(*(self._node(name) for name in names))
         graph = waits.build(waits.session(one.now.name, row) for one in seen for row in one.waits)
         known = await self._agents()
-        if known is not None and not any(one.now.error for one in seen):
+        merges = await self._merges([one.now.name for one in seen if not one.now.error])
+        if state.merges and not any(one.now.error for one in seen):
+            self._expected = parts.expected_merge_parts(
+                [each.subscriber for each in merges], metrics=state.metrics_port is not None
+            )
+        elif known is not None and not any(one.now.error for one in seen):
             subscribed = [agent.subscriber for agent in known]
             self._expected = parts.expected_parts(
                 subscribed,
@@ -146,6 +160,7 @@ class TopologyWatch:
             missing=await asyncio.to_thread(_missing, state, self._expected),
             unreachable=tuple(one.now.name for one in seen if one.now.error)
             + ((DISTRIBUTION,) if known is None else ()),
+            merges=merges,
         )
 
     def role(self, name: str) -> str:
@@ -193,11 +208,29 @@ class TopologyWatch:
 
     async def _agents(self) -> list[AgentStatus] | None:
         """How far they are; None: the distribution database does not answer."""
+        if self._state.merges:
+            return []
         try:
             await self.rows(DISTRIBUTION, "select 1")
             return await agents(self._connections[DISTRIBUTION])
         except psycopg.Error:
             return None  # its server is among the missing
+
+    async def _merges(self, names: Sequence[str]) -> tuple[WatchedMerge, ...]:
+        """The subscriptions of nodes that merge; what they have last been in conflict about is told, too."""
+        if not self._state.merges:
+            return ()
+        answers: dict[str, Sequence[tuple[Any, ...]]] = {}
+        for name in names:
+            with suppress(psycopg.Error):
+                answers[name] = await self.rows(name, NEIGHBOURS)
+        with suppress(psycopg.Error):
+            recorded = await self.rows(self._state.publisher, CONFLICTS, (_REFUSALS_KEPT,))
+            self._refusals.clear()
+            for at, origin, winner, kind, table in reversed(recorded):
+                name, text = conflict_text(winner, kind, table)
+                self._refusals.append(LoggedConflict(at=at, node=origin, kind=name, text=text))
+        return merges_of(answers)
 
     def _read_log(self, server: str, path: Path) -> None:
         """What servers have complained of since we looked last; conflicts have facts in their DETAIL."""
@@ -233,6 +266,8 @@ async def not_running(state: State) -> tuple[str, ...]:
 def _presumed(state: State) -> tuple[parts.TopologyPart, ...]:
     """What should run, before the servers have told."""
     metrics = state.metrics_port is not None
+    if state.merges:
+        return parts.expected_merge_parts(state.subscribers, metrics=metrics)
     return parts.expected_parts(state.subscribers, any_client=True, metrics=metrics)
 
 

@@ -23,8 +23,8 @@ def test_it_shows_what_happens(path: Path, tmp_path: Path) -> None:
     assert difference(page, after) == ""
 
 
-def test_there_are_six() -> None:
-    assert len(lessons()) == 6
+def test_there_are_seven() -> None:
+    assert len(lessons()) == 7
 
 
 @pytest.mark.parametrize("path", lessons(), ids=lambda path: path.stem)

@@ -1,0 +1,70 @@
+"""What happens at a topology that merges and was left running, as numbers of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from twopc.merge.decision import ConflictType
+from twopc.sim.merge.wording import kind_words
+
+#: Of each neighbour: when a session last brought something to it, and how many rows wait for it.
+NEIGHBOURS = """
+select n.subscriber_server, n.is_publisher, n.last_sync_date,
+       (select count(*) from msrepl.msmerge_genhistory as g, msrepl.msmerge_metadata as m
+        where g.generation = n.sentgen and m.xid >= pg_snapshot_xmin(g.snap)
+          and not pg_visible_in_snapshot(m.xid, g.snap) and m.source is distinct from n.replnickname)
+from msrepl.sysmergesubscriptions as n where not n.is_self order by 1
+"""
+#: The last ones that were recorded at the Publisher.
+CONFLICTS = """
+select to_char(c.msrepl_create_time, 'HH24:MI:SS'), c.origin_datasource, c.winner, c.conflict_type, a.source_object
+from msrepl.msmerge_conflicts_info as c join msrepl.sysmergearticles as a on a.nickname = c.tablenick
+order by c.msrepl_create_time desc limit %s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedMerge:
+    """A subscription."""
+
+    subscriber: str
+    publisher: str
+    brought: datetime | None
+    """When a session last brought changes to the Subscriber, or from it."""
+    rows_up: int | None
+    """Changed rows that wait for the next session at the Subscriber; None: it does not answer."""
+    rows_down: int
+    """Likewise at the Publisher."""
+
+
+def merges_of(answers: dict[str, Sequence[tuple[Any, ...]]]) -> tuple[WatchedMerge, ...]:
+    """The subscriptions, from what nodes say of their neighbours."""
+    results = []
+    for node, neighbours in answers.items():
+        for name, is_publisher, brought_down, rows_down in neighbours:
+            if is_publisher:
+                continue
+            above = next(
+                (each for each in answers.get(name, ()) if each[0] == node and each[1]), None
+            )
+            times = [brought_down, *([above[2]] if above is not None else [])]
+            results.append(
+                WatchedMerge(
+                    subscriber=name,
+                    publisher=node,
+                    brought=max((each for each in times if each is not None), default=None),
+                    rows_up=above[3] if above is not None else None,
+                    rows_down=rows_down,
+                )
+            )
+    return tuple(sorted(results, key=lambda each: each.subscriber))
+
+
+def conflict_text(winner: str | None, kind: int, table: str) -> tuple[str, str]:
+    """Kind and text of a conflict, in a line."""
+    return kind_words(
+        ConflictType(kind)
+    ), f"{table}: {f'{winner} has won' if winner else 'could not be written'}"

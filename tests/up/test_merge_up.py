@@ -1,0 +1,80 @@
+"""`twopc up` with nodes that merge, as a person types it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from tests.fix_log import loggers_restored
+from twopc.server.waiting import wait_for
+from twopc.sim.cli import main
+from twopc.sim.up import State, load
+from twopc.sim.up.parts import TopologyPart, running
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def twopc(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
+    """Run a command line on the folder; what is left there is taken down in the end."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["twopc", *words, "--state", str(place)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    with loggers_restored():
+        yield run
+        assert run("down", "--remove")[0] == 0
+
+
+def at(state: State, node: str, statement: str) -> list[tuple[object, ...]]:
+    """An ordinary client at a node."""
+    with psycopg.connect(state.nodes[node].app_dsn, autocommit=True) as connection:
+        cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def test_agents_merge_until_it_is_taken_down(place: Path, twopc: Command) -> None:
+    """What is changed at one Subscriber comes to another; conflicts and agents that died are shown."""
+    code, out, err = twopc("up", "--merge", "--every", "0.2")
+    assert code == 0, err
+    assert "running: merge agent of sub1, merge agent of sub2" in out
+    state = load(place)
+    at(state, "sub1", "update customer set phone = '2' where id = 1")
+    wait_for(
+        lambda: at(state, "sub2", "select phone from customer where id = 1") == [("2",)],
+        what="the change to come to the other Subscriber",
+        timeout_s=60,
+    )
+    agent = running(place)[TopologyPart("merge-agent", "sub1")]
+    agent.kill()
+    psutil.wait_procs([agent])
+    at(state, "sub1", "update customer set phone = '3' where id = 2")
+    at(state, "pub", "update customer set phone = '4' where id = 2")
+    code, out, _ = twopc("watch", "--json")
+    seen = json.loads(out)
+    assert (code, seen["missing"]) == (6, ["merge agent of sub1"])
+    assert [e["rows_up"] for e in seen["merges"] if e["subscriber"] == "sub1"] == [1]
+    _, out, _ = twopc("watch", "--once")
+    assert "does not run" in out
+    assert "conflicts: none" in out
+    assert "1 conflict" in twopc("merge", "sync", "sub1")[1]
+    assert "sub1  two updates of a column  customer: pub has won" in twopc("watch", "--once")[1]
+    code, _, err = twopc("sync")
+    assert (code, "merge: see `twopc merge --help`" in err) == (4, True)
+    assert twopc("up")[0] == 0
+    assert TopologyPart("merge-agent", "sub1") in running(place)
+    assert twopc("down")[0] == 0
+    assert not running(place)
