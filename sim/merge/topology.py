@@ -17,11 +17,10 @@ from twopc.drivers.merge.server import ServerMergeEnd
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.merge.articles import MergeArticle, options_of
-from twopc.merge.handlers import MergeHandler
 from twopc.merge.marks import Generation
 from twopc.publisher.merge import publication
 from twopc.publisher.selection import article_of
-from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
+from twopc.sim.merge.desk import ConflictDesk
 from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.topology import roles
 from twopc.sim.topology.blocking import blocking
@@ -41,7 +40,7 @@ where m.tablenick = %s
 """
 
 
-class MergeTopology:
+class MergeTopology(ConflictDesk):
     """One Publisher and its Subscribers; an async context manager.
 
     There is no coordinator, no distribution database and no log reader: every node is changed by ordinary local
@@ -89,8 +88,7 @@ class MergeTopology:
         self.subscribers = tuple(subscribers)
         self.points = points or Points()
         self.lock_timeout_ms = lock_timeout_ms
-        self.handlers: dict[str, MergeHandler] = {}
-        """What sessions ask about each row on its way, by table (``name``, or ``schema.name``)."""
+        self.handlers = {}
         self._nodes = Nodes(
             name=self.name,
             kinds={publisher: "publisher", **dict.fromkeys(subscribers, "subscriber")},
@@ -373,14 +371,6 @@ class MergeTopology:
             if not any(r.uploaded or r.downloaded or r.conflicts or r.deferred for r in reports):
                 return number
         raise ConfigurationError(f"the nodes still change after {rounds_max} rounds of sessions")
-
-    async def conflicts(self, table: str | None = None) -> list[MergeConflict]:
-        """Conflicts and failed changes that the Publisher has recorded, oldest first.
-
-        Args:
-            table: only those of this table: its name, or ``schema.name``.
-        """
-        return await read_conflicts(await self.admin(self.publisher), table)
 
     async def assert_converged(self) -> None:
         """Assert that every Subscriber has the Publisher's rows, in every table."""
