@@ -208,6 +208,10 @@ async def track(
     texts = SessionTexts(article, owner_role(connection.info.dbname), publication)
     async with connection.transaction():
         await connection.execute(
+            "insert into msrepl.sysmergepublications (name) values (%s) on conflict (name) do nothing",
+            (publication,),
+        )
+        await connection.execute(
             "insert into msrepl.sysmergearticles (artid, nickname, objid, source_schema, source_object,"
             " rowguid, added_rowguid, created_table, column_tracking, columns, publication, article_resolver,"
             " compensate_for_errors, upload_options, delete_tracking)"
@@ -233,6 +237,7 @@ async def track(
         )
         for text in (
             texts.metadata_part(),
+            texts.floor_of_versions(),
             *texts.functions(),
             *texts.triggers(is_local=is_local),
             *texts.all(),
