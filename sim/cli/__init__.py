@@ -28,6 +28,7 @@ from twopc.sim.cli.init import init
 from twopc.sim.cli.listing import list_, show
 from twopc.sim.cli.matrix import matrix
 from twopc.sim.cli.merge import merge
+from twopc.sim.cli.merge_conflicts import conflicts, resolve
 from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from twopc.sim.cli.procedure import procedure
 from twopc.sim.cli.publish import article, install, publish, uninstall, unpublish
@@ -169,8 +170,15 @@ GROUPS = (
     (export_app, "export", "Convert a scenario to a spec of isolationtester."),
 )
 
+MERGE_COMMANDS = (
+    (conflicts, "conflicts", "List conflicts and failed changes."),
+    (resolve, "resolve", "Resolve a conflict by hand."),
+)
+
 for _command, _name, _short in COMMANDS:
     app.command(_name, short_help=_short)(_command)
+for _command, _name, _short in MERGE_COMMANDS:
+    merge.command(_name, short_help=_short)(_command)
 for _group, _name, _short in GROUPS:
     app.add_typer(_group, name=_name, short_help=_short)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from twopc.drivers.merge.engine import MergeReport
     from twopc.errors import MergeError
     from twopc.sim.merge import MergeTopology
-    from twopc.sim.merge.conflicts import MergeConflict
     from twopc.sim.merge.generations import ShownGeneration
 
 merge = typer.Typer(
@@ -187,52 +186,3 @@ def generations(
             sent = f"; {', '.join(one.sent_to)} has it" if len(one.sent_to) == 1 else ""
             sent = f"; {', '.join(one.sent_to)} have it" if len(one.sent_to) > 1 else sent
             print(f"  {one.number or '':>6}  {when:26}  {rows}{received}{sent}")
-
-
-@merge.command("conflicts", short_help="List conflicts and failed changes.")
-def conflicts(
-    table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="TABLE or SCHEMA.TABLE. Default: all.")
-    ] = None,
-    nodes: MergeNodes = None,
-    folder: Folder = None,
-    as_json: Json = False,
-) -> None:
-    """List conflicts and failed changes, oldest first. Conflicts are recorded at the Publisher; a change that
-    could not be written, at the node that it could not be written at.
-    """
-    from twopc.sim.merge.conflicts import read_conflicts
-
-    async def work(topology: MergeTopology) -> list[tuple[str, MergeConflict]]:
-        return [
-            (name, each)
-            for name in topology.nodes
-            if name not in topology.unreachable
-            for each in await read_conflicts(await topology.admin(name), table)
-        ]
-
-    recorded = sorted(with_merge(nodes, work, folder=folder), key=lambda each: each[1].at)
-    if as_json:
-        print_json([{"node": node, **asdict(each)} for node, each in recorded])
-        return
-    for node, each in recorded:
-        for line in conflict_lines(node, each):
-            print(line)
-    print(f"{len(recorded)} recorded" if recorded else "no conflict is recorded")
-
-
-def conflict_lines(node: str, conflict: MergeConflict) -> list[str]:
-    """What a conflict is, for people."""
-    from twopc.sim.merge.wording import kind_words
-
-    kind = kind_words(conflict.type)
-    loser = conflict.loser or {}
-    values = [f"{name}={value}" for name, value in loser.items() if value != conflict.rowguid]
-    row = ", ".join(values) if conflict.loser is not None else "the row's deletion"
-    lines = [
-        f"{conflict.id}  {conflict.table}",
-        f"  {conflict.at:%Y-%m-%d %H:%M:%S} at {node}: {kind} ({conflict.type.value})",
-    ]
-    if conflict.winner is None:
-        return [*lines, f"  failed: {conflict.origin}: {row}", f"  because: {conflict.reason}"]
-    return [*lines, f"  lost: {conflict.origin}: {row}", f"  won:  {conflict.winner}"]

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +61,29 @@ def test_a_conflict_is_found_and_listed(topology: Any, twopc: Any) -> None:
         ("pub", "anna", "ben")
     )
     assert (open_ones["ben"]["changed_rows"], open_ones["ben"]["received_rows"]) == (1, 1)
+
+
+def test_a_conflict_is_resolved_by_hand(topology: Any, twopc: Any, tmp_path: Path) -> None:
+    """By the beginning of its number: the loser's row, or values from a file; not twice."""
+    nodes = _nodes(topology)
+    topology.settle()
+    for node, phone in (("pub", "5"), ("anna", "6")):
+        topology.execute(node, "update customer set phone = %s where id = 2", (phone,))
+    topology.sync("anna")
+    number = str(topology.conflicts()[-1].id)
+    (tmp_path / "row.json").write_text('{"fax": "7"}')
+    ran = twopc("merge", "resolve", number, "--keep", tmp_path / "row.json", *nodes)
+    assert (ran.returncode, "there is no column 'fax'" in ran.stderr) == (1, True)
+    ran = twopc("merge", "resolve", number[:8], "--keep", "loser", *nodes)
+    assert "the loser's row is there now" in ran.stdout, ran.stderr
+    assert topology.execute("pub", "select phone from customer where id = 2") == [("6",)]
+    assert "resolved by hand" in twopc("merge", "conflicts", *nodes).stdout
+    ran = twopc("merge", "resolve", number, "--keep", "winner", *nodes)
+    assert (ran.returncode, "was resolved before" in ran.stderr) == (1, True)
+    ran = twopc("merge", "resolve", "0123abcd", "--keep", "winner", *nodes)
+    assert (ran.returncode, "`twopc merge conflicts` lists them" in ran.stderr) == (4, True)
+    ran = twopc("merge", "resolve", number, "--keep", "none.json", *nodes)
+    assert (ran.returncode, "or write winner or loser" in ran.stderr) == (2, True)
 
 
 def test_what_is_wrong_is_told(topology: Any, twopc: Any) -> None:
