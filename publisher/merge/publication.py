@@ -6,6 +6,7 @@ in one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from twopc.merge.articles import (
     MergeArticle,
     MergeOptions,
 )
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
 from twopc.publisher.merge.resolvers import check_resolver, install_resolver
@@ -47,6 +49,7 @@ async def publish(
     rowguid: str | None = None,
     publication: str = PUBLICATION,
     options: MergeOptions = DEFAULT_OPTIONS,
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> MergeArticle:
     """Make a table an article whose changes are merged.
 
@@ -56,6 +59,7 @@ async def publish(
             ``rowguid``, which is added unless it is there.
         publication: its name.
         options: how its conflicts and failures are dealt with.
+        without: protections that are left out, to show what they protect from.
 
     Raises:
         ArticleError: the table cannot be merged so; nothing is changed.
@@ -91,7 +95,9 @@ async def publish(
             references=described.references,
         )
         check_resolver(article, where)
-        await tracking.track(connection, article, publication, added_rowguid=is_added)
+        await tracking.track(
+            connection, article, publication, added_rowguid=is_added, without=without
+        )
         await install_resolver(connection, article, publication, where)
         await foreign_keys.make_deferrable(
             connection, await _relid(connection, artid), ArticleTable.MERGE

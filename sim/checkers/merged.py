@@ -103,6 +103,8 @@ def _is_kept(change: _Change, conflict: Mapping[str, Any]) -> bool:
     key = ", ".join(f"{name}={value}" for name, value in conflict["key"].items())
     if (conflict["table"], key) != (change.table, change.key):
         return False
+    if conflict.get("resolver"):
+        return True  # what has become of both is its business
     loser = conflict["loser"]
     if loser is None:
         return not change.column

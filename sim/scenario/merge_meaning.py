@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from twopc.merge.protections import MergeProtection
 from twopc.sim.scenario.expect_meaning import expectations
 from twopc.sim.scenario.expectations import MERGE_FIELDS, Expect
 from twopc.sim.scenario.merge_parts import CONFLICTS, MergeConflictExpect
@@ -20,6 +21,7 @@ Path = tuple[str | int, ...]
 
 _OF_UPDATING = "goes with 'replication: updating', and this scenario merges"
 _OF_MERGE = "goes with 'topology: {replication: merge}'"
+_PROTECTIONS = frozenset(map(str, MergeProtection))
 #: Keys of tables and of expectations that mean nothing where changes are merged.
 _TABLE_KEYS = ("published", "filter", "propagate", "procedures")
 _EXPECT_KEYS = (
@@ -42,6 +44,11 @@ def check_kind(document: Document, scenario: Scenario) -> None:
         for path in _merging(scenario):
             document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_MERGE}")
     _faults(document, scenario)
+    for place, twin in enumerate(scenario.twins):
+        for name in twin.protections:
+            if (name in _PROTECTIONS) != scenario.merges:
+                mark = document.mark(("twin", place, "protections", name), key=True)
+                document.error(mark, f"'{name}' {_OF_UPDATING if scenario.merges else _OF_MERGE}")
 
 
 def _named(at: Path, part: Part, names: Collection[str]) -> Iterator[Path]:

@@ -35,6 +35,14 @@ class MergedTable(Part):
     """Whether two changes of one row are a conflict, or only two of one column."""
     rowguid: str | None = None
     """The column by which a row is known at every node; none: it is added."""
+    resolver: str | None = None
+    """Who decides conflicts, as ``additive(stock)``; none: the default resolver."""
+    compensate: bool = False
+    """A change that cannot be applied at one end is undone at the other, instead of tried again."""
+    upload: Literal["normal", "kept", "refused"] = "normal"
+    """What becomes of changes at Subscribers."""
+    deletes: Literal["carried", "kept"] = "carried"
+    """What becomes of deletions."""
 
 
 class MergeSubscription(Part):
@@ -63,7 +71,7 @@ class MergeConflictExpect(Part):
     """What met, or what failed."""
     winner: str | None = None
     """The node whose change has won."""
-    loser: Row | None = None
+    loser: Annotated[Row | None, WrittenForm(schema={"type": ["object", "null"]})] = None
     """Of the row that has lost the columns that matter; null: it was deleted."""
 
     @property

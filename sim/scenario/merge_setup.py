@@ -23,7 +23,16 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
     await fill_tables(topology, scenario)
     for name, table in scenario.tables.items():
         with blaming("tables", name):
-            await topology.publish(name, tracking=table.merge.tracking, rowguid=table.merge.rowguid)
+            merge = table.merge
+            await topology.publish(
+                name,
+                tracking=merge.tracking,
+                rowguid=merge.rowguid,
+                resolver=merge.resolver,
+                compensate=merge.compensate,
+                upload=merge.upload,
+                deletes=merge.deletes,
+            )
     for name in scenario.topology.subscribers:
         stated = scenario.subscriber(name)
         with blaming("subscribers", name) if name in scenario.subscribers else blaming("tables"):

@@ -14,10 +14,12 @@ from psycopg import sql
 
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import SettledBranch
+from twopc.merge.decision import ConflictType
+from twopc.merge.protections import MergeProtection
 from twopc.sim.faults.merge import MergeFaults
 from twopc.sim.faults.plans import plans_of
 from twopc.sim.merge import MergeTopology
-from twopc.sim.merge.conflicts import MergeConflict
+from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_setup import set_up_merge
 from twopc.sim.scenario.model import Scenario
@@ -30,6 +32,15 @@ from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge import MergeLocalSession
 from twopc.sim.sessions.waits import Observer, Waits, clients_of
 from twopc.sim.topology.nodes import AnyServer
+
+#: Failed changes that a Subscriber records.
+_ON_THE_WAY_DOWN = frozenset(
+    {
+        ConflictType.DOWNLOAD_INSERT_FAILED,
+        ConflictType.DOWNLOAD_UPDATE_FAILED,
+        ConflictType.DOWNLOAD_DELETE_FAILED,
+    }
+)
 
 
 @asynccontextmanager
@@ -50,6 +61,7 @@ async def merge_stage(
         servers=servers,
         points=Points(),
         lock_timeout_ms=scenario.topology.timeouts.lock_ms,
+        without=frozenset(map(MergeProtection, case.off)),
     )
     async with topology:
         printed = await set_up_merge(topology, scenario)
@@ -82,8 +94,8 @@ class MergeStage:
         self._sessions: dict[str, MergeLocalSession] = {}
         self._keys: dict[tuple[str, str], Mapping[str, Any]] = {}
         """By table and rowguid the row's primary key, as it was seen last."""
-        self._recorded = 0
-        """How many conflicts were read already."""
+        self._recorded: dict[str, int] = {}
+        """By node how many conflicts were read already."""
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -116,11 +128,17 @@ class MergeStage:
 
     async def conflicts(self) -> list[Mapping[str, Any]]:
         """The conflicts that were recorded since this was asked last."""
-        every = await self._topology.conflicts()
-        new, self._recorded = every[self._recorded :], len(every)
-        return [self._as_read(each) for each in new]
+        results = []
+        for node in self._topology.nodes:
+            every = await read_conflicts(await self._topology.admin(node), None)
+            if node != self._topology.publisher:  # the Publisher has the others itself
+                every = [each for each in every if each.type in _ON_THE_WAY_DOWN]
+            new = every[self._recorded.get(node, 0) :]
+            self._recorded[node] = len(every)
+            results += [self._as_read(node, each) for each in new]
+        return results
 
-    def _as_read(self, conflict: MergeConflict) -> Mapping[str, Any]:
+    def _as_read(self, node: str, conflict: MergeConflict) -> Mapping[str, Any]:
         columns = self._scenario.tables[conflict.table].columns
         loser = None
         if conflict.loser is not None:
@@ -128,12 +146,13 @@ class MergeStage:
             loser = {name: _text(held[name]) for name in columns if name in held}
         key = self._keys.get((conflict.table, str(conflict.rowguid)))
         return {
-            "node": self._topology.publisher,
+            "node": node,
             "table": conflict.table,
             "key": dict(key or _key_of(self._scenario, conflict.table, loser or {})),
             "type": conflict.type.name.lower(),
             "origin": conflict.origin,
             "winner": conflict.winner,
+            "resolver": self._scenario.tables[conflict.table].merge.resolver,
             "reason_code": conflict.reason_code,
             "reason": conflict.reason,
             "loser": loser,

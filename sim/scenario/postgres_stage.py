@@ -20,6 +20,7 @@ import psycopg
 
 from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError, ServerError
+from twopc.merge.protections import MergeProtection
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.server import EmbeddedServer, ExternalServer, choose
@@ -120,7 +121,7 @@ class PostgresTheatre:
         """What real servers can do, with no simulator of faults around them."""
         return Capabilities(
             name="postgres",
-            protections=frozenset(SUPPORTED) | IN_PROCESS,
+            protections=frozenset(SUPPORTED) | IN_PROCESS | frozenset(MergeProtection),
             why_on=WHY_ON,
             workloads=True,
             faults=frozenset(ON_POSTGRES),

@@ -30,6 +30,15 @@ Protection = Literal[
     "isolation_check",
     "xact_abort",
     "calls",
+    "deferral",
+    "lineage",
+    "generation_snapshot",
+    "column_versions",
+    "priority",
+    "resolver",
+    "compensation",
+    "losers",
+    "key_checks",
 ]
 
 

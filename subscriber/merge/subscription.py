@@ -6,10 +6,9 @@ connection (a superuser's), inside a transaction.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Sequence, Set
 from typing import Any
 
-import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
@@ -17,6 +16,7 @@ from twopc.articles import Article
 from twopc.drivers.merge import tracking
 from twopc.errors import SubscriptionError
 from twopc.merge.articles import MergeArticle
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
 from twopc.subscriber.tables import create_table, fill, foreign_key_text
 
@@ -26,36 +26,10 @@ Connection = AsyncConnection[Any]
 METADATA = ("rowguid", "gone", "lineage", "colv", "writer")
 
 
-async def empty_tables(connection: Connection, articles: Sequence[Article]) -> None:
-    """Take all rows out of copies, which are tracked no more, before others are filled in.
-
-    Until the transaction ends foreign keys are not checked, and no trigger of the user's fires.
-
-    Raises:
-        SubscriptionError: a table that is no copy refers to one.
-    """
-    await connection.execute("set local session_replication_role = replica")
-    tables = f.COMMA.join([f.table_of(article) for article in articles])
-    try:
-        async with connection.transaction():
-            await connection.execute(sql.SQL("truncate {}").format(tables))
-    except psycopg.errors.FeatureNotSupported as error:
-        raise SubscriptionError(
-            f"a table of the Subscriber's own refers to one that is filled anew: {error.diag.message_detail}"
-        ) from error
-
-
 async def receive_table(
-    connection: Connection,
-    article: Article,
-    blocks: AsyncIterable[bytes],
-    *,
-    over: bool = False,
+    connection: Connection, article: Article, blocks: AsyncIterable[bytes]
 ) -> None:
     """Create the copy of an article, and fill it with rows: COPY text of the columns that take values.
-
-    Args:
-        over: the copy is there, and empty.
 
     Raises:
         SubscriptionError: there is a table of that name.
@@ -64,11 +38,9 @@ async def receive_table(
     cursor = await connection.execute(
         "select to_regclass(%s) is not null", (f.table_of(article).as_string(None),)
     )
-    is_there = await cursor.fetchone() == (True,)
-    if is_there and not over:
+    if await cursor.fetchone() == (True,):
         raise SubscriptionError(f"{where} is there already: drop or rename it, a copy is made")
-    if not is_there:
-        await create_table(connection, article)
+    await create_table(connection, article)
     columns = [column.name for column in article.columns if column.takes_values]
     await fill(connection, article, columns, blocks)
 
@@ -89,25 +61,25 @@ async def track(
     publisher: int,
     rows: Sequence[tuple[Any, ...]],
     *,
-    floor: int = 0,
     is_client: bool = False,
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> None:
     """Track a copy from now on, and take over what the Publisher knows of its rows.
 
     Args:
-        floor: above which versions go on of rows of which it has forgotten what it knew.
         publisher: its replica.
         rows: as `METADATA` says; lineages as text.
         is_client: the subscription is a client's: its changes may be kept or refused (``upload``).
+        without: protections that are left out, to show what they protect from.
     """
-    await tracking.track(connection, article, publication, created_table=True, is_local=is_client)
-    if floor:
-        sequence = sql.Identifier(names.SCHEMA, names.merge_floor(article.nickname))
-        await connection.execute(
-            sql.SQL("select setval({}, {})").format(
-                sql.Literal(sequence.as_string(connection)), sql.Literal(floor)
-            )
-        )
+    await tracking.track(
+        connection,
+        article,
+        publication,
+        created_table=True,
+        is_local=is_client,
+        without=without,
+    )
     table = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
     async with connection.cursor() as cursor:
         await cursor.executemany(

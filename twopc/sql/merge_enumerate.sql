@@ -1,7 +1,7 @@
 -- msmerge_enumerate_<artid>: rows of an article that a range of generations changed, for the session's neighbour.
 -- called by: merge agents, in the transaction that has closed the last of these generations
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
--- holes:     function, metadata, read, path_is_kept, owner, comment
+-- holes:     function, metadata, read, changed_since, path_is_kept, owner, comment
 --
 -- What came from the neighbour is not sent back to it.
 create or replace function {function}(after int8, upto int8)
@@ -23,8 +23,7 @@ begin
     return query
     with changed as materialized (
         select m.* from {metadata} as m
-        where m.xid >= pg_snapshot_xmin(seen) and m.xid < pg_snapshot_xmax(present)
-          and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)
+        where {changed_since}
           and m.source is distinct from peer
     )
     select c.rowguid, c.gone, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),

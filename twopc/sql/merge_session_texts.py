@@ -5,12 +5,14 @@ Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.drivers.merge.trac
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import LiteralString
 
 from psycopg import sql
 
 from twopc import names
 from twopc.merge.articles import MergeArticle
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
 from twopc.sql.merge_texts import TrackingTexts
 from twopc.sql.render import render
@@ -26,6 +28,12 @@ AGENT_FUNCTIONS: dict[str, LiteralString] = {
 """Functions of an article that agents call by themselves, each with the types of its arguments."""
 ASK_ARGUMENTS: LiteralString = "jsonb"
 """Of the function that asks a SQL resolver, which is at a Publisher alone."""
+#: Which changes belong to the generations that are read.
+_IN_GENERATIONS: LiteralString = """m.xid >= pg_snapshot_xmin(seen) and m.xid < pg_snapshot_xmax(present)
+          and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)"""
+#: Instead, as if transactions committed in the order of their numbers.
+_BY_NUMBERS: LiteralString = "m.xid >= pg_snapshot_xmax(seen) and m.xid < pg_snapshot_xmax(present)"
+_PRIORITY: LiteralString = "case when peer.subscriber_type = 1 then peer.priority else 0 end"
 _FUNCTIONS: dict[str, LiteralString] = {
     **AGENT_FUNCTIONS,
     "read": "uuid[]",
@@ -42,10 +50,18 @@ class SessionTexts(TrackingTexts):
 
     Args:
         publication: its name, part of that of the conflict table.
+        without: protections that are left out.
     """
 
-    def __init__(self, article: MergeArticle, owner: str, publication: str) -> None:
+    def __init__(
+        self,
+        article: MergeArticle,
+        owner: str,
+        publication: str,
+        without: Set[MergeProtection] = NOTHING_LEFT_OUT,
+    ) -> None:
         super().__init__(article, owner)
+        self._without = without
         self.owner_name = owner
         self.role_name = names.table_role(owner, article.schema, article.table)
         self.role = sql.Identifier(self.role_name)
@@ -236,6 +252,9 @@ class SessionTexts(TrackingTexts):
             function=self.function("enumerate"),
             metadata=self.metadata,
             read=self.function("read"),
+            changed_since=self._part(
+                MergeProtection.GENERATION_SNAPSHOT, _IN_GENERATIONS, _BY_NUMBERS
+            ),
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Reads what generations have changed of"),
@@ -268,6 +287,22 @@ class SessionTexts(TrackingTexts):
             comment=self._comment("Puts values on rows of"),
         )
 
+    def _part(
+        self, protection: MergeProtection, text: LiteralString, instead: LiteralString
+    ) -> sql.SQL:
+        """What stands where a protection is, or where it is left out."""
+        return sql.SQL(instead if protection in self._without else text)
+
+    def _overwrites(self) -> sql.SQL:
+        """Whether rows take the place of what is held, whatever they stand on."""
+        ways: dict[MergeProtection, LiteralString] = {
+            MergeProtection.DEFERRAL: "peer.is_publisher",
+            MergeProtection.LINEAGE: "not peer.is_publisher",
+        }
+        return sql.SQL(
+            " or ".join(each for way, each in ways.items() if way in self._without) or "false"
+        )
+
     def _take(self) -> str:
         return render(
             "twopc",
@@ -280,6 +315,10 @@ class SessionTexts(TrackingTexts):
             write=self.function("write"),
             log=self.function("log"),
             column_tracking=sql.Literal(self.article.column_tracking),
+            overwrites=self._overwrites(),
+            priority=self._part(MergeProtection.PRIORITY, _PRIORITY, "0"),
+            taken=self._part(MergeProtection.COLUMN_VERSIONS, "j.taken::text", "null::text"),
+            keeps_losers=self._part(MergeProtection.LOSERS, "true", "false"),
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Takes rows that a neighbour has sent into"),

@@ -1,7 +1,8 @@
 -- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
--- holes:     function, metadata, tablenick, lock, read, write, log, column_tracking, path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, lock, read, write, log, column_tracking, overwrites, priority, taken, keeps_losers,
+--            path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
@@ -18,8 +19,6 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
-    confirmed constant pg_snapshot := (
-        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -30,7 +29,7 @@ begin
     if cardinality(present) < cardinality($1) then
         perform from {metadata} as m where m.rowguid = any ($1) order by m.rowguid for update;
     end if;
-    if array_position(choices, 'held') is null and not exists (
+    if {overwrites} or array_position(choices, 'held') is null and not exists (
         select from unnest($1, $3) as i(rowguid, lineage)
         cross join lateral (select m.lineage, m.own from {metadata} as m where m.rowguid = i.rowguid offset 0) as m
         where not msrepl.merge_precedes(msrepl.merge_lineage(m.lineage, me, m.own), i.lineage::int8[]))
@@ -50,15 +49,15 @@ begin
                 coalesce((select s.priority from msrepl.sysmergesubscriptions as s
                           where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
                 i.gone, i.lineage::int8[], i.colv::int8[],
-                case when peer.subscriber_type = 1 then peer.priority else 0 end,
+                {priority},
                 me, {column_tracking}, not peer.is_publisher, i."row" is not distinct from h."row",
-                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed)) as d
+                i.choice, h.rowguid is not null) as d
             order by i.rowguid);
 {path_is_kept}
         perform msrepl.merge_record_conflicts({tablenick}, judgements);
         perform {log}(j.conflict_id, j.rowguid, case j.verdict when 'keep' then j."row" else j.held_row end)
         from unnest(judgements) as j
-        where j.conflict is not null and case j.verdict when 'keep' then j."row" else j.held_row end is not null;
+        where {keeps_losers} and j.conflict is not null and case j.verdict when 'keep' then j."row" else j.held_row end is not null;
 {path_is_kept}
         update {metadata} as m
         set xid = pg_current_xact_id(), source = null
@@ -70,7 +69,7 @@ begin
                count(*) filter (where j.conflict is not null), count(*) filter (where j.verdict = 'defer')
         into applied, skipped, conflicts, deferred from unnest(judgements) as j;
         select coalesce(array_agg(j.rowguid), '{{}}'), array_agg(j.gone), array_agg(j.lineage::text), array_agg(j.colv::text),
-               array_agg(j.writer), array_agg(j."row"), array_agg(j.taken::text), array_agg(j.verdict)
+               array_agg(j.writer), array_agg(j."row"), array_agg({taken}), array_agg(j.verdict)
         into guids, gones, lineages, colvs, writers, rows, takens, verdicts
         from unnest(judgements) as j where j.verdict in ('apply', 'replace', 'merge', 'keep');
     end if;

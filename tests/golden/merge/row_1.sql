@@ -8,21 +8,10 @@ create index "msmerge_metadata_7_xid" on "msrepl"."msmerge_metadata_7" (xid);
 alter table "msrepl"."msmerge_metadata_7" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_metadata_7" from public;
 
--- msrepl.msmerge_floor_<nickname>: the highest version of a row of one article of which is forgotten what was known.
--- called by: the triggers of the article; msrepl.merge_clean_up
--- tables:    itself
--- holes:     sequence, owner
---
--- A row of which nothing is known goes on above it. A sequence, because its value is read as it is now, whatever the
--- snapshot of the application: one that began before a clean-up must not give a version again.
-create sequence "msrepl"."msmerge_floor_7" as integer minvalue 0 start 0;
-alter sequence "msrepl"."msmerge_floor_7" owner to "msrepl_owner_0123456789ab";
-revoke all on "msrepl"."msmerge_floor_7" from public;
-
 -- msmerge_ins_<artid>: records the rows that an INSERT has brought.
 -- called by: AFTER INSERT trigger of the article's table
--- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
--- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
+-- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata
+-- holes:     function, metadata, tablenick, rowguid, first, again, owner, comment
 --
 -- At the first level of a session in the replica role it is an agent that writes: it brings the metadata too. What
 -- a trigger of the user's does there is at a deeper level, and is a change like others. A row that was deleted
@@ -31,15 +20,12 @@ create or replace function "msrepl"."msmerge_ins_00112233445566778899aabbccddeef
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
-declare
-    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-    select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version, null
+    select 7, n."rowguid", pg_current_xact_id(), false, 1, 1, null
     from inserted as n
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, colv = null,
@@ -53,8 +39,8 @@ comment on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() is
 
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, where rows are tracked as a whole.
 -- called by: AFTER UPDATE trigger of the article's table
--- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
--- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
+-- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata; pg_constraint
+-- holes:     function, metadata, tablenick, rowguid, owner, comment
 --
 -- Two foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do
 -- not pay for that: grouping is a third of what recording costs.
@@ -62,23 +48,20 @@ create or replace function "msrepl"."msmerge_upd_00112233445566778899aabbccddeef
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
-declare
-    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version
+        select 7, n."rowguid", pg_current_xact_id(), false, 1, 1
         from inserted as n
         group by n."rowguid"
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
     else
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version
+        select 7, n."rowguid", pg_current_xact_id(), false, 1, 1
         from inserted as n
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
@@ -92,21 +75,18 @@ comment on function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() is
 
 -- msmerge_del_<artid>: records the rows that a DELETE has taken away.
 -- called by: AFTER DELETE trigger of the article's table
--- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
--- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
+-- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata
+-- holes:     function, metadata, tablenick, rowguid, owner, comment
 create or replace function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
-declare
-    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-    select 7, o."rowguid", pg_current_xact_id(), true, first_version, first_version
+    select 7, o."rowguid", pg_current_xact_id(), true, 1, 1
     from deleted as o
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = true, own = m.top + 1, top = m.top + 1, source = null, writer = null;
@@ -383,7 +363,7 @@ comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid
 -- msmerge_enumerate_<artid>: rows of an article that a range of generations changed, for the session's neighbour.
 -- called by: merge agents, in the transaction that has closed the last of these generations
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
--- holes:     function, metadata, read, path_is_kept, owner, comment
+-- holes:     function, metadata, read, changed_since, path_is_kept, owner, comment
 --
 -- What came from the neighbour is not sent back to it.
 create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8)
@@ -537,7 +517,8 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 -- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
--- holes:     function, metadata, tablenick, lock, read, write, log, column_tracking, path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, lock, read, write, log, column_tracking, overwrites, priority, taken, keeps_losers,
+--            path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
@@ -554,8 +535,6 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
-    confirmed constant pg_snapshot := (
-        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -577,7 +556,7 @@ begin
     if cardinality(present) < cardinality($1) then
         perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
     end if;
-    if array_position(choices, 'held') is null and not exists (
+    if false or array_position(choices, 'held') is null and not exists (
         select from unnest($1, $3) as i(rowguid, lineage)
         cross join lateral (select m.lineage, m.own from "msrepl"."msmerge_metadata_7" as m where m.rowguid = i.rowguid offset 0) as m
         where not msrepl.merge_precedes(msrepl.merge_lineage(m.lineage, me, m.own), i.lineage::int8[]))
@@ -599,7 +578,7 @@ begin
                 i.gone, i.lineage::int8[], i.colv::int8[],
                 case when peer.subscriber_type = 1 then peer.priority else 0 end,
                 me, false, not peer.is_publisher, i."row" is not distinct from h."row",
-                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed)) as d
+                i.choice, h.rowguid is not null) as d
             order by i.rowguid);
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
@@ -616,7 +595,7 @@ begin
         perform msrepl.merge_record_conflicts(7, judgements);
         perform "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(j.conflict_id, j.rowguid, case j.verdict when 'keep' then j."row" else j.held_row end)
         from unnest(judgements) as j
-        where j.conflict is not null and case j.verdict when 'keep' then j."row" else j.held_row end is not null;
+        where true and j.conflict is not null and case j.verdict when 'keep' then j."row" else j.held_row end is not null;
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
 -- tables:    none
@@ -701,8 +680,6 @@ drop function if exists "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"(
 drop function if exists "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"();
 
 drop table if exists "msrepl"."msmerge_metadata_7";
-
-drop sequence if exists "msrepl"."msmerge_floor_7";
 
 drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
 

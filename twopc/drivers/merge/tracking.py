@@ -6,6 +6,7 @@ administrator's connection (a superuser's) and does its work in one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,6 +18,7 @@ from twopc import names
 from twopc.articles import Table
 from twopc.errors import ArticleError
 from twopc.merge.articles import MergeArticle, MergeOptions, Upload
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.resolvers import SQL
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
@@ -199,18 +201,16 @@ async def track(
     added_rowguid: bool = False,
     created_table: bool = False,
     is_local: bool = False,
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> None:
     """Record the changes of a table from now on, and let agents read and write its rows.
 
     Args:
         is_local: it is a client subscription's, whose changes may be kept or refused (``upload``).
+        without: protections that are left out, to show what they protect from.
     """
-    texts = SessionTexts(article, owner_role(connection.info.dbname), publication)
+    texts = SessionTexts(article, owner_role(connection.info.dbname), publication, without)
     async with connection.transaction():
-        await connection.execute(
-            "insert into msrepl.sysmergepublications (name) values (%s) on conflict (name) do nothing",
-            (publication,),
-        )
         await connection.execute(
             "insert into msrepl.sysmergearticles (artid, nickname, objid, source_schema, source_object,"
             " rowguid, added_rowguid, created_table, column_tracking, columns, publication, article_resolver,"
@@ -237,13 +237,13 @@ async def track(
         )
         for text in (
             texts.metadata_part(),
-            texts.floor_of_versions(),
             *texts.functions(),
             *texts.triggers(is_local=is_local),
             *texts.all(),
         ):
             await connection.execute(text.encode())
-        await _check_keys(connection, article.artid, texts.table, always=True)
+        if MergeProtection.KEY_CHECKS not in without:
+            await _check_keys(connection, article.artid, texts.table, always=True)
 
 
 async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:

@@ -1,0 +1,32 @@
+"""Protections of merge replication that can be left out, to show what they protect from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from enum import StrEnum
+
+
+class MergeProtection(StrEnum):
+    """Each is a parameter of what it protects; nothing in the product leaves one out."""
+
+    DEFERRAL = "deferral"
+    """A download leaves a row that the Subscriber has changed since its upload."""
+    LINEAGE = "lineage"
+    """An upload that brings what was superseded at the Publisher changes nothing."""
+    GENERATION_SNAPSHOT = "generation_snapshot"
+    """A generation is a snapshot: a transaction that commits late belongs to the next one."""
+    COLUMN_VERSIONS = "column_versions"
+    """Of two rows that are merged each gives the columns that it has changed."""
+    PRIORITY = "priority"
+    """A server subscription's changes have its priority."""
+    RESOLVER = "resolver"
+    """An article's own resolver decides its conflicts."""
+    COMPENSATION = "compensation"
+    """Where an article compensates for errors, a change that fails is undone where it was made."""
+    LOSERS = "losers"
+    """The row that has lost a conflict is kept."""
+    KEY_CHECKS = "key_checks"
+    """Foreign keys are checked for agents, too."""
+
+
+NOTHING_LEFT_OUT: Set[MergeProtection] = frozenset()
