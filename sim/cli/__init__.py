@@ -29,6 +29,7 @@ from twopc.sim.cli.listing import list_, show
 from twopc.sim.cli.matrix import matrix
 from twopc.sim.cli.merge import merge
 from twopc.sim.cli.merge_conflicts import conflicts, resolve
+from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention
 from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from twopc.sim.cli.procedure import procedure
 from twopc.sim.cli.publish import article, install, publish, uninstall, unpublish
@@ -173,6 +174,9 @@ GROUPS = (
 MERGE_COMMANDS = (
     (conflicts, "conflicts", "List conflicts and failed changes."),
     (resolve, "resolve", "Resolve a conflict by hand."),
+    (reinit, "reinit", "Have a Subscriber begin anew."),
+    (cleanup, "cleanup", "Remove metadata that is no longer needed."),
+    (retention, "retention", "Set how long metadata is kept."),
 )
 
 for _command, _name, _short in COMMANDS:

@@ -64,7 +64,7 @@ def sync(
     errors: dict[str, MergeError] = {}
 
     async def work(topology: MergeTopology) -> None:
-        for name in subscribers or topology.subscribers:
+        for name in subscribers or topology.tree.upwards:
             try:
                 _refuse_unreachable(topology, name)
                 reports[name] = await topology.sync(name)
@@ -86,7 +86,7 @@ def _refuse_unreachable(topology: MergeTopology, subscriber: str) -> None:
     """Refuse to begin a session of which it is known that an end is down."""
     from twopc.errors import MergeError
 
-    for end in (topology.publisher, subscriber):
+    for end in (topology.tree.publisher_of(subscriber), subscriber):
         if end in topology.unreachable:
             reason = topology.unreachable[end]
             raise MergeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -84,6 +85,24 @@ def test_a_conflict_is_resolved_by_hand(topology: Any, twopc: Any, tmp_path: Pat
     assert (ran.returncode, "`twopc merge conflicts` lists them" in ran.stderr) == (4, True)
     ran = twopc("merge", "resolve", number, "--keep", "none.json", *nodes)
     assert (ran.returncode, "or write winner or loser" in ran.stderr) == (2, True)
+
+
+def test_a_subscriber_begins_anew(topology: Any, twopc: Any) -> None:
+    """What it had not sent is counted, and gone; with a session first, nothing is lost."""
+    nodes = _nodes(topology)
+    topology.settle()
+    topology.execute("ben", "insert into customer values (50, 'x'), (51, 'y')")
+    ran = twopc("merge", "reinit", "ben", *nodes)
+    assert ran.stdout == "ben: begins anew; changes lost: 2 rows of customer\n", ran.stderr
+    topology.execute("ben", "insert into customer values (52, 'z')")
+    ran = twopc("merge", "reinit", "ben", "--upload-first", *nodes)
+    assert ran.stdout == "ben: begins anew; no change is lost\n", ran.stderr
+    assert topology.execute("ben", "select id from customer where id >= 50") == [(52,)]
+    assert twopc("merge", "retention", "3", *nodes).stdout == "retention: 3 days\n"
+    topology.settle()
+    topology.age(5)
+    ran = twopc("merge", "cleanup", *nodes)
+    assert re.search(r"^pub: metadata of [1-9]\d* rows? removed$", ran.stdout, re.MULTILINE)
 
 
 def test_what_is_wrong_is_told(topology: Any, twopc: Any) -> None:

@@ -1,0 +1,72 @@
+"""``twopc merge reinit, cleanup, retention``: what a topology that merges needs from time to time."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twopc.sim.cli.merge_place import MergeNodes, Subscriber, print_json, with_merge
+from twopc.sim.cli.place import Folder, Json
+
+if TYPE_CHECKING:
+    from twopc.sim.merge.upkeep import Reinitialisation
+
+
+def reinit(
+    subscriber: Subscriber,
+    nodes: MergeNodes = None,
+    upload_first: Annotated[
+        bool,
+        typer.Option(
+            "--upload-first",
+            help="Run a session first, so that the Subscriber's own changes are not lost.",
+        ),
+    ] = False,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Have a Subscriber begin anew with the rows that its Publisher has now, and all that subscribe at it.
+
+    Says how many rows had changes that the Publisher never got; these are lost.
+    """
+    result: Reinitialisation = with_merge(
+        nodes,
+        lambda topology: topology.reinitialise(subscriber, upload_first=upload_first),
+        folder=folder,
+    )
+    if as_json:
+        print_json(result)
+        return
+    for name, tables in result.lost.items():
+        lost = ", ".join(
+            f"{count} row{'s' * (count != 1)} of {table}" for table, count in sorted(tables.items())
+        )
+        print(f"{name}: begins anew; {f'changes lost: {lost}' if lost else 'no change is lost'}")
+
+
+def cleanup(nodes: MergeNodes = None, folder: Folder = None, as_json: Json = False) -> None:
+    """Forget at every node what is older than the retention and known to every Subscriber, as sessions do."""
+    removed: dict[str, int] = with_merge(nodes, lambda topology: topology.clean_up(), folder=folder)
+    if as_json:
+        print_json(removed)
+        return
+    for name, count in removed.items():
+        print(f"{name}: metadata of {count} row{'s' * (count != 1)} removed")
+
+
+def retention(
+    days: Annotated[
+        int, typer.Argument(min=0, help="Days; 0: metadata is kept for ever, and nobody expires.")
+    ],
+    nodes: MergeNodes = None,
+    folder: Folder = None,
+) -> None:
+    """Set for how long metadata of changed rows is kept, and Subscribers may stay away (sp_changemergepublication)."""
+    advice: str | None = with_merge(
+        nodes, lambda topology: topology.set_retention(days), folder=folder
+    )
+    print(f"retention: {days} days" if days else "retention: for ever")
+    if advice:
+        print(f"warning: {advice}", file=sys.stderr)
