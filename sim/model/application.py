@@ -114,16 +114,19 @@ class ModelLean:
         if self.lost:
             return []
         wire = self._wire
-        statements = [one for each in command.decode().split(";") if (one := each.strip())]
+        text = command.decode()
+        statements = [text]
+        if ";" in text:
+            statements = [one for each in text.split(";") if (one := each.strip())]
+            text = "; ".join(statements)
         try:
-            results = yield from wire.ask(
-                lambda: self._served(statements), "; ".join(statements), self._touches
-            )
+            results = yield from wire.ask(lambda: self._served(statements), text, self._touches)
         except RequestLostError as error:
             if not self.lost:  # somebody may have closed it meanwhile
                 self.lost = str(error)
             return []
-        answered(wire.kernel, wire.actor, wire.here)
+        if wire.kernel.watch is not None:
+            answered(wire.kernel, wire.actor, wire.here)
         if self._session.dead is not None:
             self.abort("the server has ended the session")  # with these as its last words
         return results
