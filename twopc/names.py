@@ -348,6 +348,11 @@ def merge_metadata(nickname: int) -> str:
     return f"msmerge_metadata_{nickname}"
 
 
+def merge_floor(nickname: int) -> str:
+    """The sequence that holds the highest version of a row of one article that is forgotten."""
+    return f"msmerge_floor_{nickname}"
+
+
 def merge_conflict_table(publication: str, schema: str, table: str) -> str:
     """``msmerge_conflict_<publication>_<article>``, which holds the rows that have lost."""
     return bounded(f"msmerge_conflict_{publication}_{table_part(schema, table)}")

@@ -5,7 +5,7 @@ What each node is, is read from the databases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -71,8 +71,7 @@ async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopo
         raise ConfigurationError("these nodes cannot be reached:" + reasons)
     publisher = _publisher(answers, unreachable)
     topology = MergeTopology(
-        publisher=publisher,
-        subscribers=[name for name in nodes if name != publisher],
+        tree=_tree([*nodes], answers, publisher),
         dsns=dsns,
         attach=True,
     )
@@ -100,6 +99,28 @@ def _publisher(answers: Mapping[str, _MergeNode], unreachable: Mapping[str, str]
     raise ConfigurationError(
         f"the Publisher is missing: name {' and '.join(missing)} as well, by --node NAME=DSN"
     )
+
+
+def _tree(
+    nodes: Sequence[str], answers: Mapping[str, _MergeNode], top: str
+) -> dict[str, list[str]]:
+    """Who subscribes at whom; a node that does not answer, and that no other names, at the topmost Publisher.
+
+    Raises:
+        ConfigurationError: a republisher is missing.
+    """
+    children: dict[str, list[str]] = {top: []}
+    for name in nodes:
+        if name == top:
+            continue
+        above = [each for each, node in answers.items() if name in node.subscribers]
+        publisher = (answers[name].publisher if name in answers else None) or (*above, top)[0]
+        if publisher not in nodes:
+            raise ConfigurationError(
+                f"{name} subscribes at {publisher}, which is missing: name it as well, by --node NAME=DSN"
+            )
+        children.setdefault(publisher, []).append(name)
+    return children
 
 
 def _with_timeout(name: str, dsn: str) -> str:

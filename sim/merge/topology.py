@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
 from psycopg import AsyncConnection, sql
 
-from twopc import names
 from twopc.drivers.merge import neighbours, tracking
 from twopc.drivers.merge.engine import MergeReport, MergeSession
-from twopc.drivers.merge.neighbours import MergeNeighbour
 from twopc.drivers.merge.server import ServerMergeEnd
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.merge.articles import MergeArticle, options_of
-from twopc.merge.marks import Generation
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.merge import publication
-from twopc.publisher.selection import article_of
+from twopc.sim.merge import subscriptions
 from twopc.sim.merge.desk import ConflictDesk
 from twopc.sim.merge.logins import AgentLogin
+from twopc.sim.merge.shape import MergeTree
+from twopc.sim.merge.subscriptions import MergePair
+from twopc.sim.merge.upkeep import MergeUpkeep
 from twopc.sim.topology import roles
 from twopc.sim.topology.blocking import blocking
 from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name, grant_tables
-from twopc.sql import path
-from twopc.sql.describe import describe
 from twopc.sql.fragments import identifiers, qualified
-from twopc.subscriber.merge import subscription
 
 Connection = AsyncConnection[Any]
 
-_METADATA = """
-select m.rowguid, m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own)::text,
-       msrepl.merge_colv(m.colv, r.replica)::text, coalesce(m.writer, r.replica)
-from msrepl.msmerge_metadata as m, msrepl.msmerge_replica as r
-where m.tablenick = %s
-"""
 
-
-class MergeTopology(ConflictDesk):
+class MergeTopology(ConflictDesk, MergeUpkeep):
     """One Publisher and its Subscribers; an async context manager.
 
     There is no coordinator, no distribution database and no log reader: every node is changed by ordinary local
@@ -50,6 +40,8 @@ class MergeTopology(ConflictDesk):
     Args:
         publisher: the Publisher's name.
         subscribers: the Subscribers' names.
+        tree: in place of both, for each node that publishes its Subscribers, the topmost first. One that subscribes
+            and publishes is a republisher.
         servers: ``one`` embedded server for all nodes, or one for ``each``.
         server: to make the databases on, and drop them, instead of starting one.
         dsns: of nodes whose databases are there, by name, an administrator's each. What is made there stays.
@@ -68,6 +60,7 @@ class MergeTopology(ConflictDesk):
         *,
         publisher: str = "pub",
         subscribers: Sequence[str] = ("sub1", "sub2"),
+        tree: Mapping[str, Sequence[str]] | None = None,
         servers: str = "one",
         server: AnyServer | None = None,
         dsns: Mapping[str, str] | None = None,
@@ -77,25 +70,19 @@ class MergeTopology(ConflictDesk):
         lock_timeout_ms: int = 5000,
         without: Set[MergeProtection] = NOTHING_LEFT_OUT,
     ) -> None:
-        for node in (publisher, *subscribers):
-            if not names.is_node_name(node):
-                raise ConfigurationError(
-                    f"node {node!r}: use 1 to 63 of the characters A-Z a-z 0-9 _ . -"
-                )
-        if len({publisher, *subscribers}) <= len(subscribers):
-            raise ConfigurationError("two nodes have one name")
+        self.tree = MergeTree(tree if tree is not None else {publisher: subscribers})
         if dsns and name is None and not attach:
             raise ConfigurationError("servers that are there already need the topology's name=")
         self.name = name or fresh_name()
-        self.publisher = publisher
-        self.subscribers = tuple(subscribers)
+        self.publisher = self.tree.root
+        self.subscribers = self.tree.subscribers
         self.points = points or Points()
         self.lock_timeout_ms = lock_timeout_ms
         self._without = without
         self.handlers = {}
         self._nodes = Nodes(
             name=self.name,
-            kinds={publisher: "publisher", **dict.fromkeys(subscribers, "subscriber")},
+            kinds={self.publisher: "publisher"} | dict.fromkeys(self.subscribers, "subscriber"),
             dsns=dict(dsns or {}),
             servers=servers,
             server=server,
@@ -212,7 +199,7 @@ class MergeTopology(ConflictDesk):
         if MergeProtection.COMPENSATION in self._without:
             options["compensate"] = False
         connection = await self.admin(self.publisher)
-        if subscribed := await neighbours.neighbour_names(connection):
+        if subscribed := await neighbours.subscriber_names(connection):
             raise ConfigurationError(
                 f"table {schema}.{table}: {', '.join(subscribed)} subscribe already, and would not get it: "
                 "unsubscribe first"
@@ -237,7 +224,7 @@ class MergeTopology(ConflictDesk):
             ArticleError: it is not merged.
         """
         connection = await self.admin(self.publisher)
-        if subscribed := await neighbours.neighbour_names(connection):
+        if subscribed := await neighbours.subscriber_names(connection):
             raise ConfigurationError(
                 f"table {schema}.{table}: {', '.join(subscribed)} subscribe to it: unsubscribe first"
             )
@@ -258,86 +245,53 @@ class MergeTopology(ConflictDesk):
         Raises:
             SubscriptionError: the kind or priority is none, it subscribes already, or has such a table.
         """
-        _check_kind(subscriber, kind, priority)
-        above, below = await self.admin(self.publisher), await self.admin(subscriber)
-        if subscriber in await neighbours.neighbour_names(above):
+        pair = await self.pair(subscriber)
+        await subscriptions.check_kind(subscriber, kind, priority, pair.above, pair.publisher)
+        if subscriber in await neighbours.subscriber_names(pair.above):
             raise SubscriptionError(f"{subscriber} subscribes already")
-        await tracking.install(below)
-        replica = await neighbours.name_self(below, subscriber)
-        for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
-            await self._login(node, other).make(await self.admin(node))
-        async with below.transaction():
-            generation = await self._copy(above, below, is_client=kind == "client")
-            await neighbours.admit(
-                below,
-                MergeNeighbour(
-                    name=self.publisher,
-                    replica=await neighbours.name_self(above, self.publisher),
-                    is_publisher=True,
-                    is_server=True,
-                    priority=100,
-                    received=generation,
-                ),
-            )
-        async with above.transaction():
-            await neighbours.admit(
-                above,
-                MergeNeighbour(
-                    name=subscriber,
-                    replica=replica,
-                    is_publisher=False,
-                    is_server=kind == "server",
-                    priority=priority or 0,
-                    sent=generation,
-                ),
-            )
+        await self._make_logins(pair)
+        async with pair.below.transaction():
+            await subscriptions.begin(pair, is_server=kind == "server", priority=priority or 0)
 
     async def unsubscribe(self, subscriber: str) -> None:
         """End a subscription: its tables stay at the Subscriber, as ordinary tables. Changes not sent are not sent.
 
         Raises:
-            SubscriptionError: it does not subscribe.
+            SubscriptionError: it does not subscribe, or others subscribe at it.
         """
-        above, below = await self.admin(self.publisher), await self.admin(subscriber)
-        if subscriber not in await neighbours.neighbour_names(above):
+        pair = await self.pair(subscriber)
+        if await subscriptions.subscription_kind(pair.above, subscriber) is None:
             raise SubscriptionError(f"{subscriber} does not subscribe")
-        await neighbours.dismiss(above, subscriber)
-        async with below.transaction():
-            await subscription.leave(below)
-        await neighbours.dismiss(below, self.publisher)
-        await tracking.uninstall(below)
-        for node, other in ((self.publisher, subscriber), (subscriber, self.publisher)):
-            self._logins.pop((node, other), None)
+        if others := await neighbours.subscriber_names(pair.below):
+            raise SubscriptionError(
+                f"{subscriber} publishes to {', '.join(others)}: unsubscribe these first"
+            )
+        await neighbours.dismiss(pair.above, subscriber)
+        async with pair.below.transaction():
+            await subscriptions.leave(pair)
+        for ends in ((pair.publisher, subscriber), (subscriber, pair.publisher)):
+            self._logins.pop(ends, None)
 
-    async def _copy(self, above: Connection, below: Connection, *, is_client: bool) -> Generation:
-        """Copy tables, rows and what is known of them; the generation that the copy is."""
-        publisher = await neighbours.name_self(above, self.publisher)
-        merged = await tracking.articles(above)
-        async with above.transaction():
-            await above.execute("set transaction isolation level repeatable read")
-            generation = await neighbours.close_generation(above)
-            await above.execute(path.SET_LOCAL)
-            copied = [article_of(await describe(above, each.schema, each.table)) for each in merged]
-            for article in copied:
-                columns = [column.name for column in article.columns if column.takes_values]
-                blocks = _blocks(above, article.schema, article.table, columns)
-                await subscription.receive_table(below, article, blocks)
-            await subscription.join_tables(below, copied)
-            for each in merged:
-                metadata = await (await above.execute(_METADATA, (each.nickname,))).fetchall()
-                await subscription.track(
-                    below,
-                    each,
-                    publication.PUBLICATION,
-                    publisher,
-                    metadata,
-                    is_client=is_client,
-                    without=self._without,
-                )
-                await grant_tables(
-                    below, each.schema, each.table, self.node(self.publisher).app_role
-                )
-        return generation
+    async def pair(self, subscriber: str) -> MergePair:
+        """A Subscriber and its Publisher, with administrators' connections.
+
+        Raises:
+            SubscriptionError: it is the topmost Publisher, and subscribes nowhere.
+        """
+        publisher = self.tree.publisher_of(subscriber)
+        return MergePair(
+            publisher=publisher,
+            subscriber=subscriber,
+            above=await self.admin(publisher),
+            below=await self.admin(subscriber),
+            app_role=self.node(publisher).app_role,
+            without=self._without,
+        )
+
+    async def _make_logins(self, pair: MergePair) -> None:
+        ends = (pair.publisher, pair.subscriber)
+        for node, other in (ends, ends[::-1]):
+            await self._login(node, other).make(await self.admin(node))
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -346,14 +300,13 @@ class MergeTopology(ConflictDesk):
         return self._logins.setdefault((node, other), AgentLogin(self.node(node), other))
 
     def _session(self, subscriber: str) -> MergeSession:
-        if subscriber == self.publisher:
-            raise SubscriptionError(f"{subscriber} is the Publisher: name a Subscriber")
         self.node(subscriber)
+        publisher = self.tree.publisher_of(subscriber)
         above, below = (
             ServerMergeEnd(
                 node, self._login(node, other).connect, lock_timeout_ms=self.lock_timeout_ms
             )
-            for node, other in ((self.publisher, subscriber), (subscriber, self.publisher))
+            for node, other in ((publisher, subscriber), (subscriber, publisher))
         )
         return MergeSession(above, below, self.points, handlers=self.handlers)
 
@@ -380,12 +333,30 @@ class MergeTopology(ConflictDesk):
         Raises:
             ConfigurationError: it is not over after `rounds_max` rounds: changes that fail are tried again each time.
         """
-        subscribed = await neighbours.neighbour_names(await self.admin(self.publisher))
+        subscribed = await self.subscribed()
         for number in range(1, rounds_max + 1):
             reports = [await self.sync(subscriber) for subscriber in subscribed]
             if not any(r.uploaded or r.downloaded or r.conflicts or r.deferred for r in reports):
                 return number
         raise ConfigurationError(f"the nodes still change after {rounds_max} rounds of sessions")
+
+    async def subscribed(self) -> list[str]:
+        """Those that subscribe now, those of a republisher before it: so changes go up in one round."""
+        held = {
+            name: await neighbours.subscriber_names(await self.admin(name))
+            for name in self.tree.publishers
+            if await self.merges(name)
+        }
+        return [
+            name for name in self.tree.upwards if name in held.get(self.tree.publisher_of(name), ())
+        ]
+
+    async def merges(self, node: str) -> bool:
+        """Whether a node tracks changes now."""
+        [(is_there,)] = await self.execute(
+            node, "select to_regclass('msrepl.sysmergesubscriptions') is not null"
+        )
+        return bool(is_there)
 
     async def assert_converged(self) -> None:
         """Assert that every Subscriber has the Publisher's rows, in every table."""
@@ -395,31 +366,8 @@ class MergeTopology(ConflictDesk):
             columns = identifiers([article.rowguid, *[c.name for c in article.columns]], "t")
             query = sql.SQL("select row({})::text from {} as t order by 1").format(columns, table)
             rows = {}
-            for node in (self.publisher, *await neighbours.neighbour_names(above)):
+            for node in (self.publisher, *await self.subscribed()):
                 connection = await self.admin(node)
                 rows[node] = await (await connection.execute(query)).fetchall()
             for node, held in rows.items():
                 assert held == rows[self.publisher], f"{article.name} at {node} differs"
-
-
-def _check_kind(subscriber: str, kind: str, priority: float | None) -> None:
-    if kind not in ("client", "server"):
-        raise SubscriptionError(f"{subscriber}: kind {kind!r}: use 'client' or 'server'")
-    if kind == "client" and priority is not None:
-        raise SubscriptionError(f"{subscriber}: a client subscription has no priority (20044)")
-    if priority is not None and not 0 <= priority < 100:
-        raise SubscriptionError(
-            f"{subscriber}: priority {priority} is not from 0 to less than the Publisher's 100 (20049, 20088)"
-        )
-
-
-async def _blocks(
-    connection: Connection, schema: str, table: str, columns: Sequence[str]
-) -> AsyncIterator[bytes]:
-    """The rows of a table as COPY text."""
-    command = sql.SQL("copy {} ({}) to stdout").format(
-        qualified(schema, table), identifiers(columns)
-    )
-    async with connection.cursor() as cursor, cursor.copy(command) as copy:
-        async for block in copy:
-            yield bytes(block)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Sequence, Set
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
@@ -26,10 +27,36 @@ Connection = AsyncConnection[Any]
 METADATA = ("rowguid", "gone", "lineage", "colv", "writer")
 
 
+async def empty_tables(connection: Connection, articles: Sequence[Article]) -> None:
+    """Take all rows out of copies, which are tracked no more, before others are filled in.
+
+    Until the transaction ends foreign keys are not checked, and no trigger of the user's fires.
+
+    Raises:
+        SubscriptionError: a table that is no copy refers to one.
+    """
+    await connection.execute("set local session_replication_role = replica")
+    tables = f.COMMA.join([f.table_of(article) for article in articles])
+    try:
+        async with connection.transaction():
+            await connection.execute(sql.SQL("truncate {}").format(tables))
+    except psycopg.errors.FeatureNotSupported as error:
+        raise SubscriptionError(
+            f"a table of the Subscriber's own refers to one that is filled anew: {error.diag.message_detail}"
+        ) from error
+
+
 async def receive_table(
-    connection: Connection, article: Article, blocks: AsyncIterable[bytes]
+    connection: Connection,
+    article: Article,
+    blocks: AsyncIterable[bytes],
+    *,
+    over: bool = False,
 ) -> None:
     """Create the copy of an article, and fill it with rows: COPY text of the columns that take values.
+
+    Args:
+        over: the copy is there, and empty.
 
     Raises:
         SubscriptionError: there is a table of that name.
@@ -38,9 +65,11 @@ async def receive_table(
     cursor = await connection.execute(
         "select to_regclass(%s) is not null", (f.table_of(article).as_string(None),)
     )
-    if await cursor.fetchone() == (True,):
+    is_there = await cursor.fetchone() == (True,)
+    if is_there and not over:
         raise SubscriptionError(f"{where} is there already: drop or rename it, a copy is made")
-    await create_table(connection, article)
+    if not is_there:
+        await create_table(connection, article)
     columns = [column.name for column in article.columns if column.takes_values]
     await fill(connection, article, columns, blocks)
 
@@ -61,12 +90,14 @@ async def track(
     publisher: int,
     rows: Sequence[tuple[Any, ...]],
     *,
+    floor: int = 0,
     is_client: bool = False,
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> None:
     """Track a copy from now on, and take over what the Publisher knows of its rows.
 
     Args:
+        floor: above which versions go on of rows of which it has forgotten what it knew.
         publisher: its replica.
         rows: as `METADATA` says; lineages as text.
         is_client: the subscription is a client's: its changes may be kept or refused (``upload``).
@@ -80,6 +111,13 @@ async def track(
         is_local=is_client,
         without=without,
     )
+    if floor:
+        sequence = sql.Identifier(names.SCHEMA, names.merge_floor(article.nickname))
+        await connection.execute(
+            sql.SQL("select setval({}, {})").format(
+                sql.Literal(sequence.as_string(connection)), sql.Literal(floor)
+            )
+        )
     table = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
     async with connection.cursor() as cursor:
         await cursor.executemany(

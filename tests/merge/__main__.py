@@ -7,7 +7,8 @@ import asyncio
 
 from rich.console import Console
 
-from tests.merge.test_histories import ModelNodes, play, play_restored
+from tests.merge.model_nodes import ModelNodes
+from tests.merge.test_histories import play, play_restored
 
 
 async def main() -> None:

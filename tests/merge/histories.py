@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from twopc.drivers.points import MERGE_POINTS, Points
+from twopc.errors import MergeError
 
 COLUMNS = 3
 PLACES = tuple(name.partition("(")[0] for name in MERGE_POINTS)
@@ -65,12 +66,20 @@ class Nodes(Protocol):
         """A session; its report."""
         ...
 
+    def age(self, days: float) -> None:
+        """Let time pass."""
+        ...
+
     def back_up(self, node: str) -> None:
         """Keep what it is now, in place of what was kept before."""
         ...
 
     def restore(self, node: str) -> bool:
         """Put it back to what was kept; False: nothing was."""
+        ...
+
+    def reinitialise(self, subscriber: str) -> Sequence[str]:
+        """Have it and those below it begin anew; their names."""
         ...
 
     async def losers(self) -> Sequence[Lost]:
@@ -102,6 +111,8 @@ class History:
     changes: list[Change] = field(default_factory=list)
     reports: list[Any] = field(default_factory=list)
     """Of each session that was not cut off."""
+    given_up: list[Change] = field(default_factory=list)
+    """Changes that were lost with what a Subscriber had when it was reinitialised."""
 
     async def write(self) -> None:
         """A change of a row at some node."""
@@ -158,18 +169,44 @@ class History:
                 nth=self.chance.choice((1, 1, 2)),
             )
         try:
-            self.reports.append(await self.nodes.sync(subscriber))
+            await self._sync(subscriber)
         except CutError:
             pass
         finally:
             points.disarm()
 
+    async def _sync(self, subscriber: str) -> Any:
+        """A session; a Subscriber that has been away for too long begins anew, and its changes are given up."""
+        try:
+            report = await self.nodes.sync(subscriber)
+        except MergeError as error:
+            if not any(number in str(error) for number in ("21072", "21333", "subscribe anew")):
+                raise
+            self.nodes.points.disarm()
+            begun = self.nodes.reinitialise(subscriber)
+            for change in self.changes:
+                known = await self.nodes.known(self.nodes.names[0], change.rowguid)
+                is_there = known and known.lineage.get(change.replica, 0) >= change.version
+                if change.node in begun and not is_there:
+                    self.given_up.append(change)
+            return None
+        self.reports.append(report)
+        return report
+
     async def play(
-        self, steps: int, *, cut: float = 0.3, during: float = 0.15, restores: float = 0.0
+        self,
+        steps: int,
+        *,
+        cut: float = 0.3,
+        during: float = 0.15,
+        restores: float = 0.0,
+        ages: float = 0.0,
     ) -> None:
-        """A course of changes and sessions, and of nodes that are restored from backups."""
+        """A course of changes and sessions, of nodes that are restored from backups, and of weeks that pass."""
         for _ in range(steps):
-            if self.chance.random() < restores:
+            if ages and self.chance.random() < ages:
+                self.nodes.age(self.chance.choice((1.0, 8.0, 8.0, 16.0)))
+            elif self.chance.random() < restores:
                 node = self.chance.choice(self.nodes.names)
                 if self.chance.random() < 0.5 or not self.nodes.restore(node):
                     self.nodes.back_up(node)
@@ -181,9 +218,10 @@ class History:
     async def settle(self) -> int:
         """Sessions until a round brings nothing; how many rounds brought something."""
         for round_number in range(6):
-            reports = [await self.nodes.sync(name) for name in self.nodes.names[1:]]
-            self.reports += reports
-            if not any(r.uploaded or r.downloaded or r.conflicts or r.deferred for r in reports):
+            reports = [await self._sync(name) for name in self.nodes.names[1:]]
+            if all(
+                r and not (r.uploaded or r.downloaded or r.conflicts or r.deferred) for r in reports
+            ):
                 return round_number
         raise AssertionError("not quiet after 6 rounds")
 
@@ -197,6 +235,8 @@ class History:
         assert len(stamps) == len(set(stamps)), "a version names two changes"
         losers = await self.nodes.losers()
         for change in self.changes:
+            if change in self.given_up:
+                continue
             await self._judge(change, final.get(change.rowguid), losers)
 
     async def _judge(
@@ -221,6 +261,12 @@ class History:
         for place, value in change.values.items():
             is_recorded = any(lost is not None and lost[place] == value for lost in recorded)
             assert row[place] == value or is_recorded, f"column {place} of {change} is lost"
+            is_met = any(
+                c.base.get(change.replica, 0) < change.version
+                and change.base.get(c.replica, 0) < c.version
+                for c in others
+            )
+            assert row[place] == value or is_met, f"column {place} of {change} lost against nobody"
 
 
 Play = Callable[[Nodes, random.Random], Awaitable[History]]

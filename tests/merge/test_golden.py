@@ -67,7 +67,13 @@ def test_article(golden: Golden, name: str) -> None:
         f"merge/{name}.sql",
         whole(
             [
-                *(texts.metadata_part(), *texts.functions(), *texts.triggers(), *texts.all()),
+                *(
+                    texts.metadata_part(),
+                    texts.floor_of_versions(),
+                    *texts.functions(),
+                    *texts.triggers(),
+                    *texts.all(),
+                ),
                 *(*texts.drop(table=True), *texts.drop_session()),
             ]
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import itertools
 import random
 from collections import Counter
@@ -14,82 +13,11 @@ from uuid import UUID
 import pytest
 
 from tests.merge.histories import COLUMNS, History, Known, Lost
-from twopc.drivers.merge.engine import MergeReport, MergeSession
-from twopc.drivers.points import Points
+from tests.merge.model_nodes import PRIORITIES, TREE, ModelNodes
+from twopc.drivers.merge.engine import MergeReport
 from twopc.merge.lineage import unpacked
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
-from twopc.sim.model.merge.end import ModelMergeEnd
-from twopc.sim.model.merge.node import ModelMergeArticle, ModelMergeNode, ModelNeighbour
-
-TABLE = UUID(int=1)
-#: Publisher, a server subscription, another, a client.
-PRIORITIES = {"anna": 75.0, "ben": 50.0, "cleo": None}
-
-
-class ModelNodes:
-    """Nodes in memory."""
-
-    node_class = ModelMergeNode
-    end_class = ModelMergeEnd
-
-    def __init__(self, *, column_tracking: bool) -> None:
-        self.points = Points()
-        article = ModelMergeArticle(columns=COLUMNS, column_tracking=column_tracking)
-        self.names = ("pub", *PRIORITIES)
-        self.nodes = {
-            name: self.node_class(name=name, replica=number, articles={TABLE: article})
-            for number, name in enumerate(self.names, 1)
-        }
-        self._agents: set[str] = set()
-        self._backups: dict[str, ModelMergeNode] = {}
-        above = self.nodes["pub"]
-        for name, priority in PRIORITIES.items():
-            below = self.nodes[name]
-            above.neighbours[name] = ModelNeighbour(
-                replica=below.replica, is_publisher=False, server_priority=priority
-            )
-            below.neighbours["pub"] = ModelNeighbour(replica=above.replica, is_publisher=True)
-
-    async def write(
-        self, node: str, rowguid: UUID, values: Sequence[Any] | None, fresh: bool
-    ) -> None:
-        """See `Nodes`."""
-        self.nodes[node].write(TABLE, rowguid, None if values is None else tuple(values))
-
-    async def rows(self, node: str) -> dict[UUID, tuple[Any, ...]]:
-        """See `Nodes`."""
-        return dict(self.nodes[node].rows[TABLE])
-
-    async def known(self, node: str, rowguid: UUID) -> Known | None:
-        """See `Nodes`."""
-        found = self.nodes[node].metadata[TABLE].get(rowguid)
-        return found and Known(lineage=found.version.lineage, gone=found.version.gone)
-
-    async def replica(self, node: str) -> int:
-        """See `Nodes`."""
-        return self.nodes[node].replica
-
-    async def sync(self, subscriber: str) -> MergeReport:
-        """See `Nodes`."""
-        above = self.end_class(self.nodes["pub"], subscriber, self._agents)
-        below = self.end_class(self.nodes[subscriber], "pub", set())
-        return await MergeSession(above, below, self.points).run()
-
-    def back_up(self, node: str) -> None:
-        """See `Nodes`."""
-        self._backups[node] = copy.deepcopy(self.nodes[node])
-
-    def restore(self, node: str) -> bool:
-        """See `Nodes`."""
-        if node not in self._backups:
-            return False
-        self.nodes[node] = copy.deepcopy(self._backups[node])
-        return True
-
-    async def losers(self) -> Sequence[Lost]:
-        """See `Nodes`."""
-        return [Lost(rowguid=c.rowguid, row=c.loser) for c in self.nodes["pub"].conflicts]
 
 
 async def play(nodes: ModelNodes, seed: str) -> int:
@@ -140,6 +68,60 @@ def test_restored_in_memory(tracking: str) -> None:
         )
 
     assert asyncio.run(all_of_them()) > 100
+
+
+async def play_aged(nodes: ModelNodes, seed: str) -> History:
+    """One history in which weeks pass, judged."""
+    history = History(nodes, random.Random(seed), itertools.count(1).__next__)
+    await history.play(60, ages=0.15)
+    assert await history.settle() <= 4
+    await history.judge()
+    return history
+
+
+@pytest.mark.parametrize("tracking", ["row", "column"])
+@pytest.mark.parametrize("shape", ["star", "tree"])
+def test_aged_in_memory(tracking: str, shape: str) -> None:
+    """What is forgotten is needed by nobody: nothing is lost, and nothing that was deleted comes back."""
+
+    async def all_of_them() -> tuple[int, int]:
+        forgotten = given_up = 0
+        for seed in range(150):
+            nodes = ModelNodes(
+                column_tracking=tracking == "column", **({"tree": TREE} if shape == "tree" else {})
+            )
+            history = await play_aged(nodes, f"{tracking} aged {seed}")
+            forgotten += any(node.cleaned for node in nodes.nodes.values())
+            given_up += bool(history.given_up)
+        return forgotten, given_up
+
+    forgotten, given_up = asyncio.run(all_of_them())
+    assert forgotten > 100
+    assert given_up > 10
+
+
+@pytest.mark.parametrize("tracking", ["row", "column"])
+def test_tree_in_memory(tracking: str) -> None:
+    """With a republisher it is quiet after three rounds at most."""
+
+    async def all_of_them() -> None:
+        for seed in range(300):
+            nodes = ModelNodes(column_tracking=tracking == "column", tree=TREE)
+            assert await play(nodes, f"tree {tracking} {seed}") <= 3, seed
+
+    asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize("tracking", ["row", "column"])
+def test_restored_tree_in_memory(tracking: str) -> None:
+    """Any node of a tree is restored from any backup: in the end all have the same rows."""
+
+    async def all_of_them() -> None:
+        for seed in range(150):
+            nodes = ModelNodes(column_tracking=tracking == "column", tree=TREE)
+            await play_restored(nodes, f"tree {tracking} restored {seed}")
+
+    asyncio.run(all_of_them())
 
 
 class ServerNodes:
@@ -193,6 +175,13 @@ class ServerNodes:
         """See `Nodes`."""
         return await self.topology.sync(subscriber)
 
+    def age(self, days: float) -> None:
+        """Not here."""
+
+    def reinitialise(self, subscriber: str) -> Sequence[str]:
+        """Not here."""
+        raise NotImplementedError
+
     def back_up(self, node: str) -> None:
         """Not here."""
 
@@ -207,7 +196,8 @@ class ServerNodes:
                 rowguid=c.rowguid,
                 row=tuple(c.loser[f"c{n}"] for n in range(COLUMNS)) if c.loser else None,
             )
-            for c in await self.topology.conflicts()
+            for node in self.topology.tree.publishers
+            for c in await self.topology.conflicts(node=node)
         ]
 
 

@@ -9,13 +9,15 @@ from uuid import UUID
 
 import pytest
 
-from tests.merge.test_histories import ModelNodes, play, play_restored
+from tests.merge.model_nodes import ModelNodes, RememberingNode
+from tests.merge.test_histories import play, play_aged, play_restored
 from twopc.drivers.merge.ports import SliceOutcome
 from twopc.errors import MergeError
 from twopc.merge.decision import MergeDecision, Side, Verdict
 from twopc.merge.marks import Generation
 from twopc.sim.model.merge.end import ModelMergeEnd
-from twopc.sim.model.merge.node import Incoming, ModelMergeNode, Values
+from twopc.sim.model.merge.node import ModelMergeNode
+from twopc.sim.model.merge.records import Incoming, ModelMetadata, Values
 
 
 class NothingDeferred(ModelMergeNode):
@@ -98,8 +100,8 @@ class HalfClosed(ModelMergeNode):
     def close(self) -> Generation:
         """Closes one change too late."""
         made = super().close()
-        if made.number and self.generations[-1][1] == self.change:
-            self.generations[-1] = (made, self.change + 1)
+        if made.number and self.newest.upto == self.change:
+            self.generations[made.number] = dataclasses.replace(self.newest, upto=self.change + 1)
         return made
 
 
@@ -140,6 +142,95 @@ class BackupsUnnoticed(ModelMergeNode):
     def knows(self, generation: Generation) -> bool:
         """It says so."""
         return True
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class ForgetsTombstones(RememberingNode):
+    """The Publisher forgets deletions that its Subscribers have not confirmed yet."""
+
+    def clean_up(self) -> int:
+        """Goes by nobody, at the Publisher."""
+        if not any(each.is_publisher for each in self.neighbours.values()):
+            for rows in self.metadata.values():
+                for rowguid in [each for each, row in rows.items() if row.version.gone]:
+                    self.forgotten[rowguid] = dict(rows.pop(rowguid).version.lineage)
+        return RememberingNode.clean_up(self)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class ForgetsByItself(RememberingNode):
+    """A Subscriber forgets what its Publisher has confirmed, whether or not that has forgotten it."""
+
+    def clean_up(self) -> int:
+        """Goes by what was sent, at a Subscriber."""
+        for each in self.neighbours.values():
+            if each.is_publisher and each.sent > self.cleaned:
+                return self.forget(each.sent)
+        return RememberingNode.clean_up(self)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class BelowTheFloor(RememberingNode):
+    """Rows of which all is forgotten begin with version 1 again."""
+
+    def forget(self, upto: int) -> int:
+        """Forgets the versions, too."""
+        count = RememberingNode.forget(self, upto)
+        self.floors.clear()
+        return count
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class TakesBack(RememberingNode):
+    """A Publisher's row does not take the place of one whose versions it has forgotten."""
+
+    def take(self, *arguments: Any) -> MergeDecision:
+        """Takes nothing for confirmed."""
+        neighbour = self.neighbours[arguments[1]]
+        sent, neighbour.sent = neighbour.sent, 0
+        try:
+            return RememberingNode.take(self, *arguments)
+        finally:
+            neighbour.sent = sent
+
+
+class Echo(ModelMergeNode):
+    """Rows go back to the neighbour that they came from."""
+
+    def changed(
+        self, artid: UUID, neighbour: str, after: int, upto: int
+    ) -> dict[UUID, ModelMetadata]:
+        """Looks at no source."""
+        low, high = self.generations[after].upto, self.generations[upto].upto
+        return {
+            rowguid: row
+            for rowguid, row in sorted(self.metadata[artid].items())
+            if low < row.change <= high
+        }
+
+
+AGED: dict[str, Any] = {
+    "forgets tombstones": ForgetsTombstones,
+    "forgets by itself": ForgetsByItself,
+    "below the floor": BelowTheFloor,
+    "takes back": TakesBack,
+}
+
+
+@pytest.mark.parametrize("plant", AGED)
+def test_a_plant_is_found_by_age(plant: str) -> None:
+    """Within 150 histories in which weeks pass, none of which fails without it."""
+    nodes_class = type("PlantedNodes", (ModelNodes,), {"node_class": AGED[plant]})
+
+    async def first() -> int | None:
+        for seed in range(150):
+            try:
+                await play_aged(nodes_class(column_tracking=True), f"column aged {seed}")
+            except (AssertionError, MergeError, KeyError):
+                return seed
+        return None
+
+    assert asyncio.run(first()) is not None
 
 
 PLANTS: dict[str, dict[str, Any]] = {

@@ -88,6 +88,7 @@ MERGE_POINTS = (
     "merge.download_applied(node)",  # a slice is committed at the Subscriber
     "merge.download_received(node)",  # the Subscriber has marked the whole generation
     "merge.download_acknowledged(node)",  # the Publisher knows of it
+    "merge.cleaned(node)",  # the Publisher has forgotten what nobody needs any more
 )
 
 #: Those of whoever appends to an archive, in the order of a segment.

@@ -98,6 +98,7 @@ def decide(
     is_same: bool = True,
     choice: Side | None = None,
     is_present: bool = True,
+    is_confirmed: bool = False,
 ) -> MergeDecision:
     """What becomes of an incoming row.
 
@@ -111,6 +112,8 @@ def decide(
             restored from a backup has given a version twice: that is a conflict, too.
         choice: whose row stays, if it is not left to priorities.
         is_present: a row is held; of no account where something is known of it.
+        is_confirmed: the sender is the Publisher, and has confirmed what is held. What it sends takes the place of
+            that, even if it has forgotten meanwhile what the row stands on.
     """
     if held is None:
         held = RowVersion(lineage={}, gone=not is_present)
@@ -118,6 +121,7 @@ def decide(
     if covers(held.lineage, incoming.lineage) and not is_ambiguous:
         return MergeDecision(verdict=Verdict.SKIP, version=held)
     is_ahead = covers(incoming.lineage, held.lineage) and not (is_ambiguous and resolves)
+    is_ahead = is_ahead or (is_confirmed and not resolves)
     if is_ahead and choice is not Side.HELD:
         return MergeDecision(verdict=Verdict.APPLY, version=incoming)
     if not resolves and not is_ahead:

@@ -35,6 +35,10 @@ class Marks:
     """The last of the neighbour's that it has as a whole."""
     coming: Generation | None = None
     """One of the neighbour's of which it has at least a part."""
+    cleaned: int = 0
+    """What this generation of its own and those before it have changed is forgotten, but for the rows themselves."""
+    is_expired: bool = False
+    """The neighbour is a Subscriber that has had no session for too long."""
 
     @property
     def neighbour_generations(self) -> tuple[Generation, ...]:

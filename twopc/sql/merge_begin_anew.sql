@@ -1,6 +1,6 @@
 -- msrepl.merge_begin_anew: forgets how far it is with the neighbour of the session, and what came from there.
 -- called by: merge agents, if either end was restored from a backup; msrepl.merge_rewind
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory
 -- holes:     owner
 --
 -- The next session then compares everything that was ever changed.
@@ -17,6 +17,7 @@ begin
         sentgen = 0, sentguid = null, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
     where s.subscriber_server = peer.subscriber_server;
     update msrepl.msmerge_metadata as m set source = null where m.source = any (peer.former || peer.replnickname);
+    update msrepl.msmerge_genhistory as g set known_by = null where peer.is_publisher and g.known_by is not null;
 end
 $msrepl$;
 alter function msrepl.merge_begin_anew(int8) owner to {owner};

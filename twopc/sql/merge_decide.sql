@@ -9,6 +9,7 @@ create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
     replica int8, column_tracking boolean, resolves boolean, is_same boolean, choice text, is_present boolean,
+    is_confirmed boolean,
     out verdict text, out conflict smallint, out taken boolean[]
 )
 language plpgsql immutable
@@ -53,7 +54,7 @@ begin
     is_ambiguous := not is_behind and not is_ahead and not is_same;
     if not is_behind and not is_ambiguous then
         verdict := 'skip';
-    elsif not is_ahead and not (is_ambiguous and resolves) then
+    elsif not is_ahead and not (is_ambiguous and resolves) or is_confirmed and not resolves then
         is_refused := choice is not distinct from 'held';
         if not is_refused then
             verdict := 'apply';
@@ -108,7 +109,7 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean) owner to {owner};
-revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean) from public;
-comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean)
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean) owner to {owner};
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean)
     is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';

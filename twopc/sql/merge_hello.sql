@@ -1,10 +1,10 @@
 -- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
 -- called by: merge agents, at the beginning of a session
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired
 -- holes:     owner
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
-    out coming_guid uuid
+    out coming_guid uuid, out cleaned int8, out is_expired boolean
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -29,6 +29,8 @@ begin
     recguid := peer.recguid;
     coming_gen := peer.coming_gen;
     coming_guid := peer.coming_guid;
+    cleaned := me.cleaned;
+    is_expired := coalesce(msrepl.merge_is_expired(peer), false);
 end
 $msrepl$;
 alter function msrepl.merge_hello() owner to {owner};

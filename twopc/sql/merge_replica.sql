@@ -3,13 +3,15 @@
 -- tables:    itself
 -- holes:     owner
 --
--- The number stands for the database in lineages; former are those that it had before it was restored. System identifier and database OID say for which database it
--- was drawn: a copy made by pg_restore or by a logical copy has other transaction ids, and must not use it.
+-- The number stands for the database in lineages; former are those that it had before it was restored. System
+-- identifier and database OID say for which database it was drawn: a copy made by pg_restore or by a logical copy has
+-- other transaction ids, and must not use it. What generation cleaned and those before it have changed is forgotten.
 create table if not exists msrepl.msmerge_replica (
     replica int8 not null check (replica between 1 and 4294967295),
     former int8[] not null default array[]::int8[],
     system_identifier int8 not null,
     database oid not null,
+    cleaned int8 not null default 0,
     only_one boolean primary key default true check (only_one)
 );
 alter table msrepl.msmerge_replica owner to {owner};

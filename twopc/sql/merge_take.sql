@@ -19,6 +19,8 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    confirmed constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -51,7 +53,7 @@ begin
                 i.gone, i.lineage::int8[], i.colv::int8[],
                 {priority},
                 me, {column_tracking}, not peer.is_publisher, i."row" is not distinct from h."row",
-                i.choice, h.rowguid is not null) as d
+                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed)) as d
             order by i.rowguid);
 {path_is_kept}
         perform msrepl.merge_record_conflicts({tablenick}, judgements);

@@ -17,6 +17,7 @@ __all__ = ["TrackingTexts", "shared_texts"]
 #: In the order of creation.
 _SHARED = (
     "merge_replica",
+    "sysmergepublications",
     "sysmergearticles",
     "msmerge_genhistory",
     "msmerge_metadata",
@@ -35,6 +36,7 @@ _SHARED = (
     "merge_decide",
     "merge_neighbour",
     "merge_record_conflicts",
+    "merge_is_expired",
     "merge_hello",
     "merge_articles",
     "merge_knows",
@@ -42,6 +44,11 @@ _SHARED = (
     "merge_rewind",
     "merge_receive",
     "merge_acknowledge",
+    "merge_clean_up",
+    "msmerge_sessions",
+    "msmerge_articlehistory",
+    "merge_end_session",
+    "merge_settle",
     "merge_record_failure",
     "merge_record_failures",
     "merge_apply",
@@ -75,6 +82,7 @@ class TrackingTexts:
         self.table = f.qualified(article.schema, article.table)
         self.rowguid = sql.Identifier(article.rowguid)
         self.metadata = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
+        self.floor = sql.Identifier(names.SCHEMA, names.merge_floor(article.nickname))
 
     def function(self, what: str) -> sql.Identifier:
         """The qualified name of one of the article's functions."""
@@ -100,13 +108,17 @@ class TrackingTexts:
             owner=self.owner,
         )
 
+    def floor_of_versions(self) -> str:
+        """What its rows' versions go on above, once others are forgotten."""
+        return render("twopc", "merge_floor", sequence=self.floor, owner=self.owner)
+
     def functions(self) -> list[str]:
         """The functions of its triggers."""
         count = sql.Literal(len(self.article.columns))
         first: sql.Composable = sql.SQL("null")
         repeated: sql.Composable = sql.SQL("null")
         if self.article.column_tracking:
-            first = sql.SQL("array_fill(1::int8, array[{}])").format(count)
+            first = sql.SQL("array_fill(first_version::int8, array[{}])").format(count)
             repeated = sql.SQL("array_fill((m.top + 1)::int8, array[{}])").format(count)
         update = self._track("merge_track_update", "upd", "Records updates of")
         if self.article.column_tracking:
@@ -126,6 +138,7 @@ class TrackingTexts:
             function=self.function(what),
             metadata=self.metadata,
             tablenick=sql.Literal(self.article.nickname),
+            floor=self.floor,
             rowguid=self.rowguid,
             owner=self.owner,
             comment=sql.Literal(f"{does} {self.article.name} for merge replication"),
@@ -137,13 +150,17 @@ class TrackingTexts:
             f.same_value(column, sql.Identifier("o", column.name), sql.Identifier("n", column.name))
             for column in self.article.columns
         ]
-        changed = [sql.SQL("({} is not true)::integer::int8").format(each) for each in same]
+        changed = [
+            sql.SQL("(({} is not true)::integer * first_version)::int8").format(each)
+            for each in same
+        ]
         changed_ever = [
-            sql.SQL("bool_or({} is not true)::integer::int8").format(each) for each in same
+            sql.SQL("(bool_or({} is not true)::integer * first_version)::int8").format(each)
+            for each in same
         ]
         versions = [
             sql.SQL(
-                "case excluded.colv[{0}] when 1 then m.top + 1 else coalesce(m.colv[{0}], 0) end"
+                "case excluded.colv[{0}] when 0 then coalesce(m.colv[{0}], 0) else m.top + 1 end"
             ).format(sql.Literal(place))
             for place in range(1, len(self.article.columns) + 1)
         ]
@@ -219,4 +236,5 @@ class TrackingTexts:
             sql.SQL("drop function if exists {}()").format(self.function(what)) for what in _EVENTS
         ]
         texts.append(sql.SQL("drop table if exists {}").format(self.metadata))
+        texts.append(sql.SQL("drop sequence if exists {}").format(self.floor))
         return [text.as_string(None) for text in texts]

@@ -1,7 +1,7 @@
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which columns of them.
 -- called by: AFTER UPDATE trigger of the article's table
--- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata; pg_constraint
--- holes:     function, metadata, tablenick, rowguid, changed, changed_ever, versions, owner, comment
+-- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
+-- holes:     function, metadata, tablenick, floor, rowguid, changed, changed_ever, versions, owner, comment
 --
 -- Without nested loops: a plan of the join is kept, and one made for few rows would be quadratic for many. Two
 -- foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do not
@@ -10,13 +10,16 @@ create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from {floor} as f);
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
-        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, 1, 1,
+        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version,
                array[{changed_ever}]
         from inserted as n join deleted as o on o.{rowguid} operator(pg_catalog.=) n.{rowguid}
         group by n.{rowguid}
@@ -26,7 +29,7 @@ begin
             source = null, writer = null;
     else
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
-        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, 1, 1,
+        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version,
                array[{changed}]
         from inserted as n join deleted as o on o.{rowguid} operator(pg_catalog.=) n.{rowguid}
         on conflict (rowguid) do update

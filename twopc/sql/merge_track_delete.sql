@@ -1,17 +1,20 @@
 -- msmerge_del_<artid>: records the rows that a DELETE has taken away.
 -- called by: AFTER DELETE trigger of the article's table
--- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata
--- holes:     function, metadata, tablenick, rowguid, owner, comment
+-- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
+-- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from {floor} as f);
     insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top)
-    select {tablenick}, o.{rowguid}, pg_current_xact_id(), true, 1, 1
+    select {tablenick}, o.{rowguid}, pg_current_xact_id(), true, first_version, first_version
     from deleted as o
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = true, own = m.top + 1, top = m.top + 1, source = null, writer = null;

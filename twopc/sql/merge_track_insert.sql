@@ -1,7 +1,7 @@
 -- msmerge_ins_<artid>: records the rows that an INSERT has brought.
 -- called by: AFTER INSERT trigger of the article's table
--- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata
--- holes:     function, metadata, tablenick, rowguid, first, again, owner, comment
+-- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
+-- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
 --
 -- At the first level of a session in the replica role it is an agent that writes: it brings the metadata too. What
 -- a trigger of the user's does there is at a deeper level, and is a change like others. A row that was deleted
@@ -10,12 +10,15 @@ create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from {floor} as f);
     insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
-    select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, 1, 1, {first}
+    select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version, {first}
     from inserted as n
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, colv = {again},

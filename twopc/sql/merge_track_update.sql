@@ -1,7 +1,7 @@
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, where rows are tracked as a whole.
 -- called by: AFTER UPDATE trigger of the article's table
--- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata; pg_constraint
--- holes:     function, metadata, tablenick, rowguid, owner, comment
+-- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
+-- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
 --
 -- Two foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do
 -- not pay for that: grouping is a third of what recording costs.
@@ -9,20 +9,23 @@ create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from {floor} as f);
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top)
-        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, 1, 1
+        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version
         from inserted as n
         group by n.{rowguid}
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
     else
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top)
-        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, 1, 1
+        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version
         from inserted as n
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;

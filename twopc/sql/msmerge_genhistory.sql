@@ -5,13 +5,15 @@
 --
 -- A generation is a snapshot: a row belongs to it if the transaction that changed the row last is visible in snap
 -- and in that of no earlier generation. Nothing is stamped afterwards, so nobody waits, and a transaction that
--- commits late falls into the next generation. Generation 0 holds nothing.
+-- commits late falls into the next generation. Generation 0 holds nothing. known_by is the first generation of the
+-- Publisher's that holds all of this one and of those before.
 create table if not exists msrepl.msmerge_genhistory (
     generation int8 primary key,
     guidsrc uuid not null unique default gen_random_uuid(),
     genstatus smallint not null default 1 check (genstatus in (1, 2)),
     coldate timestamptz not null default clock_timestamp(),
-    snap pg_snapshot not null
+    snap pg_snapshot not null,
+    known_by int8
 );
 insert into msrepl.msmerge_genhistory (generation, snap) values (0, '1:1:') on conflict (generation) do nothing;
 alter table msrepl.msmerge_genhistory owner to {owner};

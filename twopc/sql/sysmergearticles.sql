@@ -6,7 +6,8 @@
 -- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
 -- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys and
 -- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
--- agents too; altered_keys are foreign keys that were made deferrable for them.
+-- agents too; altered_keys are foreign keys that were made deferrable for them. cleanup_waits are the transactions for
+-- whose end a clean-up waits.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,
@@ -25,6 +26,7 @@ create table if not exists msrepl.sysmergearticles (
     delete_tracking boolean not null default true,
     checked_keys text[] not null default array[]::text[],
     altered_keys text[] not null default array[]::text[],
+    cleanup_waits text[] not null default array[]::text[],
     unique (source_schema, source_object)
 );
 alter table msrepl.sysmergearticles owner to {owner};

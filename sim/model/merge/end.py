@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from twopc.drivers.merge.ports import OutgoingChanges, SessionArticle, SliceOutcome
+from twopc.drivers.merge.ports import OutgoingChanges, SessionArticle, SessionRecord, SliceOutcome
 from twopc.errors import MergeError
 from twopc.merge.decision import MergeDecision, RowVersion, Verdict
 from twopc.merge.encounters import MergeEncounter, Resolution, standing
@@ -15,7 +15,8 @@ from twopc.merge.judge import REJECTED, Fault, Judge, Judgement, is_rejected, ju
 from twopc.merge.lineage import pack, packed, unpack, unpacked
 from twopc.merge.marks import Generation, Marks
 from twopc.merge.plan import MergeRow, Slice
-from twopc.sim.model.merge.node import Incoming, ModelFailure, ModelMergeNode
+from twopc.sim.model.merge.node import ModelMergeNode
+from twopc.sim.model.merge.records import Incoming, ModelFailure
 
 
 class ModelMergeEnd:
@@ -172,18 +173,29 @@ class ModelMergeEnd:
         """See `MergeEndPort`; nothing fails here but resolvers and handlers."""
         outcomes = [self._take(part, judges.get(part.artid), is_final=True) for part in repeated]
         failed = {guid: why for each in outcomes for guid, why in each.failed.items()}
-        peer = self.node.neighbours[self._neighbour]
-        peer.received, peer.coming = generation, None
+        self.node.receive(self._neighbour, generation)
         return replace(sum(outcomes, SliceOutcome()), failed=failed)
 
     async def acknowledge(
         self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
     ) -> None:
         """See `MergeEndPort`."""
-        self.node.neighbours[self._neighbour].sent = generation.number
+        self.node.acknowledge(self._neighbour, generation)
         for artid, rowguids in failed.items():
             for rowguid in rowguids:
                 self.node.touch(artid, rowguid, source=self.node.metadata[artid][rowguid].source)
+
+    async def end(self, record: SessionRecord) -> int:
+        """See `MergeEndPort`."""
+        if record.error is None:
+            self.node.neighbours[self._neighbour].last_session_s = self.node.clock()
+            self.node.clean_up()
+        self.node.sessions.append((self._neighbour, record))
+        return self.node.cleaned
+
+    async def settle(self, generation: Generation, cleaned: int) -> None:
+        """See `MergeEndPort`."""
+        self.node.settle(self._neighbour, generation, cleaned)
 
 
 def _incoming(row: MergeRow) -> Incoming:

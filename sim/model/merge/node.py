@@ -8,11 +8,11 @@ the number of the last change that it holds. It knows no constraints.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
+from twopc.drivers.merge.ports import SessionRecord
 from twopc.merge.decision import (
     CLIENT_PRIORITY,
     MergeDecision,
@@ -25,88 +25,26 @@ from twopc.merge.decision import (
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.lineage import stamped
 from twopc.merge.marks import Generation, Marks
-
-Values = tuple[object, ...]
+from twopc.merge.retention import (
+    GRACE_DAYS,
+    RETENTION_DAYS,
+    ClosedGeneration,
+    forgettable,
+)
+from twopc.sim.model.merge.records import (
+    Incoming,
+    ModelConflict,
+    ModelFailure,
+    ModelGeneration,
+    ModelMergeArticle,
+    ModelMetadata,
+    ModelNeighbour,
+    Values,
+)
 
 #: What servers draw: GUIDs of generations, and numbers of replicas that were restored.
 _drawn = itertools.count(1000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMergeArticle:
-    """A table that is merged."""
-
-    columns: int
-    column_tracking: bool = False
-    parents: tuple[UUID, ...] = ()
-    name: str = "item"
-    options: MergeOptions = DEFAULT_OPTIONS
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of its columns, as resolvers see them."""
-        return tuple(f"c{place}" for place in range(self.columns))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMetadata:
-    """What is known of a row that was changed."""
-
-    change: int
-    """The change that made it so."""
-    version: RowVersion
-    writer: int
-    """The replica that has made the row what it is."""
-    source: int | None = None
-    """The neighbour that it came from; None: it was made here."""
-
-
-@dataclass(slots=True, kw_only=True)
-class ModelNeighbour:
-    """Another node, as this one knows it."""
-
-    replica: int
-    is_publisher: bool
-    server_priority: float | None = None
-    """Of a server subscription; None: a client, or the Publisher."""
-    former: tuple[int, ...] = ()
-    """Replicas that it has been."""
-    sent: int = 0
-    received: Generation | None = None
-    coming: Generation | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
-    """A row that a neighbour has sent."""
-
-    rowguid: UUID
-    version: RowVersion
-    writer: int
-    values: Values | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFailure:
-    """A change of a neighbour that was not applied here."""
-
-    rowguid: UUID
-    origin: str
-    sqlstate: str
-    reason: str
-    row: Values | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelConflict:
-    """A conflict that was resolved here."""
-
-    rowguid: UUID
-    decision: MergeDecision
-    loser: Values | None
-    """The row that has lost; None if it was deleted."""
-    lineage: Mapping[int, int]
-    """What the loser stood on."""
+_DAY_S = 86_400.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,24 +56,42 @@ class ModelMergeNode:
     articles: Mapping[UUID, ModelMergeArticle]
     rows: dict[UUID, dict[UUID, Values]] = field(default_factory=dict)
     metadata: dict[UUID, dict[UUID, ModelMetadata]] = field(default_factory=dict)
-    generations: list[tuple[Generation, int]] = field(default_factory=list)
-    """Each closed one at its number, with the last change that it holds."""
+    generations: dict[int, ModelGeneration] = field(default_factory=dict)
+    """By number, in order; without those that are forgotten."""
     neighbours: dict[str, ModelNeighbour] = field(default_factory=dict)
     conflicts: list[ModelConflict] = field(default_factory=list)
     failures: dict[UUID, ModelFailure] = field(default_factory=dict)
     change: int = 0
     former: tuple[int, ...] = ()
+    clock: Callable[[], float] = lambda: 0.0
+    """Seconds, from whatever moment."""
+    retention_days: float = RETENTION_DAYS
+    """Of the publication; 0: for ever."""
+    cleaned: int = 0
+    """The generation up to which is forgotten what was known."""
+    floors: dict[UUID, int] = field(default_factory=dict)
+    """Of each article, the highest version of a row that is forgotten: new rows go on above it."""
+    sessions: list[tuple[str, SessionRecord]] = field(default_factory=list)
+    """Those that have ended here, each with the Subscriber."""
 
     def __post_init__(self) -> None:
         for artid in self.articles:
             self.rows.setdefault(artid, {})
             self.metadata.setdefault(artid, {})
         if not self.generations:
-            self._add(0)
+            self._add(0, 0)
 
-    def _add(self, upto: int) -> None:
-        generation = Generation(number=len(self.generations), guid=UUID(int=next(_drawn)))
-        self.generations.append((generation, upto))
+    def _add(self, number: int, upto: int) -> None:
+        self.generations[number] = ModelGeneration(
+            generation=Generation(number=number, guid=UUID(int=next(_drawn))),
+            upto=upto,
+            closed_s=self.clock(),
+        )
+
+    @property
+    def newest(self) -> ModelGeneration:
+        """The newest closed generation."""
+        return next(reversed(self.generations.values()))
 
     # -- applications ------------------------------------------------------------------------------
 
@@ -145,6 +101,8 @@ class ModelMergeNode:
         held, metadata = self.rows[artid].get(rowguid), self.metadata[artid].get(rowguid)
         before = metadata.version if metadata is not None else RowVersion(lineage={})
         lineage = stamped(before.lineage, self.replica)
+        if metadata is None:
+            lineage = {self.replica: self.floors.get(artid, 0) + 1}
         stamp = (self.replica, lineage[self.replica])
         columns = before.columns
         if values is None:
@@ -178,25 +136,128 @@ class ModelMergeNode:
             sent=peer.sent,
             received=peer.received,
             coming=peer.coming,
+            cleaned=self.cleaned,
+            is_expired=not peer.is_publisher and self.is_expired(peer),
         )
 
     def close(self) -> Generation:
         """``merge_close``."""
-        _, upto = self.generations[-1]
-        if self.change > upto and any(
+        last = self.newest
+        if self._has_changed(last.upto):
+            self._add(last.generation.number + 1, self.change)
+        return self.newest.generation
+
+    def _has_changed(self, upto: int) -> bool:
+        return self.change > upto and any(
             metadata.change > upto for rows in self.metadata.values() for metadata in rows.values()
-        ):
-            self._add(self.change)
-        return self.generations[-1][0]
+        )
 
     def knows(self, generation: Generation) -> bool:
         """``merge_knows``."""
-        return any(each == generation for each, _ in self.generations)
+        held = self.generations.get(generation.number)
+        return held is not None and held.generation == generation
+
+    def receive(self, neighbour: str, generation: Generation) -> None:
+        """``merge_receive``, of a whole generation."""
+        peer = self.neighbours[neighbour]
+        peer.received, peer.coming = generation, None
+
+    def acknowledge(self, neighbour: str, generation: Generation) -> None:
+        """``merge_acknowledge``."""
+        peer = self.neighbours[neighbour]
+        peer.sent, peer.last_session_s = generation.number, self.clock()
+
+    def initialise(self, publisher: str, above: ModelMergeNode) -> None:
+        """Begin anew as a Subscriber: with the Publisher's rows, and what is known of them, in one generation of it.
+
+        Whatever the node has is gone; it is another replica from now on.
+        """
+        begun = above.close()
+        self.replica, self.former = next(_drawn), ()
+        self.rows = {artid: dict(rows) for artid, rows in above.rows.items()}
+        self.change = 1
+        self.metadata = {
+            artid: {
+                rowguid: replace(row, change=1, source=above.replica)
+                for rowguid, row in rows.items()
+            }
+            for artid, rows in above.metadata.items()
+        }
+        self.generations, self.cleaned, self.floors = {}, 0, dict(above.floors)
+        self._add(0, 0)
+        self.neighbours = {
+            publisher: ModelNeighbour(
+                replica=above.replica,
+                is_publisher=True,
+                received=begun,
+                former=above.former,
+            )
+        }
+        peer = above.neighbours[self.name]
+        above.neighbours[self.name] = replace(
+            peer, replica=self.replica, former=(), sent=begun.number, received=None, coming=None,
+            last_session_s=self.clock(),
+        )  # fmt: skip
+
+    def settle(self, neighbour: str, generation: Generation, cleaned: int) -> None:
+        """``merge_settle``, at a Subscriber."""
+        peer = self.neighbours[neighbour]
+        sent = self.generations[peer.sent]
+        if sent.known_by is None:
+            self.generations[peer.sent] = replace(sent, known_by=generation.number)
+        peer.cleaned = max(peer.cleaned, cleaned)
+        self.clean_up()
+
+    # -- retention ---------------------------------------------------------------------------------
+
+    def is_expired(self, peer: ModelNeighbour) -> bool:
+        """Whether a Subscriber has had no session for longer than the retention, and misses something."""
+        idle_days = (self.clock() - peer.last_session_s) / _DAY_S
+        return 0 < self.retention_days < idle_days and (
+            peer.sent < self.cleaned or self._has_changed(self.generations[peer.sent].upto)
+        )
+
+    def clean_up(self) -> int:
+        """``merge_clean_up``: forgets what nobody needs any more; how many rows' metadata it was."""
+        publisher = next((each for each in self.neighbours.values() if each.is_publisher), None)
+        before_s: float | None = None
+        if publisher is None and self.retention_days:
+            before_s = self.clock() - (self.retention_days + GRACE_DAYS) * _DAY_S
+        upto = forgettable(
+            [
+                ClosedGeneration(number=number, closed_s=each.closed_s, known_by=each.known_by)
+                for number, each in self.generations.items()
+            ],
+            acknowledged=[
+                each.sent
+                for each in self.neighbours.values()
+                if not each.is_publisher and not self.is_expired(each)
+            ],
+            before_s=before_s,
+            publisher_cleaned=None if publisher is None else publisher.cleaned,
+        )
+        return self.forget(upto) if upto > self.cleaned else 0
+
+    def forget(self, upto: int) -> int:
+        """Forget what is known of rows that were last changed in a generation or before it."""
+        last, count = self.generations[upto].upto, 0
+        for artid, rows in self.metadata.items():
+            for rowguid in [each for each, row in rows.items() if row.change <= last]:
+                top = max(rows.pop(rowguid).version.lineage.values())
+                self.floors[artid] = max(self.floors.get(artid, 0), top)
+                count += 1
+        self.generations = {
+            number: each
+            for number, each in self.generations.items()
+            if number == 0 or number >= upto
+        }
+        self.cleaned = upto
+        return count
 
     def rewind(self, neighbour: str) -> None:
         """``merge_rewind``: becomes another replica, after it was restored from a backup."""
         old, peer, replica = self.replica, self.neighbours[neighbour], next(_drawn)
-        _, common = self.generations[peer.sent]
+        common = self.generations[peer.sent].upto
         self.former, self.replica = (*self.former, old), replica
         self.change += 1
         for rows in self.metadata.values():
@@ -227,12 +288,15 @@ class ModelMergeNode:
                 if row.source in numbers:
                     rows[rowguid] = replace(row, source=None)
         peer.replica, peer.sent, peer.received, peer.coming = replica, 0, None, None
+        if peer.is_publisher:
+            for number, each in self.generations.items():
+                self.generations[number] = replace(each, known_by=None)
 
     def changed(
         self, artid: UUID, neighbour: str, after: int, upto: int
     ) -> dict[UUID, ModelMetadata]:
         """``msmerge_enumerate_<artid>``: what generations have changed that did not come from the neighbour."""
-        low, high = self.generations[after][1], self.generations[upto][1]
+        low, high = self.generations[after].upto, self.generations[upto].upto
         source = self.neighbours[neighbour].replica
         return {
             rowguid: metadata
@@ -269,6 +333,8 @@ class ModelMergeNode:
             is_same=held == incoming.values,
             choice=choice,
             is_present=held is not None,
+            is_confirmed=metadata is not None
+            and metadata.change <= self.generations[peer.sent].upto,
         )
 
     def encounter(self, artid: UUID, neighbour: str, incoming: Incoming) -> MergeEncounter:
@@ -368,6 +434,6 @@ class ModelMergeNode:
     def touch(self, artid: UUID, rowguid: UUID, *, source: int | None) -> None:
         """Have a row belong to the next generation, if a closed one holds it."""
         metadata = self.metadata[artid][rowguid]
-        if metadata.change <= self.generations[-1][1]:
+        if metadata.change <= self.newest.upto:
             self.change += 1
             self.metadata[artid][rowguid] = replace(metadata, change=self.change, source=source)

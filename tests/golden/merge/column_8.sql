@@ -8,10 +8,21 @@ create index "msmerge_metadata_7_xid" on "msrepl"."msmerge_metadata_7" (xid);
 alter table "msrepl"."msmerge_metadata_7" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_metadata_7" from public;
 
+-- msrepl.msmerge_floor_<nickname>: the highest version of a row of one article of which is forgotten what was known.
+-- called by: the triggers of the article; msrepl.merge_clean_up
+-- tables:    itself
+-- holes:     sequence, owner
+--
+-- A row of which nothing is known goes on above it. A sequence, because its value is read as it is now, whatever the
+-- snapshot of the application: one that began before a clean-up must not give a version again.
+create sequence "msrepl"."msmerge_floor_7" as integer minvalue 0 start 0;
+alter sequence "msrepl"."msmerge_floor_7" owner to "msrepl_owner_0123456789ab";
+revoke all on "msrepl"."msmerge_floor_7" from public;
+
 -- msmerge_ins_<artid>: records the rows that an INSERT has brought.
 -- called by: AFTER INSERT trigger of the article's table
--- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata
--- holes:     function, metadata, tablenick, rowguid, first, again, owner, comment
+-- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
+-- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
 --
 -- At the first level of a session in the replica role it is an agent that writes: it brings the metadata too. What
 -- a trigger of the user's does there is at a deeper level, and is a change like others. A row that was deleted
@@ -20,12 +31,15 @@ create or replace function "msrepl"."msmerge_ins_00112233445566778899aabbccddeef
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-    select 7, n."rowguid", pg_current_xact_id(), false, 1, 1, array_fill(1::int8, array[8])
+    select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version, array_fill(first_version::int8, array[8])
     from inserted as n
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, colv = array_fill((m.top + 1)::int8, array[8]),
@@ -39,8 +53,8 @@ comment on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() is
 
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which columns of them.
 -- called by: AFTER UPDATE trigger of the article's table
--- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata; pg_constraint
--- holes:     function, metadata, tablenick, rowguid, changed, changed_ever, versions, owner, comment
+-- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
+-- holes:     function, metadata, tablenick, floor, rowguid, changed, changed_ever, versions, owner, comment
 --
 -- Without nested loops: a plan of the join is kept, and one made for few rows would be quadratic for many. Two
 -- foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do not
@@ -49,56 +63,59 @@ create or replace function "msrepl"."msmerge_upd_00112233445566778899aabbccddeef
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-        select 7, n."rowguid", pg_current_xact_id(), false, 1, 1,
-               array[bool_or(("o"."c1" operator(pg_catalog.=) "n"."c1" or "o"."c1" is null and "n"."c1" is null) is not true)::integer::int8,
-            bool_or(("o"."c2" operator(pg_catalog.=) "n"."c2" or "o"."c2" is null and "n"."c2" is null) is not true)::integer::int8,
-            bool_or(("o"."c3" operator(pg_catalog.=) "n"."c3" or "o"."c3" is null and "n"."c3" is null) is not true)::integer::int8,
-            bool_or(("o"."c4" operator(pg_catalog.=) "n"."c4" or "o"."c4" is null and "n"."c4" is null) is not true)::integer::int8,
-            bool_or(("o"."c5" operator(pg_catalog.=) "n"."c5" or "o"."c5" is null and "n"."c5" is null) is not true)::integer::int8,
-            bool_or(("o"."c6" operator(pg_catalog.=) "n"."c6" or "o"."c6" is null and "n"."c6" is null) is not true)::integer::int8,
-            bool_or(("o"."c7" operator(pg_catalog.=) "n"."c7" or "o"."c7" is null and "n"."c7" is null) is not true)::integer::int8,
-            bool_or(("o"."c8" operator(pg_catalog.=) "n"."c8" or "o"."c8" is null and "n"."c8" is null) is not true)::integer::int8]
+        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version,
+               array[(bool_or(("o"."c1" operator(pg_catalog.=) "n"."c1" or "o"."c1" is null and "n"."c1" is null) is not true)::integer * first_version)::int8,
+            (bool_or(("o"."c2" operator(pg_catalog.=) "n"."c2" or "o"."c2" is null and "n"."c2" is null) is not true)::integer * first_version)::int8,
+            (bool_or(("o"."c3" operator(pg_catalog.=) "n"."c3" or "o"."c3" is null and "n"."c3" is null) is not true)::integer * first_version)::int8,
+            (bool_or(("o"."c4" operator(pg_catalog.=) "n"."c4" or "o"."c4" is null and "n"."c4" is null) is not true)::integer * first_version)::int8,
+            (bool_or(("o"."c5" operator(pg_catalog.=) "n"."c5" or "o"."c5" is null and "n"."c5" is null) is not true)::integer * first_version)::int8,
+            (bool_or(("o"."c6" operator(pg_catalog.=) "n"."c6" or "o"."c6" is null and "n"."c6" is null) is not true)::integer * first_version)::int8,
+            (bool_or(("o"."c7" operator(pg_catalog.=) "n"."c7" or "o"."c7" is null and "n"."c7" is null) is not true)::integer * first_version)::int8,
+            (bool_or(("o"."c8" operator(pg_catalog.=) "n"."c8" or "o"."c8" is null and "n"."c8" is null) is not true)::integer * first_version)::int8]
         from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
         group by n."rowguid"
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
-            colv = array[case excluded.colv[1] when 1 then m.top + 1 else coalesce(m.colv[1], 0) end,
-            case excluded.colv[2] when 1 then m.top + 1 else coalesce(m.colv[2], 0) end,
-            case excluded.colv[3] when 1 then m.top + 1 else coalesce(m.colv[3], 0) end,
-            case excluded.colv[4] when 1 then m.top + 1 else coalesce(m.colv[4], 0) end,
-            case excluded.colv[5] when 1 then m.top + 1 else coalesce(m.colv[5], 0) end,
-            case excluded.colv[6] when 1 then m.top + 1 else coalesce(m.colv[6], 0) end,
-            case excluded.colv[7] when 1 then m.top + 1 else coalesce(m.colv[7], 0) end,
-            case excluded.colv[8] when 1 then m.top + 1 else coalesce(m.colv[8], 0) end],
+            colv = array[case excluded.colv[1] when 0 then coalesce(m.colv[1], 0) else m.top + 1 end,
+            case excluded.colv[2] when 0 then coalesce(m.colv[2], 0) else m.top + 1 end,
+            case excluded.colv[3] when 0 then coalesce(m.colv[3], 0) else m.top + 1 end,
+            case excluded.colv[4] when 0 then coalesce(m.colv[4], 0) else m.top + 1 end,
+            case excluded.colv[5] when 0 then coalesce(m.colv[5], 0) else m.top + 1 end,
+            case excluded.colv[6] when 0 then coalesce(m.colv[6], 0) else m.top + 1 end,
+            case excluded.colv[7] when 0 then coalesce(m.colv[7], 0) else m.top + 1 end,
+            case excluded.colv[8] when 0 then coalesce(m.colv[8], 0) else m.top + 1 end],
             source = null, writer = null;
     else
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-        select 7, n."rowguid", pg_current_xact_id(), false, 1, 1,
-               array[(("o"."c1" operator(pg_catalog.=) "n"."c1" or "o"."c1" is null and "n"."c1" is null) is not true)::integer::int8,
-            (("o"."c2" operator(pg_catalog.=) "n"."c2" or "o"."c2" is null and "n"."c2" is null) is not true)::integer::int8,
-            (("o"."c3" operator(pg_catalog.=) "n"."c3" or "o"."c3" is null and "n"."c3" is null) is not true)::integer::int8,
-            (("o"."c4" operator(pg_catalog.=) "n"."c4" or "o"."c4" is null and "n"."c4" is null) is not true)::integer::int8,
-            (("o"."c5" operator(pg_catalog.=) "n"."c5" or "o"."c5" is null and "n"."c5" is null) is not true)::integer::int8,
-            (("o"."c6" operator(pg_catalog.=) "n"."c6" or "o"."c6" is null and "n"."c6" is null) is not true)::integer::int8,
-            (("o"."c7" operator(pg_catalog.=) "n"."c7" or "o"."c7" is null and "n"."c7" is null) is not true)::integer::int8,
-            (("o"."c8" operator(pg_catalog.=) "n"."c8" or "o"."c8" is null and "n"."c8" is null) is not true)::integer::int8]
+        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version,
+               array[((("o"."c1" operator(pg_catalog.=) "n"."c1" or "o"."c1" is null and "n"."c1" is null) is not true)::integer * first_version)::int8,
+            ((("o"."c2" operator(pg_catalog.=) "n"."c2" or "o"."c2" is null and "n"."c2" is null) is not true)::integer * first_version)::int8,
+            ((("o"."c3" operator(pg_catalog.=) "n"."c3" or "o"."c3" is null and "n"."c3" is null) is not true)::integer * first_version)::int8,
+            ((("o"."c4" operator(pg_catalog.=) "n"."c4" or "o"."c4" is null and "n"."c4" is null) is not true)::integer * first_version)::int8,
+            ((("o"."c5" operator(pg_catalog.=) "n"."c5" or "o"."c5" is null and "n"."c5" is null) is not true)::integer * first_version)::int8,
+            ((("o"."c6" operator(pg_catalog.=) "n"."c6" or "o"."c6" is null and "n"."c6" is null) is not true)::integer * first_version)::int8,
+            ((("o"."c7" operator(pg_catalog.=) "n"."c7" or "o"."c7" is null and "n"."c7" is null) is not true)::integer * first_version)::int8,
+            ((("o"."c8" operator(pg_catalog.=) "n"."c8" or "o"."c8" is null and "n"."c8" is null) is not true)::integer * first_version)::int8]
         from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
-            colv = array[case excluded.colv[1] when 1 then m.top + 1 else coalesce(m.colv[1], 0) end,
-            case excluded.colv[2] when 1 then m.top + 1 else coalesce(m.colv[2], 0) end,
-            case excluded.colv[3] when 1 then m.top + 1 else coalesce(m.colv[3], 0) end,
-            case excluded.colv[4] when 1 then m.top + 1 else coalesce(m.colv[4], 0) end,
-            case excluded.colv[5] when 1 then m.top + 1 else coalesce(m.colv[5], 0) end,
-            case excluded.colv[6] when 1 then m.top + 1 else coalesce(m.colv[6], 0) end,
-            case excluded.colv[7] when 1 then m.top + 1 else coalesce(m.colv[7], 0) end,
-            case excluded.colv[8] when 1 then m.top + 1 else coalesce(m.colv[8], 0) end],
+            colv = array[case excluded.colv[1] when 0 then coalesce(m.colv[1], 0) else m.top + 1 end,
+            case excluded.colv[2] when 0 then coalesce(m.colv[2], 0) else m.top + 1 end,
+            case excluded.colv[3] when 0 then coalesce(m.colv[3], 0) else m.top + 1 end,
+            case excluded.colv[4] when 0 then coalesce(m.colv[4], 0) else m.top + 1 end,
+            case excluded.colv[5] when 0 then coalesce(m.colv[5], 0) else m.top + 1 end,
+            case excluded.colv[6] when 0 then coalesce(m.colv[6], 0) else m.top + 1 end,
+            case excluded.colv[7] when 0 then coalesce(m.colv[7], 0) else m.top + 1 end,
+            case excluded.colv[8] when 0 then coalesce(m.colv[8], 0) else m.top + 1 end],
             source = null, writer = null;
     end if;
     return null;
@@ -110,18 +127,21 @@ comment on function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() is
 
 -- msmerge_del_<artid>: records the rows that a DELETE has taken away.
 -- called by: AFTER DELETE trigger of the article's table
--- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata
--- holes:     function, metadata, tablenick, rowguid, owner, comment
+-- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
+-- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
 create or replace function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-    select 7, o."rowguid", pg_current_xact_id(), true, 1, 1
+    select 7, o."rowguid", pg_current_xact_id(), true, first_version, first_version
     from deleted as o
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = true, own = m.top + 1, top = m.top + 1, source = null, writer = null;
@@ -584,6 +604,8 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    confirmed constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -627,7 +649,7 @@ begin
                 i.gone, i.lineage::int8[], i.colv::int8[],
                 case when peer.subscriber_type = 1 then peer.priority else 0 end,
                 me, true, not peer.is_publisher, i."row" is not distinct from h."row",
-                i.choice, h.rowguid is not null) as d
+                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed)) as d
             order by i.rowguid);
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
@@ -729,6 +751,8 @@ drop function if exists "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"(
 drop function if exists "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"();
 
 drop table if exists "msrepl"."msmerge_metadata_7";
+
+drop sequence if exists "msrepl"."msmerge_floor_7";
 
 drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
 

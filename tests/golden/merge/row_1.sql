@@ -8,10 +8,21 @@ create index "msmerge_metadata_7_xid" on "msrepl"."msmerge_metadata_7" (xid);
 alter table "msrepl"."msmerge_metadata_7" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_metadata_7" from public;
 
+-- msrepl.msmerge_floor_<nickname>: the highest version of a row of one article of which is forgotten what was known.
+-- called by: the triggers of the article; msrepl.merge_clean_up
+-- tables:    itself
+-- holes:     sequence, owner
+--
+-- A row of which nothing is known goes on above it. A sequence, because its value is read as it is now, whatever the
+-- snapshot of the application: one that began before a clean-up must not give a version again.
+create sequence "msrepl"."msmerge_floor_7" as integer minvalue 0 start 0;
+alter sequence "msrepl"."msmerge_floor_7" owner to "msrepl_owner_0123456789ab";
+revoke all on "msrepl"."msmerge_floor_7" from public;
+
 -- msmerge_ins_<artid>: records the rows that an INSERT has brought.
 -- called by: AFTER INSERT trigger of the article's table
--- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata
--- holes:     function, metadata, tablenick, rowguid, first, again, owner, comment
+-- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
+-- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
 --
 -- At the first level of a session in the replica role it is an agent that writes: it brings the metadata too. What
 -- a trigger of the user's does there is at a deeper level, and is a change like others. A row that was deleted
@@ -20,12 +31,15 @@ create or replace function "msrepl"."msmerge_ins_00112233445566778899aabbccddeef
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-    select 7, n."rowguid", pg_current_xact_id(), false, 1, 1, null
+    select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version, null
     from inserted as n
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, colv = null,
@@ -39,8 +53,8 @@ comment on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() is
 
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, where rows are tracked as a whole.
 -- called by: AFTER UPDATE trigger of the article's table
--- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata; pg_constraint
--- holes:     function, metadata, tablenick, rowguid, owner, comment
+-- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
+-- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
 --
 -- Two foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do
 -- not pay for that: grouping is a third of what recording costs.
@@ -48,20 +62,23 @@ create or replace function "msrepl"."msmerge_upd_00112233445566778899aabbccddeef
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-        select 7, n."rowguid", pg_current_xact_id(), false, 1, 1
+        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version
         from inserted as n
         group by n."rowguid"
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
     else
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-        select 7, n."rowguid", pg_current_xact_id(), false, 1, 1
+        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version
         from inserted as n
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
@@ -75,18 +92,21 @@ comment on function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() is
 
 -- msmerge_del_<artid>: records the rows that a DELETE has taken away.
 -- called by: AFTER DELETE trigger of the article's table
--- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata
--- holes:     function, metadata, tablenick, rowguid, owner, comment
+-- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
+-- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
 create or replace function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+declare
+    first_version integer;
 begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-    select 7, o."rowguid", pg_current_xact_id(), true, 1, 1
+    select 7, o."rowguid", pg_current_xact_id(), true, first_version, first_version
     from deleted as o
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = true, own = m.top + 1, top = m.top + 1, source = null, writer = null;
@@ -535,6 +555,8 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    confirmed constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -578,7 +600,7 @@ begin
                 i.gone, i.lineage::int8[], i.colv::int8[],
                 case when peer.subscriber_type = 1 then peer.priority else 0 end,
                 me, false, not peer.is_publisher, i."row" is not distinct from h."row",
-                i.choice, h.rowguid is not null) as d
+                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed)) as d
             order by i.rowguid);
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
@@ -680,6 +702,8 @@ drop function if exists "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"(
 drop function if exists "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"();
 
 drop table if exists "msrepl"."msmerge_metadata_7";
+
+drop sequence if exists "msrepl"."msmerge_floor_7";
 
 drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
 

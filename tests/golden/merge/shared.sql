@@ -3,18 +3,34 @@
 -- tables:    itself
 -- holes:     owner
 --
--- The number stands for the database in lineages; former are those that it had before it was restored. System identifier and database OID say for which database it
--- was drawn: a copy made by pg_restore or by a logical copy has other transaction ids, and must not use it.
+-- The number stands for the database in lineages; former are those that it had before it was restored. System
+-- identifier and database OID say for which database it was drawn: a copy made by pg_restore or by a logical copy has
+-- other transaction ids, and must not use it. What generation cleaned and those before it have changed is forgotten.
 create table if not exists msrepl.msmerge_replica (
     replica int8 not null check (replica between 1 and 4294967295),
     former int8[] not null default array[]::int8[],
     system_identifier int8 not null,
     database oid not null,
+    cleaned int8 not null default 0,
     only_one boolean primary key default true check (only_one)
 );
 alter table msrepl.msmerge_replica owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.msmerge_replica from public;
 comment on table msrepl.msmerge_replica is 'The number by which lineages name this database, and for which database it was drawn';
+
+-- msrepl.sysmergepublications: what this database publishes, or subscribes to.
+-- called by: twopc.drivers.merge.retention, msrepl.merge_is_expired, msrepl.merge_clean_up
+-- tables:    itself
+-- holes:     owner
+--
+-- retention is in days: a subscription that has had no session for so long has expired; 0: never.
+create table if not exists msrepl.sysmergepublications (
+    name text primary key,
+    retention integer not null default 14 check (retention >= 0)
+);
+alter table msrepl.sysmergepublications owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.sysmergepublications from public;
+comment on table msrepl.sysmergepublications is 'Publications, each with how long it keeps what is known of changed rows';
 
 -- msrepl.sysmergearticles: the tables that merge replication tracks in this database.
 -- called by: twopc.drivers.merge.tracking
@@ -24,7 +40,8 @@ comment on table msrepl.msmerge_replica is 'The number by which lineages name th
 -- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
 -- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys and
 -- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
--- agents too; altered_keys are foreign keys that were made deferrable for them.
+-- agents too; altered_keys are foreign keys that were made deferrable for them. cleanup_waits are the transactions for
+-- whose end a clean-up waits.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,
@@ -43,6 +60,7 @@ create table if not exists msrepl.sysmergearticles (
     delete_tracking boolean not null default true,
     checked_keys text[] not null default array[]::text[],
     altered_keys text[] not null default array[]::text[],
+    cleanup_waits text[] not null default array[]::text[],
     unique (source_schema, source_object)
 );
 alter table msrepl.sysmergearticles owner to "msrepl_owner_0123456789ab";
@@ -56,13 +74,15 @@ comment on table msrepl.sysmergearticles is 'Tables tracked for merge replicatio
 --
 -- A generation is a snapshot: a row belongs to it if the transaction that changed the row last is visible in snap
 -- and in that of no earlier generation. Nothing is stamped afterwards, so nobody waits, and a transaction that
--- commits late falls into the next generation. Generation 0 holds nothing.
+-- commits late falls into the next generation. Generation 0 holds nothing. known_by is the first generation of the
+-- Publisher's that holds all of this one and of those before.
 create table if not exists msrepl.msmerge_genhistory (
     generation int8 primary key,
     guidsrc uuid not null unique default gen_random_uuid(),
     genstatus smallint not null default 1 check (genstatus in (1, 2)),
     coldate timestamptz not null default clock_timestamp(),
-    snap pg_snapshot not null
+    snap pg_snapshot not null,
+    known_by int8
 );
 insert into msrepl.msmerge_genhistory (generation, snap) values (0, '1:1:') on conflict (generation) do nothing;
 alter table msrepl.msmerge_genhistory owner to "msrepl_owner_0123456789ab";
@@ -237,7 +257,9 @@ comment on function msrepl.merge_close() is 'Closes a generation, and tells the 
 --
 -- sentgen is the last generation of ours that the neighbour has, recgen its last that we have; each with the GUID
 -- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
--- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent works here for that neighbour.
+-- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent
+-- works here for that neighbour. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
+-- status 2: a subscription that was dropped, because it has had no session for twice the retention.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
@@ -254,6 +276,8 @@ create table if not exists msrepl.sysmergesubscriptions (
     recguid uuid,
     coming_gen int8,
     coming_guid uuid,
+    cleaned_to int8 not null default 0,
+    subscribed_at timestamptz not null default clock_timestamp(),
     last_sync_date timestamptz
 );
 alter table msrepl.sysmergesubscriptions owner to "msrepl_owner_0123456789ab";
@@ -359,6 +383,7 @@ create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
     replica int8, column_tracking boolean, resolves boolean, is_same boolean, choice text, is_present boolean,
+    is_confirmed boolean,
     out verdict text, out conflict smallint, out taken boolean[]
 )
 language plpgsql immutable
@@ -403,7 +428,7 @@ begin
     is_ambiguous := not is_behind and not is_ahead and not is_same;
     if not is_behind and not is_ambiguous then
         verdict := 'skip';
-    elsif not is_ahead and not (is_ambiguous and resolves) then
+    elsif not is_ahead and not (is_ambiguous and resolves) or is_confirmed and not resolves then
         is_refused := choice is not distinct from 'held';
         if not is_refused then
             verdict := 'apply';
@@ -458,9 +483,9 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean) from public;
-comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean)
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean)
     is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';
 
 -- msrepl.merge_neighbour: the neighbour for whom this session works.
@@ -522,13 +547,34 @@ alter function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) 
 revoke all on function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) from public;
 comment on function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) is 'Records the conflicts of a slice';
 
+-- msrepl.merge_is_expired: whether a Subscriber has had no session for too long, and misses something.
+-- called by: msrepl.merge_hello, msrepl.merge_clean_up
+-- tables:    msrepl.sysmergepublications, msrepl.msmerge_genhistory, msrepl.msmerge_metadata, msrepl.msmerge_replica
+-- holes:     owner
+create or replace function msrepl.merge_is_expired(peer msrepl.sysmergesubscriptions) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select not peer.is_publisher
+        and clock_timestamp() - coalesce(peer.last_sync_date, peer.subscribed_at) > make_interval(days => p.retention)
+        and (peer.sentgen < r.cleaned or exists (
+            select from msrepl.msmerge_genhistory as g
+            join msrepl.msmerge_metadata as m on m.xid >= pg_snapshot_xmin(g.snap) and not pg_visible_in_snapshot(m.xid, g.snap)
+            where g.generation = peer.sentgen))
+    from msrepl.msmerge_replica as r,
+         (select max(p.retention) as retention from msrepl.sysmergepublications as p having min(p.retention) > 0) as p
+$msrepl$;
+alter function msrepl.merge_is_expired(msrepl.sysmergesubscriptions) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_is_expired(msrepl.sysmergesubscriptions) from public;
+comment on function msrepl.merge_is_expired(msrepl.sysmergesubscriptions) is 'Whether a subscription has expired';
+
 -- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
 -- called by: merge agents, at the beginning of a session
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired
 -- holes:     owner
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
-    out coming_guid uuid
+    out coming_guid uuid, out cleaned int8, out is_expired boolean
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -553,6 +599,8 @@ begin
     recguid := peer.recguid;
     coming_gen := peer.coming_gen;
     coming_guid := peer.coming_guid;
+    cleaned := me.cleaned;
+    is_expired := coalesce(msrepl.merge_is_expired(peer), false);
 end
 $msrepl$;
 alter function msrepl.merge_hello() owner to "msrepl_owner_0123456789ab";
@@ -607,7 +655,7 @@ comment on function msrepl.merge_knows(int8, uuid) is 'Whether a generation was 
 
 -- msrepl.merge_begin_anew: forgets how far it is with the neighbour of the session, and what came from there.
 -- called by: merge agents, if either end was restored from a backup; msrepl.merge_rewind
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory
 -- holes:     owner
 --
 -- The next session then compares everything that was ever changed.
@@ -624,6 +672,7 @@ begin
         sentgen = 0, sentguid = null, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
     where s.subscriber_server = peer.subscriber_server;
     update msrepl.msmerge_metadata as m set source = null where m.source = any (peer.former || peer.replnickname);
+    update msrepl.msmerge_genhistory as g set known_by = null where peer.is_publisher and g.known_by is not null;
 end
 $msrepl$;
 alter function msrepl.merge_begin_anew(int8) owner to "msrepl_owner_0123456789ab";
@@ -714,6 +763,220 @@ $msrepl$;
 alter function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) from public;
 comment on function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) is 'Notes what a neighbour has of ours';
+
+-- msrepl.merge_clean_up: forgets what is known of rows that nobody needs any more; of how many rows it was.
+-- called by: msrepl.merge_end_session, msrepl.merge_settle; twopc.drivers.merge.retention
+-- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata, msrepl.msmerge_floor_*,
+--            msrepl.msmerge_genhistory, msrepl.msmerge_replica, msrepl.sysmergepublications, pg_locks
+-- holes:     owner
+--
+-- The topmost Publisher forgets generations that are older than the retention and a day, and that every Subscriber
+-- has confirmed that has not expired; a Subscriber those of which its Publisher has forgotten all. The twin of twopc.merge.retention.forgettable. First the floor of versions is raised. A
+-- statement that has read it before, and has not ended, might still give a low version to a row that is forgotten
+-- meanwhile: then nothing is forgotten this time. A row that a transaction has locked stays, and the generations
+-- with it. Nobody waits.
+create or replace function msrepl.merge_clean_up() returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    publisher msrepl.sysmergesubscriptions;
+    article msrepl.sysmergearticles;
+    upto int8;
+    last pg_snapshot;
+    highest integer;
+    highest_before integer;
+    waits text[];
+    remaining integer := 0;
+    forgotten integer := 0;
+    count integer;
+begin
+    update msrepl.sysmergesubscriptions as s set status = 2
+    from (select max(p.retention) as retention from msrepl.sysmergepublications as p having min(p.retention) > 0) as p
+    where s.status = 1 and s.login is not null and not s.is_publisher and msrepl.merge_is_expired(s)
+        and clock_timestamp() - coalesce(s.last_sync_date, s.subscribed_at) > make_interval(days => 2 * p.retention);
+    select s.* into publisher from msrepl.sysmergesubscriptions as s where s.is_publisher;
+    select max(g.generation) into upto
+    from msrepl.msmerge_genhistory as g
+    where g.generation <= all (
+            select s.sentgen from msrepl.sysmergesubscriptions as s
+            where s.login is not null and not s.is_publisher and s.status = 1 and msrepl.merge_is_expired(s) is not true)
+        and case when publisher.is_publisher then g.known_by <= publisher.cleaned_to else g.coldate <= (
+            select clock_timestamp() - make_interval(days => max(p.retention) + 1)
+            from msrepl.sysmergepublications as p having min(p.retention) > 0) end;
+    if upto is null or upto <= (select r.cleaned from msrepl.msmerge_replica as r) then
+        return 0;
+    end if;
+    select g.snap into last from msrepl.msmerge_genhistory as g where g.generation = upto;
+
+    for article in select a.* from msrepl.sysmergearticles as a order by a.nickname loop
+        select max(m.top) into highest from msrepl.msmerge_metadata as m
+        where m.tablenick = article.nickname and m.xid < pg_snapshot_xmax(last) and pg_visible_in_snapshot(m.xid, last);
+        execute format('select f.last_value from msrepl.%I as f', 'msmerge_floor_' || article.nickname) into highest_before;
+        waits := article.cleanup_waits;
+        if highest > highest_before then
+            perform setval(format('msrepl.%I', 'msmerge_floor_' || article.nickname)::regclass, highest);
+            waits := array(select l.virtualtransaction from pg_locks as l
+                           where l.relation = article.objid and l.mode = 'RowExclusiveLock' and l.pid <> pg_backend_pid()
+                             and l.database = (select d.oid from pg_database as d where d.datname = current_database()));
+        end if;
+        waits := array(select w.v from unnest(waits) as w(v)
+                       where exists (select from pg_locks as l where l.virtualtransaction = w.v));
+        update msrepl.sysmergearticles as a set cleanup_waits = waits
+        where a.artid = article.artid and a.cleanup_waits is distinct from waits;
+        remaining := remaining + cardinality(waits);
+    end loop;
+    if remaining > 0 then
+        return 0;
+    end if;
+
+    for article in select a.* from msrepl.sysmergearticles as a order by a.nickname loop
+        delete from msrepl.msmerge_metadata as m
+        where m.tablenick = article.nickname and m.rowguid = any (array(
+            select o.rowguid from msrepl.msmerge_metadata as o
+            where o.tablenick = article.nickname and o.xid < pg_snapshot_xmax(last) and pg_visible_in_snapshot(o.xid, last)
+            for update skip locked));
+        get diagnostics count = row_count;
+        forgotten := forgotten + count;
+    end loop;
+    if not exists (select from msrepl.msmerge_metadata as m
+                   where m.xid < pg_snapshot_xmax(last) and pg_visible_in_snapshot(m.xid, last)) then
+        delete from msrepl.msmerge_genhistory as g where g.generation > 0 and g.generation < upto;
+        update msrepl.msmerge_replica as r set cleaned = upto;
+    end if;
+    return forgotten;
+end
+$msrepl$;
+alter function msrepl.merge_clean_up() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_clean_up() from public;
+comment on function msrepl.merge_clean_up() is 'Forgets what is known of rows that nobody needs any more';
+
+-- msrepl.msmerge_sessions: sessions that have ended here, of each Subscriber.
+-- called by: msrepl.merge_end_session
+-- tables:    itself
+-- holes:     owner
+--
+-- duration is in seconds. runstatus: 2 succeeded, 6 failed, and error says why. Rows are those that were written.
+create table if not exists msrepl.msmerge_sessions (
+    session_id int8 generated always as identity primary key,
+    subscriber_server text not null,
+    start_time timestamptz not null,
+    end_time timestamptz not null,
+    duration real not null,
+    upload_rows integer not null,
+    download_rows integer not null,
+    conflicts integer not null,
+    rows_deferred integer not null,
+    rows_retried integer not null,
+    metadata_rows_cleanedup integer not null,
+    resumed boolean not null,
+    anew boolean not null,
+    runstatus smallint not null check (runstatus in (2, 6)),
+    error text
+);
+alter table msrepl.msmerge_sessions owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_sessions from public;
+comment on table msrepl.msmerge_sessions is 'Sessions that have ended here';
+
+-- msrepl.msmerge_articlehistory: what a session has done to each article.
+-- called by: msrepl.merge_end_session
+-- tables:    itself; msrepl.msmerge_sessions
+-- holes:     owner
+--
+-- phase_id: 1 upload, 2 download. Rows are those that were written, deletes those of them that went.
+create table if not exists msrepl.msmerge_articlehistory (
+    session_id int8 not null references msrepl.msmerge_sessions on delete cascade,
+    phase_id smallint not null check (phase_id in (1, 2)),
+    article_name text not null,
+    rows integer not null,
+    deletes integer not null,
+    conflicts integer not null,
+    rows_deferred integer not null,
+    rows_retried integer not null,
+    primary key (session_id, phase_id, article_name)
+);
+alter table msrepl.msmerge_articlehistory owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_articlehistory from public;
+comment on table msrepl.msmerge_articlehistory is 'What each session has done to each article';
+
+-- msrepl.merge_end_session: records a session of the neighbour's, and forgets what nobody needs any more.
+-- called by: merge agents, at a Publisher
+-- tables:    msrepl.msmerge_sessions, msrepl.msmerge_articlehistory, msrepl.sysmergesubscriptions,
+--            msrepl.sysmergearticles, msrepl.msmerge_replica; see msrepl.merge_clean_up
+-- holes:     owner
+--
+-- Returns the generation up to which this node has forgotten. error is NULL unless the session has failed. Sessions
+-- are kept for fourteen days. The record of one that has forgotten nothing may be lost with the server.
+create or replace function msrepl.merge_end_session(
+    duration real, resumed boolean, anew boolean, error text, artids uuid[], phases smallint[], counts integer[],
+    deletes integer[], conflicts integer[], deferred integer[], retried integer[]
+) returns int8
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    name constant text := (msrepl.merge_neighbour()).subscriber_server;
+    forgotten integer := 0;
+    id int8;
+begin
+    if $4 is null then
+        update msrepl.sysmergesubscriptions as s set last_sync_date = clock_timestamp() where s.subscriber_server = name;
+        forgotten := msrepl.merge_clean_up();
+    end if;
+    if forgotten = 0 then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+    insert into msrepl.msmerge_sessions as s (
+        subscriber_server, start_time, end_time, duration, upload_rows, download_rows, conflicts, rows_deferred, rows_retried,
+        metadata_rows_cleanedup, resumed, anew, runstatus, error)
+    select name, clock_timestamp() - make_interval(secs => $1), clock_timestamp(), $1,
+           coalesce(sum(c.rows) filter (where c.phase = 1), 0), coalesce(sum(c.rows) filter (where c.phase = 2), 0),
+           coalesce(sum(c.conflicts), 0), coalesce(sum(c.deferred), 0), coalesce(sum(c.retried), 0), forgotten, $2, $3,
+           case when $4 is null then 2 else 6 end, $4
+    from unnest($6, $7, $9, $10, $11) as c(phase, rows, conflicts, deferred, retried)
+    returning s.session_id into id;
+    insert into msrepl.msmerge_articlehistory
+        (session_id, phase_id, article_name, rows, deletes, conflicts, rows_deferred, rows_retried)
+    select id, c.phase, a.source_schema || '.' || a.source_object, c.rows, c.deletes, c.conflicts, c.deferred, c.retried
+    from unnest($5, $6, $7, $8, $9, $10, $11) as c(artid, phase, rows, deletes, conflicts, deferred, retried)
+    join msrepl.sysmergearticles as a on a.artid = c.artid;
+    delete from msrepl.msmerge_sessions as s where s.end_time < clock_timestamp() - interval '14 days';
+    return (select r.cleaned from msrepl.msmerge_replica as r);
+end
+$msrepl$;
+alter function msrepl.merge_end_session(real, boolean, boolean, text, uuid[], smallint[], integer[], integer[], integer[], integer[], integer[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_end_session(real, boolean, boolean, text, uuid[], smallint[], integer[], integer[], integer[], integer[], integer[]) from public;
+comment on function msrepl.merge_end_session(real, boolean, boolean, text, uuid[], smallint[], integer[], integer[], integer[], integer[], integer[])
+    is 'Records a session, and forgets what nobody needs any more';
+
+-- msrepl.merge_settle: notes at the end of a session what the Publisher has, and has forgotten, and forgets likewise.
+-- called by: merge agents, at a Subscriber
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory; see msrepl.merge_clean_up
+-- holes:     owner
+--
+-- generation is the Publisher's that holds all that this node had sent before.
+create or replace function msrepl.merge_settle(generation int8, cleaned int8) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+begin
+    if not peer.is_publisher then
+        raise exception '% is no Publisher of this node', peer.subscriber_server using errcode = 'insufficient_privilege';
+    end if;
+    update msrepl.msmerge_genhistory as g set known_by = $1 where g.generation = peer.sentgen and g.known_by is null;
+    update msrepl.sysmergesubscriptions as s set cleaned_to = $2
+    where s.subscriber_server = peer.subscriber_server and s.cleaned_to < $2;
+    perform msrepl.merge_clean_up();
+end
+$msrepl$;
+alter function msrepl.merge_settle(int8, int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_settle(int8, int8) from public;
+comment on function msrepl.merge_settle(int8, int8) is 'Notes what the Publisher has, and forgets what it has forgotten';
 
 -- msrepl.merge_record_failure: records a change of a neighbour that could not be applied here.
 -- called by: msrepl.merge_apply

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -18,13 +19,15 @@ import psycopg
 
 from twopc.drivers.merge.ports import MergeEndPort, SessionArticle, SliceOutcome
 from twopc.drivers.merge.resolving import resolver_of
+from twopc.drivers.merge.tally import SessionTally
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
 from twopc.merge.handlers import MergeHandler
 from twopc.merge.judge import Judge
-from twopc.merge.marks import Acquaintance, Marks, acquaintance, start
+from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
 from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, is_repeated, ordered, slices
 from twopc.merge.resolvers import MergeResolver
+from twopc.merge.retention import check_age
 
 _LOST = "08006"
 
@@ -74,27 +77,34 @@ class MergeSession:
         self._articles: Mapping[UUID, SessionArticle] = {}
         self._resolvers: dict[UUID, MergeResolver] = {}
         self._order: tuple[UUID, ...] = ()
-        self._is_anew = False
+        self._tally = SessionTally()
 
     async def run(self) -> MergeReport:
         """Upload, then download.
 
         Raises:
-            MergeError: another agent works for this subscription (21036), or the two ends are not those that have
-                merged before; or an end could not be reached, or refused, and the next session continues.
+            MergeError: another agent works for this subscription (21036), it has expired (21072), an end has
+                forgotten what the other must know (21333), or the two are not those that have merged before; or an
+                end could not be reached, or refused, and the next session continues.
         """
         publisher, subscriber = self._publisher, self._subscriber
         try:
             await publisher.open(alone=True)
             await subscriber.open(alone=False)
             above, below = await self._greet()
+            self._tally.is_resumed = _is_cut(below, above) or _is_cut(above, below)
             for handler in self._handlers.values():
                 handler.session_begins(publisher.name, subscriber.name)
-            up = await self._carry(subscriber, publisher, below, above, "upload")
-            down = await self._carry(publisher, subscriber, above, below, "download")
+            up, _ = await self._carry(subscriber, publisher, below, above, "upload")
+            down, generation = await self._carry(publisher, subscriber, above, below, "download")
             for handler in self._handlers.values():
                 handler.session_ends(publisher.name, subscriber.name)
+            cleaned = await publisher.end(self._tally.record())
+            await self._reach("cleaned")
+            await subscriber.settle(generation, cleaned)
         except psycopg.Error as error:
+            with suppress(psycopg.Error):
+                await publisher.end(self._tally.record(str(error)))
             raise MergeError(
                 f"the session of {publisher.name} and {subscriber.name} ended early, and the next continues: {error}",
                 sqlstate=error.sqlstate or _LOST,
@@ -109,8 +119,8 @@ class MergeSession:
             deferred=down.deferred,
             retried=len(up.failed) + len(down.failed),
             rejected=up.rejected + down.rejected,
-            resumed=_is_cut(below, above) or _is_cut(above, below),
-            anew=self._is_anew,
+            resumed=self._tally.is_resumed,
+            anew=self._tally.is_anew,
         )
 
     async def _greet(self) -> tuple[Marks, Marks]:
@@ -121,6 +131,7 @@ class MergeSession:
         ends = (self._publisher, self._subscriber)
         above, below = [await end.marks() for end in ends]
         names = [end.name for end in ends]
+        check_age(names[0], above, names[1], below)
         is_anew = False
         for end, marks, other, others_marks in (
             (self._publisher, above, self._subscriber, below),
@@ -139,7 +150,7 @@ class MergeSession:
         if is_anew:
             await self._publisher.begin_anew((await self._subscriber.marks()).replica)
             await self._subscriber.begin_anew((await self._publisher.marks()).replica)
-            self._is_anew = True
+            self._tally.is_anew = True
             above, below = [await end.marks() for end in ends]
         articles, others = [await end.articles() for end in ends]
         if articles.keys() != others.keys():
@@ -158,8 +169,8 @@ class MergeSession:
 
     async def _carry(
         self, sender: MergeEndPort, receiver: MergeEndPort, sent: Marks, received: Marks, way: str
-    ) -> SliceOutcome:
-        """One direction of the session."""
+    ) -> tuple[SliceOutcome, Generation]:
+        """One direction of the session: what became of its rows, and the generation that the receiver has then."""
         after = start(sent, received)
         is_upload = way == "upload"
         travelling = [
@@ -171,7 +182,7 @@ class MergeSession:
         generation = outgoing.generation
         await self._reach(f"{way}_read")
         if generation.number == after and sent.sent == after:
-            return SliceOutcome()
+            return SliceOutcome(), generation
         total = SliceOutcome()
         failed: dict[UUID, list[MergeRow]] = defaultdict(list)
         judges = {artid: self._judge(artid, is_upload=is_upload) for artid in travelling}
@@ -180,6 +191,7 @@ class MergeSession:
             asked = judge if judge.is_asked else None
             outcome = await self._repeat(partial(receiver.apply, part, generation, asked))
             total += outcome
+            self._tally.add(part, outcome, is_upload=is_upload)
             failed[part.artid] += [row for row in part.rows if row.rowguid in outcome.failed]
             await self._reach(f"{way}_applied")
         repeated = tuple(slices(travelling, failed, rows_max=REPEATED_ROWS_MAX))
@@ -189,9 +201,11 @@ class MergeSession:
             artid: [row.rowguid for row in rows if row.rowguid in last.failed]
             for artid, rows in failed.items()
         }
+        for artid, rows in failed.items():
+            self._tally.add_repeated(artid, len(rows), len(left[artid]), is_upload=is_upload)
         await sender.acknowledge(generation, left)
         await self._reach(f"{way}_acknowledged")
-        return total + last
+        return total + last, generation
 
     def _judge(self, artid: UUID, *, is_upload: bool) -> Judge:
         article = self._articles[artid]

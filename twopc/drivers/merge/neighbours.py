@@ -43,13 +43,17 @@ def agent_role(database: str, neighbour: str) -> str:
     return names.role("merge", database, neighbour)
 
 
-async def name_self(connection: Connection, name: str) -> int:
-    """Let a node know its own name; its replica. Idempotent."""
+async def name_self(connection: Connection, name: str, *, priority: float | None = 100) -> int:
+    """Let a node know its own name; its replica. Idempotent.
+
+    Args:
+        priority: of its own changes; None: it has a client subscription.
+    """
     cursor = await connection.execute(
         "insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_self, subscriber_type, priority)"
-        " select %s, r.replica, true, 1, 100 from msrepl.msmerge_replica as r"
+        " select %s, r.replica, true, %s, %s from msrepl.msmerge_replica as r"
         " on conflict (subscriber_server) do nothing",
-        (name,),
+        (name, 2 if priority is None else 1, priority or 0),
     )
     cursor = await connection.execute("select replica from msrepl.msmerge_replica")
     row = await cursor.fetchone()
@@ -121,10 +125,11 @@ async def dismiss(connection: Connection, name: str) -> None:
         await connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
 
 
-async def neighbour_names(connection: Connection) -> list[str]:
-    """The neighbours, by name."""
+async def subscriber_names(connection: Connection) -> list[str]:
+    """Those that subscribe here, by name; without those whose subscription was dropped."""
     cursor = await connection.execute(
-        "select subscriber_server from msrepl.sysmergesubscriptions where not is_self order by 1"
+        "select subscriber_server from msrepl.sysmergesubscriptions"
+        " where login is not null and not is_publisher and status = 1 order by 1"
     )
     return [name for (name,) in await cursor.fetchall()]
 

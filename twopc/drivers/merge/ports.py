@@ -67,6 +67,33 @@ class SliceOutcome:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArticleCounts:
+    """What a session has done to one article, in one direction."""
+
+    artid: UUID
+    is_upload: bool
+    rows: int = 0
+    """Rows that were written."""
+    deletes: int = 0
+    """Those of them that went."""
+    conflicts: int = 0
+    deferred: int = 0
+    retried: int = 0
+    """Rows that could not be written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRecord:
+    """A session, as the Publisher records it."""
+
+    articles: Sequence[ArticleCounts]
+    resumed: bool
+    anew: bool
+    error: str | None = None
+    """Why it has failed."""
+
+
 class MergeEndPort(Protocol):
     """One end of a session: a database, as an agent for one neighbour sees it."""
 
@@ -145,4 +172,21 @@ class MergeEndPort(Protocol):
         self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
     ) -> None:
         """Note that the neighbour has this end's generation, but for rows that failed there; those are sent again."""
+        ...
+
+    async def end(self, record: SessionRecord) -> int:
+        """At the Publisher: record a session; unless it has failed, forget what nobody needs any more.
+
+        Returns:
+            The generation up to which is forgotten what its generations have changed.
+        """
+        ...
+
+    async def settle(self, generation: Generation, cleaned: int) -> None:
+        """At the Subscriber, when a session is over: forget what the Publisher has forgotten.
+
+        Args:
+            generation: the Publisher's, which holds all that this end had sent before.
+            cleaned: that up to which the Publisher has forgotten.
+        """
         ...

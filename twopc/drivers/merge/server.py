@@ -5,6 +5,7 @@ It logs in as the role that an agent has there for one neighbour, which may exec
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -13,10 +14,16 @@ from uuid import UUID
 
 import psycopg
 from psycopg import AsyncConnection, sql
+from psycopg.pq import TransactionStatus
 
 from twopc import names
 from twopc.drivers.merge.judging import JudgedRows, RowTexts, apply_rows
-from twopc.drivers.merge.ports import OutgoingChanges, SessionArticle, SliceOutcome
+from twopc.drivers.merge.ports import (
+    OutgoingChanges,
+    SessionArticle,
+    SessionRecord,
+    SliceOutcome,
+)
 from twopc.errors import MergeError
 from twopc.merge.articles import MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter
@@ -36,6 +43,11 @@ _CLOSE = (
     "lock table msrepl.msmerge_genhistory in share row exclusive mode",
 )
 _RECEIVE = "select msrepl.merge_receive(%s, %s, %s)"
+
+_END = (
+    "select msrepl.merge_end_session(%s::real, %s, %s, %s, %s::uuid[], %s::smallint[], %s::integer[], %s::integer[],"
+    " %s::integer[], %s::integer[], %s::integer[])"
+)
 
 
 class ServerMergeEnd:
@@ -66,9 +78,11 @@ class ServerMergeEnd:
         self._connection: AsyncConnection[Any] | None = None
         self._articles: dict[UUID, SessionArticle] = {}
         self._types: dict[UUID, list[int]] = {}
+        self._opened_s = time.monotonic()
 
     async def open(self, *, alone: bool) -> None:
         """See `MergeEndPort`."""
+        self._opened_s = time.monotonic()
         self._connection = await self._connect(self._settings, f"msrepl merge agent at {self.name}")
         if alone:
             [(key, number, _)] = await self._rows(free_key(_NAME, _OURS))
@@ -99,9 +113,8 @@ class ServerMergeEnd:
     async def marks(self) -> Marks:
         """See `MergeEndPort`."""
         [answer] = await self._rows("select * from msrepl.merge_hello()")
-        replica, former, neighbour, neighbour_former, sent, recgen, recguid, coming, coming_guid = (
-            answer
-        )
+        replica, former, neighbour, neighbour_former, sent, *arrived, cleaned, is_expired = answer
+        recgen, recguid, coming, coming_guid = arrived
         return Marks(
             replica=replica,
             former=tuple(former),
@@ -110,6 +123,8 @@ class ServerMergeEnd:
             sent=sent,
             received=_generation(recgen, recguid),
             coming=_generation(coming, coming_guid),
+            cleaned=cleaned,
+            is_expired=is_expired,
         )
 
     async def knows(self, generation: Generation) -> bool:
@@ -295,6 +310,32 @@ class ServerMergeEnd:
             [artid for artid, _ in pairs],
             [rowguid for _, rowguid in pairs],
         )
+
+    async def end(self, record: SessionRecord) -> int:
+        """See `MergeEndPort`."""
+        assert self._connection is not None
+        if self._connection.info.transaction_status is not TransactionStatus.IDLE:
+            await self._rows("rollback")
+        each = record.articles
+        [(cleaned,)] = await self._rows(
+            _END,
+            time.monotonic() - self._opened_s,
+            record.resumed,
+            record.anew,
+            record.error,
+            [counts.artid for counts in each],
+            [1 if counts.is_upload else 2 for counts in each],
+            [counts.rows for counts in each],
+            [counts.deletes for counts in each],
+            [counts.conflicts for counts in each],
+            [counts.deferred for counts in each],
+            [counts.retried for counts in each],
+        )
+        return int(cleaned)
+
+    async def settle(self, generation: Generation, cleaned: int) -> None:
+        """See `MergeEndPort`."""
+        await self._rows("select msrepl.merge_settle(%s, %s)", generation.number, cleaned)
 
 
 def _generation(number: int | None, guid: UUID | None) -> Generation | None:

@@ -212,6 +212,10 @@ async def track(
     texts = SessionTexts(article, owner_role(connection.info.dbname), publication, without)
     async with connection.transaction():
         await connection.execute(
+            "insert into msrepl.sysmergepublications (name) values (%s) on conflict (name) do nothing",
+            (publication,),
+        )
+        await connection.execute(
             "insert into msrepl.sysmergearticles (artid, nickname, objid, source_schema, source_object,"
             " rowguid, added_rowguid, created_table, column_tracking, columns, publication, article_resolver,"
             " compensate_for_errors, upload_options, delete_tracking)"
@@ -237,6 +241,7 @@ async def track(
         )
         for text in (
             texts.metadata_part(),
+            texts.floor_of_versions(),
             *texts.functions(),
             *texts.triggers(is_local=is_local),
             *texts.all(),

@@ -1,0 +1,227 @@
+"""Begin and end subscriptions of merge replication, and begin them anew: what is done at both ends.
+
+Every function takes administrators' connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.drivers.merge import neighbours, retention, tracking
+from twopc.drivers.merge.neighbours import MergeNeighbour
+from twopc.errors import SubscriptionError
+from twopc.merge.marks import Generation
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.publisher.merge import publication
+from twopc.publisher.selection import article_of
+from twopc.sim.topology.nodes import grant_tables
+from twopc.sql import path
+from twopc.sql.describe import describe
+from twopc.sql.fragments import identifiers, qualified
+from twopc.subscriber.merge import subscription
+
+Connection = AsyncConnection[Any]
+
+_METADATA = """
+select m.rowguid, m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own)::text,
+       msrepl.merge_colv(m.colv, r.replica)::text, coalesce(m.writer, r.replica)
+from msrepl.msmerge_metadata as m, msrepl.msmerge_replica as r
+where m.tablenick = %s
+"""
+_KIND = "select subscriber_type = 1, priority from msrepl.sysmergesubscriptions where subscriber_server = %s"
+#: Rows of an article that were changed here, and that the Publisher has not confirmed.
+_UNSENT = """
+select count(*) from msrepl.msmerge_metadata as m
+join msrepl.sysmergesubscriptions as p on p.is_publisher
+left join msrepl.msmerge_genhistory as g on g.generation = p.sentgen
+where m.tablenick = %s and m.source is distinct from p.replnickname
+  and pg_visible_in_snapshot(m.xid, g.snap) is not true
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePair:
+    """A Publisher and one of its Subscribers."""
+
+    publisher: str
+    subscriber: str
+    above: Connection
+    below: Connection
+    app_role: str
+    """The application's, which may use the tables."""
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT
+    """Protections that are left out, to show what they protect from."""
+
+
+async def subscription_kind(publisher: Connection, subscriber: str) -> tuple[bool, float] | None:
+    """Whether a Publisher's Subscriber has a server subscription, and its priority; None: it does not subscribe."""
+    row = await (await publisher.execute(_KIND, (subscriber,))).fetchone()
+    return None if row is None else (bool(row[0]), float(row[1]))
+
+
+async def check_kind(
+    subscriber: str, kind: str, priority: float | None, publisher: Connection, above: str
+) -> None:
+    """Refuse a kind or priority that cannot be.
+
+    Args:
+        publisher: a connection to the Publisher; it may be a republisher.
+        above: its name.
+
+    Raises:
+        SubscriptionError: the kind or the priority is none, or the Publisher itself subscribes in a way that
+            forbids it.
+    """
+    if kind not in ("client", "server"):
+        raise SubscriptionError(f"{subscriber}: kind {kind!r}: use 'client' or 'server'")
+    if kind == "client" and priority is not None:
+        raise SubscriptionError(f"{subscriber}: a client subscription has no priority (20044)")
+    limit = await own_priority(publisher)
+    if limit is None:
+        raise SubscriptionError(
+            f"{subscriber}: {above} has a client subscription itself, and cannot publish to others (21087): give it "
+            "a server subscription with a priority"
+        )
+    if priority is not None and not 0 <= priority < limit:
+        raise SubscriptionError(
+            f"{subscriber}: priority {priority} is not from 0 to less than the Publisher's {limit:g} (20049, 20088)"
+        )
+
+
+async def own_priority(node: Connection) -> float | None:
+    """The priority of a node's own changes; None: it has a client subscription."""
+    row = await (
+        await node.execute(
+            "select subscriber_type, priority from msrepl.sysmergesubscriptions where is_self"
+        )
+    ).fetchone()
+    assert row is not None
+    return float(row[1]) if row[0] == 1 else None
+
+
+async def begin(pair: MergePair, *, is_server: bool, priority: float, over: bool = False) -> None:
+    """Give a Subscriber its tables, with the rows that the Publisher has in one snapshot, and enter it at both ends.
+
+    Nobody waits for the copy: that snapshot is the generation with which the subscription begins. The agents' roles
+    are there.
+
+    Args:
+        over: it has the tables already, and what is in them is replaced.
+    """
+    above, below = pair.above, pair.below
+    await tracking.install(below)
+    replica = await neighbours.name_self(
+        below, pair.subscriber, priority=priority if is_server else None
+    )
+    generation = await _copy(pair, over=over, is_client=not is_server)
+    await neighbours.admit(
+        below,
+        MergeNeighbour(
+            name=pair.publisher,
+            replica=await neighbours.name_self(above, pair.publisher),
+            is_publisher=True,
+            is_server=True,
+            priority=100,
+            received=generation,
+        ),
+    )
+    async with above.transaction():
+        await above.execute(
+            "delete from msrepl.sysmergesubscriptions where subscriber_server = %s",
+            (pair.subscriber,),
+        )
+        await neighbours.admit(
+            above,
+            MergeNeighbour(
+                name=pair.subscriber,
+                replica=replica,
+                is_publisher=False,
+                is_server=is_server,
+                priority=priority,
+                sent=generation,
+            ),
+        )
+
+
+async def leave(pair: MergePair) -> None:
+    """End tracking at a Subscriber; its tables stay, as ordinary ones."""
+    await subscription.leave(pair.below)
+    await neighbours.dismiss(pair.below, pair.publisher)
+    await tracking.uninstall(pair.below)
+
+
+async def renew(pair: MergePair, *, is_server: bool, priority: float) -> None:
+    """Begin a subscription anew: with the Publisher's rows, as another replica. Agents' roles stay.
+
+    Raises:
+        SubscriptionError: a table that is not merged refers to one that is; nothing is changed.
+    """
+    async with pair.below.transaction():
+        await subscription.leave(pair.below)
+        await tracking.uninstall(pair.below)
+        await begin(pair, is_server=is_server, priority=priority, over=True)
+
+
+async def unsent(below: Connection) -> dict[str, int]:
+    """For each table, how many rows a Subscriber has changed that its Publisher has not confirmed."""
+    counts = {}
+    for stored in await tracking.stored_articles(below):
+        row = await (await below.execute(_UNSENT, (stored.nickname,))).fetchone()
+        if row is not None and row[0]:
+            counts[stored.source_object] = int(row[0])
+    return counts
+
+
+async def _copy(pair: MergePair, *, over: bool, is_client: bool) -> Generation:
+    """Copy tables, rows and what is known of them; the generation that the copy is."""
+    above, below = pair.above, pair.below
+    publisher = await neighbours.name_self(above, pair.publisher)
+    merged = await tracking.articles(above)
+    async with above.transaction():
+        await above.execute("set transaction isolation level repeatable read")
+        generation = await neighbours.close_generation(above)
+        await above.execute(path.SET_LOCAL)
+        copied = [article_of(await describe(above, each.schema, each.table)) for each in merged]
+        if over:
+            await subscription.empty_tables(below, copied)
+        for article in copied:
+            columns = [column.name for column in article.columns if column.takes_values]
+            blocks = _blocks(above, article.schema, article.table, columns)
+            await subscription.receive_table(below, article, blocks, over=over)
+        if not over:
+            await subscription.join_tables(below, copied)
+        for each in merged:
+            metadata = await (await above.execute(_METADATA, (each.nickname,))).fetchall()
+            floor = sql.Identifier(names.SCHEMA, names.merge_floor(each.nickname))
+            cursor = await above.execute(sql.SQL("select last_value from {}").format(floor))
+            [(highest,)] = await cursor.fetchall()
+            await subscription.track(
+                below,
+                each,
+                publication.PUBLICATION,
+                publisher,
+                metadata,
+                floor=highest,
+                is_client=is_client,
+                without=pair.without,
+            )
+            await grant_tables(below, each.schema, each.table, pair.app_role)
+        await retention.set_retention(below, await retention.read_retention(above))
+    return generation
+
+
+async def _blocks(
+    connection: Connection, schema: str, table: str, columns: Sequence[str]
+) -> AsyncIterator[bytes]:
+    """The rows of a table as COPY text."""
+    command = sql.SQL("copy {} ({}) to stdout").format(
+        qualified(schema, table), identifiers(columns)
+    )
+    async with connection.cursor() as cursor, cursor.copy(command) as copy:
+        async for block in copy:
+            yield bytes(block)

@@ -1,0 +1,106 @@
+"""What a node that merges in memory holds, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
+from twopc.merge.decision import MergeDecision, RowVersion
+from twopc.merge.marks import Generation
+
+Values = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMergeArticle:
+    """A table that is merged."""
+
+    columns: int
+    column_tracking: bool = False
+    parents: tuple[UUID, ...] = ()
+    name: str = "item"
+    options: MergeOptions = DEFAULT_OPTIONS
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its columns, as resolvers see them."""
+        return tuple(f"c{place}" for place in range(self.columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMetadata:
+    """What is known of a row that was changed."""
+
+    change: int
+    """The change that made it so."""
+    version: RowVersion
+    writer: int
+    """The replica that has made the row what it is."""
+    source: int | None = None
+    """The neighbour that it came from; None: it was made here."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelNeighbour:
+    """Another node, as this one knows it."""
+
+    replica: int
+    is_publisher: bool
+    server_priority: float | None = None
+    """Of a server subscription; None: a client, or the Publisher."""
+    former: tuple[int, ...] = ()
+    """Replicas that it has been."""
+    sent: int = 0
+    received: Generation | None = None
+    coming: Generation | None = None
+    cleaned: int = 0
+    """Of the Publisher: the generation up to which it has forgotten what it knew."""
+    last_session_s: float = 0.0
+    """Of a Subscriber: when it had its last whole session, or began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelGeneration:
+    """A closed generation."""
+
+    generation: Generation
+    upto: int
+    """The last change that it holds."""
+    closed_s: float
+    known_by: int | None = None
+    """See `ClosedGeneration`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A row that a neighbour has sent."""
+
+    rowguid: UUID
+    version: RowVersion
+    writer: int
+    values: Values | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailure:
+    """A change of a neighbour that was not applied here."""
+
+    rowguid: UUID
+    origin: str
+    sqlstate: str
+    reason: str
+    row: Values | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConflict:
+    """A conflict that was resolved here."""
+
+    rowguid: UUID
+    decision: MergeDecision
+    loser: Values | None
+    """The row that has lost; None if it was deleted."""
+    lineage: Mapping[int, int]
+    """What the loser stood on."""

@@ -1,0 +1,98 @@
+"""Republishers on servers: they subscribe, and others subscribe at them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from tests.fix_merge import CUSTOMER, customer
+from tests.merge.histories import History
+from tests.merge.model_nodes import PRIORITIES, TREE, ModelNodes
+from tests.merge.test_histories import ServerNodes
+from twopc.errors import ConfigurationError, SubscriptionError
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+NODES = {"pub": ["anna", "depot"], "depot": ["van"]}
+
+
+async def test_through_a_republisher(server: EmbeddedServer) -> None:
+    """Changes go up and down through it, conflicts are resolved where they meet, and it begins anew with those below."""
+    async with MergeTopology(server=server, tree=NODES) as topology:
+        await topology.execute("pub", CUSTOMER)
+        await topology.publish("customer", tracking="column")
+        await topology.publish("purchase")
+        await topology.subscribe("depot")
+        with pytest.raises(SubscriptionError, match=r"client subscription itself.*21087"):
+            await topology.subscribe("van")
+        await topology.unsubscribe("depot")
+        await topology.execute("depot", "drop table customer, purchase")
+        await topology.subscribe("depot", kind="server", priority=75)
+        await topology.subscribe("anna", kind="server", priority=50)
+        with pytest.raises(SubscriptionError, match=r"less than the Publisher's 75.*20088"):
+            await topology.subscribe("van", kind="server", priority=75)
+        await topology.subscribe("van", kind="server", priority=40)
+        with pytest.raises(SubscriptionError, match="depot publishes to van"):
+            await topology.unsubscribe("depot")
+
+        await topology.execute("van", "update customer set phone = 'van' where id = 1")
+        await topology.execute("anna", "update customer set credit = 20 where id = 1")
+        await topology.execute("depot", "insert into purchase values (5, 2, 'depot')")
+        assert await topology.settle() <= 4
+        await topology.assert_converged()
+        assert await customer(topology, "van") == ("van", 20)
+        assert await topology.execute("anna", "select code from purchase where id = 5") == [
+            ("depot",)
+        ]
+
+        await topology.execute("van", "update customer set phone = 'lost' where id = 1")
+        outcome = await topology.reinitialise("depot")
+        assert outcome.lost == {"depot": {}, "van": {"customer": 1}}
+        await topology.execute("van", "update customer set phone = 'again' where id = 1")
+        await topology.settle()
+        await topology.assert_converged()
+        assert await customer(topology, "anna") == ("again", 20)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"pub": ["anna"], "depot": ["van"]}, "pub and depot subscribe nowhere"),
+        ({"pub": ["anna", "depot"], "depot": ["anna"]}, "subscribes at two"),
+        ({"pub": [], "a": ["b"], "b": ["a"]}, "subscribe in a circle"),
+    ],
+)
+def test_what_is_no_tree(tree: dict[str, list[str]], message: str) -> None:
+    """It is refused before anything is made."""
+    with pytest.raises(ConfigurationError, match=message):
+        MergeTopology(tree=tree)
+
+
+@pytest.mark.slow
+async def test_histories_on_a_tree(server: EmbeddedServer) -> None:
+    """Drawn histories, the same on servers and in memory, session by session."""
+    shape: dict[str, list[str]] = {}
+    for name, publisher in TREE.items():
+        shape.setdefault(publisher, []).append(name)
+    async with MergeTopology(server=server, tree=shape) as topology:
+        await topology.execute(
+            "pub", "create table item (rowguid uuid primary key, c0 int, c1 int, c2 int)"
+        )
+        await topology.publish("item", tracking="column")
+        for name in TREE:
+            priority = PRIORITIES.get(name, 20.0)
+            kind = "client" if priority is None else "server"
+            await topology.subscribe(name, kind=kind, priority=priority)
+        played = []
+        for nodes in (ServerNodes(topology), ModelNodes(column_tracking=True, tree=TREE)):
+            nodes.names = ("pub", *TREE)
+            history = History(nodes, random.Random("servers tree"), itertools.count(1).__next__)
+            for _ in range(2):
+                await history.play(60)
+                assert await history.settle() <= 3
+                await history.judge()
+            losers = [(each.rowguid, each.row) for each in await nodes.losers()]
+            played.append((history.reports, await nodes.rows("pub"), sorted(map(repr, losers))))
+        assert played[0] == played[1]

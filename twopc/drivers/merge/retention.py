@@ -1,0 +1,93 @@
+"""How long a database keeps what it knows of changed rows, and its clean-up.
+
+Every function takes an administrator's connection (a superuser's).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from twopc.errors import ConfigurationError
+from twopc.merge.retention import RETENTION_DAYS
+
+Connection = AsyncConnection[Any]
+
+#: Subscriptions that have expired, and to which generations are missing that were forgotten since.
+_LEFT_BEHIND = """
+select s.subscriber_server from msrepl.sysmergesubscriptions as s, msrepl.msmerge_replica as r
+where s.login is not null and not s.is_publisher and s.sentgen < r.cleaned order by 1
+"""
+#: Every date that a node has stored.
+_DATES = (
+    ("msmerge_genhistory", "coldate"),
+    ("sysmergesubscriptions", "last_sync_date"),
+    ("sysmergesubscriptions", "subscribed_at"),
+    ("msmerge_conflicts_info", "msrepl_create_time"),
+    ("msmerge_sessions", "start_time"),
+    ("msmerge_sessions", "end_time"),
+)
+
+
+async def read_retention(connection: Connection) -> int:
+    """The retention of this node's publication, in days; 0: for ever."""
+    cursor = await connection.execute("select min(retention) from msrepl.sysmergepublications")
+    row = await cursor.fetchone()
+    return RETENTION_DAYS if row is None or row[0] is None else int(row[0])
+
+
+async def set_retention(connection: Connection, days: int) -> str | None:
+    """Set the retention of this node's publication.
+
+    Args:
+        days: 0: what is known is kept for ever, and no subscription expires.
+
+    Returns:
+        What an administrator should know of it, if anything.
+
+    Raises:
+        ConfigurationError: it is negative; or it is raised, and a subscription that has expired would seem not to
+            have, although what it misses is forgotten.
+    """
+    if days < 0:
+        raise ConfigurationError(f"retention of {days} days: use 0, for ever, or more")
+    async with connection.transaction():
+        before = await read_retention(connection)
+        cursor = await connection.execute(_LEFT_BEHIND)
+        left_behind = [name for (name,) in await cursor.fetchall()]
+        if left_behind and before and (days == 0 or days > before):
+            raise ConfigurationError(
+                f"the retention cannot be raised from {before} days: what {', '.join(left_behind)} would need is "
+                "forgotten already: reinitialise or unsubscribe them first"
+            )
+        await connection.execute("update msrepl.sysmergepublications set retention = %s", (days,))
+    if days == 0:
+        return (
+            "no subscription expires now, and what is known of changed rows is kept for ever: it grows with every "
+            "row that is ever changed, and one Subscriber that stays away keeps it all"
+        )
+    return None
+
+
+async def clean_up(connection: Connection) -> int:
+    """Forget what is known of rows that nobody needs any more, as each session does; of how many rows it was.
+
+    A Subscriber forgets what its Publisher had forgotten at the last session.
+    """
+    cursor = await connection.execute("select msrepl.merge_clean_up()")
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def age(connection: Connection, days: float) -> None:
+    """Make everything that a node has noted older, as if so many days had passed. For tests and lessons."""
+    async with connection.transaction():
+        for table, column in _DATES:
+            await connection.execute(
+                sql.SQL("update {} set {column} = {column} - make_interval(secs => %s)").format(
+                    sql.Identifier("msrepl", table), column=sql.Identifier(column)
+                ),
+                (days * 86_400,),
+            )

@@ -1,0 +1,51 @@
+"""What a merge session has done, counted by article and direction while it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from twopc.drivers.merge.ports import ArticleCounts, SessionRecord, SliceOutcome
+from twopc.merge.plan import Slice
+
+
+class SessionTally:
+    """Counts, and says at the end what is recorded."""
+
+    def __init__(self) -> None:
+        self.is_resumed = False
+        self.is_anew = False
+        self._counts: dict[tuple[bool, UUID], ArticleCounts] = {}
+
+    def _of(self, artid: UUID, *, is_upload: bool) -> ArticleCounts:
+        empty = ArticleCounts(artid=artid, is_upload=is_upload)
+        return self._counts.get((is_upload, artid), empty)
+
+    def add(self, part: Slice, outcome: SliceOutcome, *, is_upload: bool) -> None:
+        """What became of a slice."""
+        before = self._of(part.artid, is_upload=is_upload)
+        is_gone = bool(part.rows) and part.rows[0].gone
+        self._counts[is_upload, part.artid] = replace(
+            before,
+            rows=before.rows + outcome.applied,
+            deletes=before.deletes + (outcome.applied if is_gone else 0),
+            conflicts=before.conflicts + outcome.conflicts,
+            deferred=before.deferred + outcome.deferred,
+        )
+
+    def add_repeated(self, artid: UUID, count: int, failed: int, *, is_upload: bool) -> None:
+        """What became of so many rows of an article that were tried again at the end of a direction."""
+        if count:
+            before = self._of(artid, is_upload=is_upload)
+            self._counts[is_upload, artid] = replace(
+                before, rows=before.rows + count - failed, retried=before.retried + failed
+            )
+
+    def record(self, error: str | None = None) -> SessionRecord:
+        """All of it."""
+        return SessionRecord(
+            articles=tuple(self._counts.values()),
+            resumed=self.is_resumed,
+            anew=self.is_anew,
+            error=error,
+        )

@@ -1,0 +1,13 @@
+-- msrepl.sysmergepublications: what this database publishes, or subscribes to.
+-- called by: twopc.drivers.merge.retention, msrepl.merge_is_expired, msrepl.merge_clean_up
+-- tables:    itself
+-- holes:     owner
+--
+-- retention is in days: a subscription that has had no session for so long has expired; 0: never.
+create table if not exists msrepl.sysmergepublications (
+    name text primary key,
+    retention integer not null default 14 check (retention >= 0)
+);
+alter table msrepl.sysmergepublications owner to {owner};
+revoke all on msrepl.sysmergepublications from public;
+comment on table msrepl.sysmergepublications is 'Publications, each with how long it keeps what is known of changed rows';
