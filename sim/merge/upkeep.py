@@ -6,15 +6,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from psycopg import AsyncConnection
 
 from twopc.drivers.merge import retention
+from twopc.drivers.merge.checks import MergeFinding, check_nodes
 from twopc.drivers.merge.engine import MergeReport
-from twopc.errors import SubscriptionError
+from twopc.drivers.merge.rows import (
+    RowReplica,
+    dummy_update,
+    find_row,
+    read_row,
+    replica_names,
+)
+from twopc.drivers.merge.status import NodeStatus, RecordedSession, read_sessions, read_status
+from twopc.errors import MergeError, SubscriptionError
 from twopc.sim.merge import subscriptions
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.merge.subscriptions import MergePair
+from twopc.sim.merge.validation import CHECKSUMS, TableValidation, validate_subscriber
+from twopc.sim.topology.nodes import Node
 
 Connection = AsyncConnection[Any]
 
@@ -40,6 +52,10 @@ class MergeUpkeep(ABC):
         """The administrator's connection to a node."""
 
     @abstractmethod
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+
+    @abstractmethod
     async def sync(self, subscriber: str) -> MergeReport:
         """A session."""
 
@@ -61,17 +77,114 @@ class MergeUpkeep(ABC):
 
     async def clean_up(self) -> dict[str, int]:
         """Forget at every node what nobody needs any more, as sessions do; of how many rows, by node."""
+        members = await self.members()
+        return {name: await retention.clean_up(connection) for name, connection in members.items()}
+
+    async def status(self) -> dict[str, NodeStatus]:
+        """How each node stands; see `twopc.drivers.merge.status.NodeStatus`."""
         return {
-            name: await retention.clean_up(await self.admin(name))
+            name: await read_status(connection)
+            for name, connection in (await self.members()).items()
+        }
+
+    async def sessions(
+        self, subscriber: str | None = None, *, limit: int = 20
+    ) -> list[RecordedSession]:
+        """The newest sessions that Publishers have recorded, newest first.
+
+        Args:
+            subscriber: only its own.
+            limit: so many.
+        """
+        recorded = [
+            session
+            for name in self.tree.publishers
+            if await self.merges(name)
+            for session in await read_sessions(
+                await self.admin(name), subscriber=subscriber, limit=limit
+            )
+        ]
+        return sorted(recorded, key=lambda each: each.ended, reverse=True)[:limit]
+
+    async def check(self) -> list[MergeFinding]:
+        """What is wrong at the nodes that sessions would not notice; see `twopc.drivers.merge.checks`."""
+        return await check_nodes(await self.members())
+
+    async def validate(
+        self, subscriber: str, *, level: int = CHECKSUMS, repair: bool = False
+    ) -> list[TableValidation]:
+        """Compare a Subscriber's tables with its Publisher's; see `twopc.sim.merge.validation`.
+
+        Raises:
+            MergeError: a session is under way, or was cut off; or the level is none.
+        """
+        publisher = (await self.pair(subscriber)).publisher
+        async with (
+            await self.node(publisher).connect() as above,
+            await self.node(subscriber).connect() as below,
+        ):
+            return await validate_subscriber(
+                above, below, publisher, subscriber, level=level, repair=repair
+            )
+
+    async def show_row(self, table: str, key: Mapping[str, Any] | UUID) -> list[RowReplica]:
+        """What each node knows of a row (sp_showrowreplicainfo).
+
+        Args:
+            key: columns and their values, by which some node has the row; or what it is known by everywhere.
+
+        Raises:
+            ArticleError: the table is not merged.
+            MergeError: no node has such a row, or several.
+        """
+        members = await self.members()
+        rowguids = {key} if isinstance(key, UUID) else set()
+        if not isinstance(key, UUID):
+            each = [await find_row(connection, table, key) for connection in members.values()]
+            rowguids = {guid for guid in each if guid is not None}
+        if len(rowguids) != 1:
+            count = "no node has a row" if not rowguids else "nodes have several rows"
+            raise MergeError(f"{count} of {table} with {key}: name it by its rowguid")
+        replicas: dict[int, str] = {}
+        for connection in members.values():
+            replicas |= await replica_names(connection)
+        [rowguid] = rowguids
+        return [
+            await read_row(connection, name, table, rowguid, replicas)
+            for name, connection in members.items()
+        ]
+
+    async def dummy_update(
+        self, table: str, key: Mapping[str, Any] | UUID, *, node: str | None = None
+    ) -> None:
+        """Have a row travel again without another value (sp_mergedummyupdate).
+
+        Args:
+            key: columns and their values, or what it is known by everywhere.
+            node: from which; None: the topmost Publisher.
+
+        Raises:
+            ArticleError: the table is not merged.
+            MergeError: there is no such row, and nothing is known of one (20513).
+        """
+        connection = await self.admin(node or self.tree.root)
+        rowguid = key if isinstance(key, UUID) else await find_row(connection, table, key)
+        if rowguid is None:
+            raise MergeError(f"{node or self.tree.root} has no row of {table} with {key} (20513)")
+        await dummy_update(connection, table, rowguid)
+
+    async def members(self) -> dict[str, Connection]:
+        """Administrators' connections to the nodes that track changes now, the topmost Publisher's first."""
+        return {
+            name: await self.admin(name)
             for name in (self.tree.root, *self.tree.subscribers)
             if await self.merges(name)
         }
 
     async def age(self, days: float) -> None:
         """Make all that the nodes have noted older, as if so many days had passed. For tests and lessons."""
-        for name in (self.tree.root, *self.tree.subscribers):
-            if await self.merges(name):
-                await retention.age(await self.admin(name), days)
+        for connection in (await self.members()).values():
+            await retention.age(connection, days)
 
     async def reinitialise(
         self, subscriber: str, *, upload_first: bool = False

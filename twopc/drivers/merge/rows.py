@@ -1,0 +1,195 @@
+"""A row of a merged table at one node: what is known of it there, and a change that changes nothing.
+
+Every function takes an administrator's connection (a superuser's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import dict_row
+
+from twopc import names
+from twopc.drivers.merge.tracking import StoredMergeArticle, stored_articles
+from twopc.errors import ArticleError, MergeError
+from twopc.merge.lineage import unpack
+
+Connection = AsyncConnection[Any]
+
+_KNOWN = """
+select m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own), msrepl.merge_colv(m.colv, r.replica),
+       msrepl.merge_generation(m.xid), m.source, coalesce(m.writer, r.replica)
+from msrepl.msmerge_metadata as m, msrepl.msmerge_replica as r
+where m.tablenick = %s and m.rowguid = %s
+"""
+_REPLICAS = """
+select s.subscriber_server, n.replica
+from msrepl.sysmergesubscriptions as s, unnest(s.former || s.replnickname) as n(replica)
+"""
+#: A row of which nothing is known goes on above what is forgotten.
+_TOUCH = """
+insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
+select {nickname}, g.rowguid, pg_current_xact_id(), t.{rowguid} is null, f.last_value + 1, f.last_value + 1,
+       case when {column_tracking} then array_fill((f.last_value + 1)::int8, array[{count}]) end
+from unnest(%s::uuid[]) as g(rowguid)
+left join {table} as t on t.{rowguid} operator(pg_catalog.=) g.rowguid
+cross join {floor} as f
+on conflict (rowguid) do update
+set xid = excluded.xid, gone = excluded.gone, own = m.top + 1, top = m.top + 1,
+    colv = case when {column_tracking} then array_fill((m.top + 1)::int8, array[{count}]) end,
+    source = null, writer = null
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowReplica:
+    """A row at one node (sp_showrowreplicainfo). Nodes that are not known by name stand as numbers."""
+
+    node: str
+    table: str
+    rowguid: UUID
+    state: str
+    """``contents``: it was changed; ``tombstone``: it was deleted; ``unchanged``: nothing is known of it, it has not
+    been changed for longer than the retention, or never; ``absent``: nor is it there."""
+    lineage: Mapping[str, int]
+    """For each node that has changed it, the version that this row stands on."""
+    columns: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """With column tracking, for each column who changed it last, and the version."""
+    generation: int | None = None
+    """The node's generation that the change is in."""
+    source: str | None = None
+    """The neighbour that it came from as it is; None: it was made here."""
+    writer: str | None = None
+    """Who has made the row what it is."""
+    row: Mapping[str, Any] | None = None
+    """Its values; None if it is not there."""
+
+
+async def article_named(connection: Connection, table: str) -> StoredMergeArticle:
+    """The article of a table: its name, or ``schema.name``.
+
+    Raises:
+        ArticleError: it is not merged.
+    """
+    stored = await stored_articles(connection)
+    for each in stored:
+        if names.article_name(each.source_schema, each.source_object) == table:
+            return each
+    others = ", ".join(names.article_name(e.source_schema, e.source_object) for e in stored)
+    raise ArticleError(f"table {table} is not merged; merged tables are {others or 'none'}")
+
+
+async def replica_names(connection: Connection) -> dict[int, str]:
+    """Who is which replica, as a node knows it; with those that nodes have been before they were restored."""
+    cursor = await connection.execute(_REPLICAS)
+    return {replica: name for name, replica in await cursor.fetchall()}
+
+
+async def find_row(connection: Connection, table: str, key: Mapping[str, Any]) -> UUID | None:
+    """By what its row is known everywhere; None: no row has these values.
+
+    Args:
+        key: column to value, of one row.
+
+    Raises:
+        ArticleError: the table is not merged.
+        MergeError: several rows have them.
+    """
+    stored = await article_named(connection, table)
+    query = sql.SQL("select t.{} from {} as t where {} limit 2").format(
+        sql.Identifier(stored.rowguid),
+        sql.Identifier(stored.source_schema, stored.source_object),
+        sql.SQL(" and ").join([sql.SQL("t.{} = %s").format(sql.Identifier(name)) for name in key]),
+    )
+    rows = await (await connection.execute(query, [*key.values()])).fetchall()
+    if len(rows) > 1:
+        raise MergeError(f"several rows of {table} have {dict(key)}: name a key")
+    return rows[0][0] if rows else None
+
+
+async def read_row(
+    connection: Connection, node: str, table: str, rowguid: UUID, replicas: Mapping[int, str]
+) -> RowReplica:
+    """What a node knows of a row.
+
+    Args:
+        replicas: the names of replicas.
+
+    Raises:
+        ArticleError: the table is not merged.
+    """
+    stored = await article_named(connection, table)
+    query = sql.SQL("select t.* from {} as t where t.{} = %s").format(
+        sql.Identifier(stored.source_schema, stored.source_object), sql.Identifier(stored.rowguid)
+    )
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query, (rowguid,))
+        row = await cursor.fetchone()
+    known = await (await connection.execute(_KNOWN, (stored.nickname, rowguid))).fetchone()
+    if known is None:
+        state = "absent" if row is None else "unchanged"
+        return RowReplica(node=node, table=table, rowguid=rowguid, state=state, lineage={}, row=row)
+
+    def name(replica: int) -> str:
+        return replicas.get(replica, str(replica))
+
+    gone, lineage, columns, generation, source, writer = known
+    return RowReplica(
+        node=node,
+        table=table,
+        rowguid=rowguid,
+        state="tombstone" if gone else "contents",
+        lineage={name(replica): version for replica, version in map(unpack, lineage)},
+        columns={
+            column: (name(unpack(entry)[0]), unpack(entry)[1])
+            for column, entry in zip(stored.columns, columns or (), strict=False)
+            if entry
+        },
+        generation=generation,
+        source=None if source is None else name(source),
+        writer=name(writer),
+        row=row,
+    )
+
+
+async def touch_rows(connection: Connection, table: str, rowguids: Collection[UUID]) -> None:
+    """Have rows travel again as they are, as if each had been changed now; one that is not there, as a deletion.
+
+    Raises:
+        ArticleError: the table is not merged.
+    """
+    stored = await article_named(connection, table)
+    where = sql.Identifier(stored.source_schema, stored.source_object)
+    rowguid = sql.Identifier(stored.rowguid)
+    query = sql.SQL(_TOUCH).format(
+        metadata=sql.Identifier(names.SCHEMA, names.merge_metadata(stored.nickname)),
+        floor=sql.Identifier(names.SCHEMA, names.merge_floor(stored.nickname)),
+        nickname=sql.Literal(stored.nickname),
+        table=where,
+        rowguid=rowguid,
+        column_tracking=sql.Literal(stored.column_tracking),
+        count=sql.Literal(len(stored.columns)),
+    )
+    lock = sql.SQL("select from {} as t where t.{} = any (%s) order by t.{} for update")
+    async with connection.transaction():
+        await connection.execute(lock.format(where, rowguid, rowguid), ([*rowguids],))
+        await connection.execute(query, ([*rowguids],))
+
+
+async def dummy_update(connection: Connection, table: str, rowguid: UUID) -> None:
+    """Have a row travel again (sp_mergedummyupdate): its values stay.
+
+    Raises:
+        ArticleError: the table is not merged.
+        MergeError: there is no such row, and nothing is known of one (20513).
+    """
+    row = await read_row(connection, "", table, rowguid, {})
+    if row.state == "absent":
+        raise MergeError(
+            f"table {table} at {connection.info.dbname} has no row {rowguid}, and knows of none (20513)"
+        )
+    await touch_rows(connection, table, [rowguid])

@@ -1,0 +1,206 @@
+"""How a node of merge replication stands: its subscriptions, what waits, and what holds rows back.
+
+Every function takes an administrator's connection (a superuser's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import class_row
+
+Connection = AsyncConnection[Any]
+
+_NODE = """
+select s.subscriber_server as node, s.replnickname as replica,
+       (select p.subscriber_server from msrepl.sysmergesubscriptions as p where p.is_publisher) as publisher,
+       (select case when min(p.retention) > 0 then max(p.retention) else 0 end
+        from msrepl.sysmergepublications as p) as retention_days,
+       (select max(g.generation) from msrepl.msmerge_genhistory as g) as generation, r.cleaned,
+       (select count(*) from msrepl.msmerge_metadata as m where not m.gone) as contents,
+       (select count(*) from msrepl.msmerge_metadata as m where m.gone) as tombstones
+from msrepl.sysmergesubscriptions as s, msrepl.msmerge_replica as r
+where s.is_self
+"""
+_NEIGHBOURS = """
+select s.subscriber_server as neighbour, s.is_publisher, s.subscriber_type = 1 as is_server, s.priority,
+       case when s.status = 2 then 'dropped' when msrepl.merge_is_expired(s) then 'expired' else 'active' end as state,
+       coalesce(s.last_sync_date, s.subscribed_at) as last_session,
+       case when not s.is_publisher and p.retention > 0
+            then coalesce(s.last_sync_date, s.subscribed_at) + make_interval(days => p.retention) end as expires,
+       s.sentgen as sent, s.recgen as received, s.coming_gen is not null as is_cut,
+       (select count(*) from msrepl.msmerge_metadata as m
+        left join msrepl.msmerge_genhistory as g on g.generation = s.sentgen
+        where m.source is distinct from s.replnickname and m.xid >= coalesce(pg_snapshot_xmin(g.snap), '0')
+          and pg_visible_in_snapshot(m.xid, g.snap) is not true) as waiting
+from msrepl.sysmergesubscriptions as s,
+     (select case when min(p.retention) > 0 then max(p.retention) else 0 end as retention
+      from msrepl.sysmergepublications as p) as p
+where s.login is not null
+order by not s.is_publisher, 1
+"""
+#: Transactions that have changed merged tables, and have not ended: their rows are in no generation.
+_OPEN = """
+select coalesce(x.gid, 'process ' || l.pid) as name, x.gid is not null as is_prepared,
+       coalesce(x.prepared, t.xact_start) as since,
+       array_agg(distinct a.source_schema || '.' || a.source_object order by a.source_schema || '.' || a.source_object) as tables
+from msrepl.sysmergearticles as a
+join pg_locks as l on l.relation = a.objid and l.mode = 'RowExclusiveLock' and l.granted
+join pg_database as d on d.oid = l.database and d.datname = current_database()
+left join pg_stat_activity as t on t.pid = l.pid
+left join pg_locks as i
+    on l.pid is null and i.pid is null and i.virtualtransaction = l.virtualtransaction and i.locktype = 'transactionid'
+left join pg_prepared_xacts as x on x.transaction = i.transactionid
+where l.pid is distinct from pg_backend_pid()
+group by 1, 2, 3
+order by 3
+"""
+_SESSIONS = """
+select s.session_id as number, s.subscriber_server as subscriber, s.start_time as started, s.end_time as ended,
+       s.duration as duration_s, s.upload_rows as uploaded, s.download_rows as downloaded, s.conflicts,
+       s.rows_deferred as deferred, s.rows_retried as retried, s.metadata_rows_cleanedup as forgotten, s.resumed, s.anew,
+       s.error
+from msrepl.msmerge_sessions as s
+where %(subscriber)s::text is null or s.subscriber_server = %(subscriber)s
+order by s.session_id desc
+limit %(limit)s
+"""
+_ARTICLES = """
+select h.article_name as table, h.phase_id = 1 as is_upload, h.rows, h.deletes, h.conflicts, h.rows_deferred as deferred,
+       h.rows_retried as retried
+from msrepl.msmerge_articlehistory as h where h.session_id = %s
+order by h.phase_id, h.article_name
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeighbourStatus:
+    """How a node stands with another."""
+
+    neighbour: str
+    is_publisher: bool
+    """The neighbour is the Publisher of the two."""
+    is_server: bool
+    priority: float
+    state: str
+    """``active``, ``expired`` or ``dropped``; of a Publisher always ``active``."""
+    last_session: datetime
+    """The end of the last whole session; at the Publisher, or the subscription's beginning."""
+    expires: datetime | None
+    """When the subscription expires unless a session comes before; None: never, or it is the Publisher."""
+    sent: int
+    """The node's last generation that the neighbour has confirmed."""
+    received: int
+    """The neighbour's last generation that the node has as a whole."""
+    is_cut: bool
+    """A generation of the neighbour's has arrived in part: a session was cut off, or is under way."""
+    waiting: int
+    """Rows that the neighbour does not have yet, those that fail there among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnendedTransaction:
+    """A transaction whose rows are in no generation until it ends: no session carries them."""
+
+    name: str
+    """Its name if it is prepared, or the server process."""
+    is_prepared: bool
+    since: datetime | None
+    tables: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """How a node stands."""
+
+    node: str
+    replica: int
+    publisher: str | None
+    """Where it subscribes; None: it is the topmost Publisher."""
+    retention_days: int
+    generation: int
+    """The newest closed one."""
+    cleaned: int
+    """That up to which is forgotten what was known."""
+    contents: int
+    """Rows of which something is known."""
+    tombstones: int
+    """Deletions that are kept."""
+    neighbours: Sequence[NeighbourStatus] = ()
+    open_transactions: Sequence[UnendedTransaction] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArticleHistory:
+    """What a session has done to one table, in one direction."""
+
+    table: str
+    is_upload: bool
+    rows: int
+    """Rows that were written."""
+    deletes: int
+    """Those of them that went."""
+    conflicts: int
+    deferred: int
+    retried: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSession:
+    """A session, as its Publisher has recorded it."""
+
+    number: int
+    subscriber: str
+    started: datetime
+    ended: datetime
+    duration_s: float
+    uploaded: int
+    downloaded: int
+    conflicts: int
+    deferred: int
+    retried: int
+    forgotten: int
+    """Rows of which the Publisher has forgotten what it knew."""
+    resumed: bool
+    anew: bool
+    error: str | None
+    """Why it has failed."""
+    articles: Sequence[ArticleHistory] = ()
+
+
+async def read_status(connection: Connection) -> NodeStatus:
+    """How a node stands."""
+    async with connection.cursor(row_factory=class_row(NodeStatus)) as cursor:
+        await cursor.execute(_NODE)
+        node = await cursor.fetchone()
+    assert node is not None
+    async with connection.cursor(row_factory=class_row(NeighbourStatus)) as cursor:
+        await cursor.execute(_NEIGHBOURS)
+        each = await cursor.fetchall()
+    async with connection.cursor(row_factory=class_row(UnendedTransaction)) as cursor:
+        await cursor.execute(_OPEN)
+        return replace(node, neighbours=each, open_transactions=await cursor.fetchall())
+
+
+async def read_sessions(
+    connection: Connection, *, subscriber: str | None = None, limit: int = 20
+) -> list[RecordedSession]:
+    """The newest sessions that a Publisher has recorded, newest first.
+
+    Args:
+        subscriber: only its own.
+        limit: so many.
+    """
+    async with connection.cursor(row_factory=class_row(RecordedSession)) as cursor:
+        await cursor.execute(_SESSIONS, {"subscriber": subscriber, "limit": limit})
+        recorded = await cursor.fetchall()
+    results = []
+    for session in recorded:
+        async with connection.cursor(row_factory=class_row(ArticleHistory)) as cursor:
+            await cursor.execute(_ARTICLES, (session.number,))
+            results.append(replace(session, articles=await cursor.fetchall()))
+    return results
