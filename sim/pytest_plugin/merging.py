@@ -9,6 +9,7 @@ import pytest
 
 from twopc.sim.pytest_plugin import config
 from twopc.sim.pytest_plugin.marks import wrong
+from twopc.sim.pytest_plugin.sections import TOPOLOGIES
 
 if TYPE_CHECKING:
     from twopc.sim.testing.bench import Bench
@@ -44,11 +45,14 @@ def twopc_merge(
         options |= mark.kwargs
     try:
         requested = request_of(options, twopc_merge_template)
-        bed = MergeBed(requested, twopc_bench.server)
+        bed = MergeBed(
+            requested, twopc_bench.server, request.node.name, timeout_s=twopc_bench.timeout_s
+        )
         made = TestMerge(twopc_bench, bed, seed=config.settings_of(request.config).seed or 0)
         made.renew()
     except (TwopcError, TypeError) as error:
         raise wrong(f"twopc_merge: {error}") from None
+    request.node.stash.setdefault(TOPOLOGIES, []).append(made)
     yield made
     twopc_bench.call(made.bed.close)
 

@@ -9,7 +9,7 @@ from typing import Any
 from twopc.errors import LocalProtocolError, MergeError, SubscriptionError
 from twopc.sim.merge import MergeTopology
 from twopc.sim.sessions.interface import NOT_SUBSCRIBED, SyncError
-from twopc.sim.sessions.local import LocalSession
+from twopc.sim.sessions.local import LocalSession, Refusal
 from twopc.sim.sessions.waits import Observer
 
 _NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its order"
@@ -18,8 +18,15 @@ _NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its
 class MergeLocalSession(LocalSession):
     """One application at one node, in the application's role."""
 
-    def __init__(self, topology: MergeTopology, node: str, observer: Observer) -> None:
-        super().__init__(node, observer)
+    def __init__(
+        self,
+        topology: MergeTopology,
+        node: str,
+        observer: Observer,
+        *,
+        refusal: Refusal | None = None,
+    ) -> None:
+        super().__init__(node, observer, refusal=refusal)
         self._topology = topology
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from twopc.errors import ConflictError, InDoubtError, RejectedError
 from twopc.sim.report.history import HistoryRecord
@@ -17,7 +17,15 @@ from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.blocking import TestTopology
 from twopc.sim.testing.live import LiveSession, LiveStatement
 from twopc.sim.testing.loop_calls import LoopCalls
-from twopc.sim.testing.session import Started, TestSession, Watched, Work, name_of, over
+from twopc.sim.testing.session import (
+    SessionCaller,
+    Started,
+    TestSession,
+    Watched,
+    Work,
+    name_of,
+    over,
+)
 
 if TYPE_CHECKING:
     from twopc.sim.testing.orders import OrderRun, Orders
@@ -25,10 +33,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class AwaitedCaller(Protocol):
+    """Runs what sessions do on the event loop that serves them, from another."""
+
+    @property
+    def blocking(self) -> SessionCaller:
+        """The same for a thread."""
+        ...
+
+    async def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a coroutine function, to its end."""
+        ...
+
+
 class AsyncStarted:
     """See `twopc.sim.testing.session.Started`."""
 
-    def __init__(self, topology: AsyncTestTopology, live: LiveStatement) -> None:
+    def __init__(self, topology: AwaitedCaller, live: LiveStatement) -> None:
         self._topology = topology
         self._live = live
 
@@ -60,7 +81,7 @@ class AsyncTestSession:
 
     __test__ = False  # not a test, whatever its name says
 
-    def __init__(self, topology: AsyncTestTopology, live: LiveSession) -> None:
+    def __init__(self, topology: AwaitedCaller, live: LiveSession) -> None:
         self._topology = topology
         self._live = live
 

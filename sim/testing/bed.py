@@ -18,10 +18,11 @@ from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.sim.checkers.atomic import atomic
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.sessions.results import Rows
+from twopc.sim.sessions.servers import PublisherSession, SubscriberSession
 from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer
 from twopc.sim.testing import loading
 from twopc.sim.testing.addresses import NodeAddress
-from twopc.sim.testing.live import LiveSession
+from twopc.sim.testing.live import LiveSession, refused_as_psycopg
 from twopc.sim.testing.recording import Recorder
 from twopc.sim.testing.surroundings import Surroundings
 from twopc.sim.topology import Topology
@@ -72,7 +73,6 @@ class Bed:
         """The order of functions that is being played."""
         self.recorder = Recorder(test, nodes)
         self.surroundings = Surroundings(
-            topology,
             Observer({name: topology.node(name).dsn for name in nodes}),
             self.recorder,
             timeout_s=timeout_s,
@@ -91,26 +91,16 @@ class Bed:
             stack.push_async_callback(roll_back)
             if faults is not None:
                 stack.push_async_callback(faults.close)
-            stack.push_async_callback(self._leave)
+            stack.push_async_callback(self.surroundings.leave)
             if faults is not None:
                 await faults.heal()  # who waits for what is broken could not be ended
         return left
 
     async def close_sessions(self) -> None:
         """End every session: another order begins."""
-        await self._leave()
+        await self.surroundings.leave()
         self.surroundings.watched.clear()
         await self.at_rest()
-
-    async def _leave(self) -> None:
-        """End every session. Who holds a lock lets it go only when nobody waits for it any more."""
-        sessions = [*self.surroundings.sessions.values()]
-        async with AsyncExitStack() as stack:
-            stack.callback(self.surroundings.sessions.clear)
-            for session in sessions:
-                stack.push_async_callback(session.close)
-            for session in sessions:
-                await session.stop()
 
     def begin_order(self, order: str) -> None:
         """The history begins anew: another order is played; empty: none is."""
@@ -124,14 +114,14 @@ class Bed:
         """A new session at a node."""
         self._known(node)
         taken = self.surroundings.sessions
-        name = name or next(
-            each for each in (node, *(f"{node}#{n}" for n in range(2, 1000))) if each not in taken
+        name = self.surroundings.free_name(name, node)
+        is_publisher = node == self.topology.publisher
+        kind = PublisherSession if is_publisher else SubscriberSession
+        observer = self.surroundings.observer
+        session = kind(self.topology, node, observer, name=name, refusal=refused_as_psycopg)
+        made = taken[name] = LiveSession(
+            self.surroundings, name, session, isolation, is_coordinated=not is_publisher
         )
-        if name in taken:
-            raise ConfigurationError(
-                f"there is a session {name!r} already: give this one another name"
-            )
-        made = taken[name] = LiveSession(self.surroundings, node, name, isolation)
         return made
 
     def _known(self, node: str) -> None:

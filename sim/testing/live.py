@@ -20,9 +20,8 @@ from twopc.errors import (
 )
 from twopc.sim.report.phrases import shorten
 from twopc.sim.scenario import sqltext
-from twopc.sim.sessions.local import refused
+from twopc.sim.sessions.local import OneNodeSession, refused
 from twopc.sim.sessions.results import Result, returned
-from twopc.sim.sessions.servers import PostgresSession, PublisherSession, SubscriberSession
 from twopc.sim.sessions.waits import ObservedClient, Wait
 from twopc.sim.testing.recording import failed
 from twopc.sim.testing.surroundings import NotEndedError, Surroundings
@@ -93,25 +92,31 @@ class LiveStatement:
 
 
 class LiveSession:
-    """One client of one node: coordinated transactions at a Subscriber, plain ones at the Publisher.
+    """One client of one node. A statement begins a transaction where none is open.
 
-    A statement begins a transaction where none is open.
+    Args:
+        session: through which it works.
+        isolation: of its transactions.
+        is_coordinated: they are committed by a coordinator, whom faults may strike.
     """
 
     def __init__(
-        self, surroundings: Surroundings, node: str, name: str, isolation: str | None
+        self,
+        surroundings: Surroundings,
+        name: str,
+        session: OneNodeSession,
+        isolation: str | None,
+        *,
+        is_coordinated: bool,
     ) -> None:
         if isolation is not None and isolation not in LEVELS:
             raise ValueError(f"isolation {isolation!r}: use one of {', '.join(LEVELS)}")
         self.surroundings = surroundings
-        self.node = node
+        self.node = session.node
         self.name = name
         self.isolation = isolation or LEVELS[0]
-        self._is_publisher = node == surroundings.topology.publisher
-        kind = PublisherSession if self._is_publisher else SubscriberSession
-        self._session: PostgresSession = kind(
-            surroundings.topology, node, surroundings.observer, name=name, refusal=_refused
-        )
+        self._is_coordinated = is_coordinated
+        self._session = session
         self._open = False
         self._steps = 0
         self._outcome = ""
@@ -123,7 +128,7 @@ class LiveSession:
         self._closing = False
         self._inbox: asyncio.Queue[tuple[LiveStatement, Work] | None] = asyncio.Queue()
         self._worker = asyncio.create_task(self._work(), name=f"session {name}")
-        surroundings.recorder.session(name, node)
+        surroundings.recorder.session(name, self.node)
 
     @property
     def client(self) -> ObservedClient:
@@ -302,14 +307,12 @@ class LiveSession:
         self._open, self._outcome, self.lock_step = True, "", ""
         return Result(tag="BEGIN")
 
-    async def _chosen(self) -> PostgresSession:
+    async def _chosen(self) -> OneNodeSession:
         """Through whom it works: faults strike transactions that have begun after they were named only."""
-        surroundings, session = self.surroundings, self._session
-        if self._is_publisher:
-            return session
-        if surroundings.faults is not None:
-            return await surroundings.faults.session(self.name, self.node, _refused)
-        return session
+        faults = self.surroundings.faults
+        if self._is_coordinated and faults is not None:
+            return await faults.session(self.name, self.node, refused_as_psycopg)
+        return self._session
 
     async def _execute(self, query: Any, params: Any) -> Result:
         if not self._open:
@@ -338,7 +341,7 @@ class LiveSession:
         return Result(tag="ROLLBACK")
 
 
-def _refused(error: psycopg.Error, *, node: str, gid: str) -> Exception:
+def refused_as_psycopg(error: psycopg.Error, *, node: str, gid: str) -> Exception:
     """As a Subscriber's transaction reports it: refusals are ours, everything else is psycopg's."""
     if error.sqlstate not in _TRANSLATED and conflict_facts(error.diag.message_detail) is None:
         return error

@@ -19,10 +19,15 @@ from twopc.errors import ConfigurationError
 from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.conflicts import MergeConflict
 from twopc.sim.merge.knowledge import unknown_changes
+from twopc.sim.sessions.merge import MergeLocalSession
 from twopc.sim.sessions.results import Rows
+from twopc.sim.sessions.waits import Observer
 from twopc.sim.testing import loading
 from twopc.sim.testing.addresses import NodeAddress
+from twopc.sim.testing.live import LiveSession, refused_as_psycopg
 from twopc.sim.testing.loading import Load
+from twopc.sim.testing.recording import Recorder
+from twopc.sim.testing.surroundings import Surroundings
 from twopc.sim.topology.nodes import AnyServer
 
 #: Tables that can be merged.
@@ -62,12 +67,18 @@ class _Interruption(Exception):  # noqa: N818 # it is no error: somebody has ask
 class MergeBed:
     """One test's topology; its methods are awaited on the event loop on which it was made."""
 
-    def __init__(self, requested: MergeRequest, server: AnyServer) -> None:
+    def __init__(
+        self, requested: MergeRequest, server: AnyServer, test: str, *, timeout_s: float = 30
+    ) -> None:
         self._requested = requested
         self._server = server
+        self._test = test
+        self._timeout_s = timeout_s
         self._clients: dict[str, psycopg.AsyncConnection[Any]] = {}
         self.topology: MergeTopology
         """What is under test; there is none before `renew`."""
+        self.surroundings: Surroundings
+        """What its sessions share; likewise."""
 
     async def renew(self, name: str) -> None:
         """Make databases and tables, publish and subscribe; those that there were are dropped.
@@ -103,12 +114,20 @@ class MergeBed:
         except BaseException:
             await topology.close()
             raise
+        self.surroundings = Surroundings(
+            Observer({name: topology.node(name).dsn for name in self.nodes}),
+            Recorder(self._test, self.nodes),
+            timeout_s=self._timeout_s,
+        )
 
     async def close(self) -> None:
         """Leave every node, and drop what was made; harmless twice."""
         for client in self._clients.values():
             await client.close()
         self._clients.clear()
+        if hasattr(self, "surroundings"):
+            await self.surroundings.leave()
+            await self.surroundings.observer.close()
         if hasattr(self, "topology"):
             await self.topology.close()
 
@@ -128,6 +147,25 @@ class MergeBed:
     def nodes(self) -> tuple[str, ...]:
         """All names, the Publisher's first."""
         return (self.publisher, *self.subscribers)
+
+    async def session(
+        self, node: str, *, name: str = "", isolation: str | None = None
+    ) -> LiveSession:
+        """A new session of the application at a node; its transactions are local.
+
+        Args:
+            name: by which waits and the history call it; empty: its node's.
+            isolation: ``read committed``, ``repeatable read`` or ``serializable``.
+        """
+        self.topology.node(node)
+        surroundings = self.surroundings
+        name = surroundings.free_name(name, node)
+        session = MergeLocalSession(
+            self.topology, node, surroundings.observer, refusal=refused_as_psycopg
+        )
+        made = LiveSession(surroundings, name, session, isolation, is_coordinated=False)
+        surroundings.sessions[name] = made
+        return made
 
     async def execute(self, node: str, query: Any, params: Any = None) -> Rows:
         """A statement of the application at a node, committed at once; its rows."""

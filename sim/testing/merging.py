@@ -14,8 +14,11 @@ from typing import Any, TypeVar
 import psycopg
 
 from twopc.errors import TwopcError
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.testing.asynchronous import AsyncTestSession
 from twopc.sim.testing.bench import Bench
 from twopc.sim.testing.merge_bed import MergeBed
+from twopc.sim.testing.session import TestSession
 
 T = TypeVar("T")
 
@@ -62,6 +65,24 @@ class TestMerge:
 
         return called
 
+    def session(self, node: str, *, name: str = "", isolation: str | None = None) -> TestSession:
+        """See `MergeBed.session`."""
+        __tracebackhide__ = True
+        return TestSession(self, self.call(self.bed.session, node, name=name, isolation=isolation))
+
+    @property
+    def history(self) -> list[HistoryRecord]:
+        """What sessions have done so far."""
+        return self.bed.surroundings.recorder.records
+
+    def left_prepared(self) -> list[str]:
+        """Nothing is coordinated here."""
+        return []
+
+    def faults_not_reached(self) -> list[str]:
+        """`interrupted` says so at once."""
+        return []
+
     def renew(self) -> None:
         """Drop the databases, and make others that are as these were at first."""
         __tracebackhide__ = True
@@ -79,6 +100,20 @@ class AsyncTestMerge:
     def __init__(self, blocking: TestMerge) -> None:
         self.blocking = blocking
 
+    async def call(
+        self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any
+    ) -> T:
+        """Run a coroutine function on the event loop that serves the topology."""
+        done: T = await asyncio.wrap_future(self.blocking.submit(function, *arguments, **options))
+        return done
+
+    async def session(
+        self, node: str, *, name: str = "", isolation: str | None = None
+    ) -> AsyncTestSession:
+        """See `MergeBed.session`."""
+        live = await self.call(self.blocking.bed.session, node, name=name, isolation=isolation)
+        return AsyncTestSession(self, live)
+
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.blocking.bed, name)
         if not inspect.iscoroutinefunction(value):
@@ -86,7 +121,7 @@ class AsyncTestMerge:
 
         @functools.wraps(value)
         async def called(*arguments: Any, **options: Any) -> Any:
-            return await asyncio.wrap_future(self.blocking.submit(value, *arguments, **options))
+            return await self.call(value, *arguments, **options)
 
         return called
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import ObservedClient
@@ -15,14 +15,23 @@ from twopc.sim.testing.live import LiveSession, LiveStatement
 if TYPE_CHECKING:
     from twopc.sim.testing.blocking import TestTopology
 
+T = TypeVar("T")
 #: What an application works in, as far as a test knows it.
 Work = Future[Any] | asyncio.Future[Any] | Thread | None
+
+
+class SessionCaller(Protocol):
+    """Runs what sessions do on the event loop that serves them."""
+
+    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a coroutine function, to its end."""
+        ...
 
 
 class Started:
     """A statement that was started."""
 
-    def __init__(self, topology: TestTopology, live: LiveStatement) -> None:
+    def __init__(self, topology: SessionCaller, live: LiveStatement) -> None:
         self._topology = topology
         self._live = live
 
@@ -69,7 +78,7 @@ class TestSession:
 
     __test__ = False  # not a test, whatever its name says
 
-    def __init__(self, topology: TestTopology, live: LiveSession) -> None:
+    def __init__(self, topology: SessionCaller, live: LiveSession) -> None:
         self._topology = topology
         self._live = live
 

@@ -1,4 +1,4 @@
-"""What the sessions of a test share: its topology, whoever looks at it, and how long a statement may take.
+"""What the sessions of a test share: whoever looks at its topology, and how long a statement may take.
 
 It must not know what sessions do.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from twopc.errors import ConfigurationError
 from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer, RepeatedLook, Wait
 from twopc.sim.testing.recording import Recorder
-from twopc.sim.topology import Topology
 
 if TYPE_CHECKING:
     from twopc.sim.testing.faults import TestFaults
@@ -25,10 +26,7 @@ class NotEndedError(AssertionError):
 class Surroundings:
     """What all sessions of one test share."""
 
-    def __init__(
-        self, topology: Topology, observer: Observer, recorder: Recorder, *, timeout_s: float
-    ) -> None:
-        self.topology = topology
+    def __init__(self, observer: Observer, recorder: Recorder, *, timeout_s: float) -> None:
         self.observer = observer
         self.recorder = recorder
         self.timeout_s = timeout_s
@@ -36,6 +34,31 @@ class Surroundings:
         self.watched: dict[str, ObservedClient] = {}
         self.faults: TestFaults | None = None
         """Where the coordinator is a process of its own."""
+
+    def free_name(self, name: str, node: str) -> str:
+        """The name of a new session: that which it is given, or one of its node.
+
+        Raises:
+            ConfigurationError: another session has it.
+        """
+        taken = self.sessions
+        if name in taken:
+            raise ConfigurationError(
+                f"there is a session {name!r} already: give this one another name"
+            )
+        return name or next(
+            each for each in (node, *(f"{node}#{n}" for n in range(2, 1000))) if each not in taken
+        )
+
+    async def leave(self) -> None:
+        """End every session. Who holds a lock lets it go only when nobody waits for it any more."""
+        sessions = [*self.sessions.values()]
+        async with AsyncExitStack() as stack:
+            stack.callback(self.sessions.clear)
+            for session in sessions:
+                stack.push_async_callback(session.close)
+            for session in sessions:
+                await session.stop()
 
     def clients(self) -> list[ObservedClient]:
         """Everybody who is known by a name."""

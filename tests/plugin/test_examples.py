@@ -34,7 +34,7 @@ def test_they_run(project: Project) -> None:
         if path.is_file():
             shutil.copy(path, project.pytester.path)
     result = project.run("-q")
-    result.assert_outcomes(passed=16)
+    result.assert_outcomes(passed=17)
 
 
 def test_applications_as_they_are(project: Project) -> None:
@@ -56,7 +56,7 @@ def test_every_setting_is_in_the_manual() -> None:
     from twopc.sim.pytest_plugin.config import OPTIONS
     from twopc.sim.settings import variable
 
-    assert len(SHOWN) == 20
+    assert len(SHOWN) == 21
     for name in OPTIONS:
         shown = variable("timeout_ms" if name == "timeout" else name)
         row = next(line for line in MANUAL.splitlines() if line.startswith(f"| `--twopc-{name}"))

@@ -25,7 +25,7 @@ CUSTOMER = (
 @pytest.fixture
 def merge(bench: Bench) -> Iterator[TestMerge]:
     """As tests get it."""
-    made = TestMerge(bench, MergeBed(request_of({}, CUSTOMER), bench.server))
+    made = TestMerge(bench, MergeBed(request_of({}, CUSTOMER), bench.server, "test"))
     made.renew()
     yield made
     bench.call(made.bed.close)

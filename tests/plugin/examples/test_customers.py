@@ -47,6 +47,19 @@ def test_a_session_that_dies_is_continued(twopc_merge):
     twopc_merge.assert_converged()
 
 
+def test_an_open_transaction_is_waited_for_by_nobody(twopc_merge):
+    clerk = twopc_merge.session("sub1")
+    clerk.execute("update customer set credit = 0 where id = 1")
+    assert twopc_merge.sync("sub1").uploaded == 0
+    other = twopc_merge.session("sub1", name="other")
+    step = other.start("update customer set credit = 5 where id = 1")
+    assert step.blocked_by(clerk)
+    clerk.commit()
+    step.result()
+    other.rollback()
+    assert twopc_merge.sync("sub1").uploaded == 1
+
+
 class Customers(MergeMachine):
     table = "customer"
     columns = {"phone": sampled_from(["1", "2", "3"]), "credit": integers(0, 9)}  # noqa: RUF012
