@@ -7,14 +7,12 @@ what arrives twice is known by its lineage.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
 from uuid import UUID
 
 import psycopg
@@ -29,11 +27,10 @@ from twopc.merge.judge import Judge
 from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
 from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, is_repeated, ordered, slices
 from twopc.merge.resolvers import MergeResolver
+from twopc.together import together
 from twopc.merge.retention import check_age
 
 _LOST = "08006"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +90,7 @@ class MergeSession:
         """
         publisher, subscriber = self._publisher, self._subscriber
         try:
-            await _both(publisher.open(alone=True), subscriber.open(alone=False))
+            await together(publisher.open(alone=True), subscriber.open(alone=False))
             above, below = await self._greet()
             self._tally.is_resumed = _is_cut(below, above) or _is_cut(above, below)
             for handler in self._handlers.values():
@@ -132,7 +129,7 @@ class MergeSession:
         If one knows a generation of the other that this does not know itself, it was restored from a backup.
         """
         ends = (self._publisher, self._subscriber)
-        above, below = await _both(*[end.marks() for end in ends])
+        above, below = await together(*[end.marks() for end in ends])
         names = [end.name for end in ends]
         check_age(names[0], above, names[1], below)
         is_anew = False
@@ -154,8 +151,8 @@ class MergeSession:
             await self._publisher.begin_anew((await self._subscriber.marks()).replica)
             await self._subscriber.begin_anew((await self._publisher.marks()).replica)
             self._tally.is_anew = True
-            above, below = await _both(*[end.marks() for end in ends])
-        articles, others = await _both(*[end.articles() for end in ends])
+            above, below = await together(*[end.marks() for end in ends])
+        articles, others = await together(*[end.articles() for end in ends])
         if articles.keys() != others.keys():
             raise MergeError(
                 f"{names[0]} and {names[1]} do not merge the same tables: subscribe {names[1]} anew"
@@ -233,15 +230,6 @@ class MergeSession:
     async def _reach(self, place: str) -> None:
         if self._points.armed:
             await self._points.reach(f"merge.{place}({self._subscriber.name})")
-
-
-async def _both(one: Awaitable[T], other: Awaitable[T]) -> tuple[T, T]:
-    """Something of both ends at once; if one fails, the other is not left halfway."""
-    results = await asyncio.gather(one, other, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results  # type: ignore[return-value] # no exception is left
 
 
 def _is_cut(sent: Marks, received: Marks) -> bool:
