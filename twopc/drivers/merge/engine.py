@@ -27,8 +27,8 @@ from twopc.merge.judge import Judge
 from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
 from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, is_repeated, ordered, slices
 from twopc.merge.resolvers import MergeResolver
-from twopc.together import together
 from twopc.merge.retention import check_age
+from twopc.together import together
 
 _LOST = "08006"
 
