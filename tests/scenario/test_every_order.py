@@ -68,6 +68,7 @@ orders:
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("text", "orders", "infeasible", "behaviours"),
     [

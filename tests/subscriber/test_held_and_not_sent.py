@@ -23,7 +23,7 @@ async def pair(make_pair: MakePair) -> Pair:
     return await make_pair(TABLES, publish=["account", "entry"])
 
 
-@pytest.mark.sample(1, by=("changes", "who"))
+@pytest.mark.sample(1, by=("changes",))
 @pytest.mark.parametrize("settings", [[OPEN], [AMONG_OTHERS]])
 @pytest.mark.parametrize(
     "changes",
