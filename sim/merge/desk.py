@@ -52,3 +52,15 @@ class ConflictDesk(ABC):
         number = conflict.id if isinstance(conflict, MergeConflict) else conflict
         connection = await self.admin(node or self.publisher)
         await by_hand.resolve(connection, number, keep=keep, row=row, forget=forget)
+
+    async def clean_conflicts(self, *, node: str | None = None) -> int:
+        """Forget what a node has kept for longer than the article says (14 days); how many conflicts that were.
+
+        Args:
+            node: None: the Publisher.
+        """
+        connection = await self.admin(node or self.publisher)
+        cursor = await connection.execute("select msrepl.merge_clean_conflicts()")
+        row = await cursor.fetchone()
+        assert row is not None
+        return int(row[0])

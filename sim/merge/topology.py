@@ -10,7 +10,7 @@ from typing import Any, Self
 from psycopg import AsyncConnection, sql
 
 from twopc.drivers.merge import neighbours, tracking
-from twopc.drivers.merge.engine import MergeReport, MergeSession
+from twopc.drivers.merge.engine import Ask, MergeReport, MergeSession
 from twopc.drivers.merge.server import ServerMergeEnd
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, SubscriptionError
@@ -299,7 +299,7 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         """How the agent at a node for another logs in."""
         return self._logins.setdefault((node, other), AgentLogin(self.node(node), other))
 
-    def _session(self, subscriber: str) -> MergeSession:
+    def _session(self, subscriber: str, ask: Ask | None = None) -> MergeSession:
         self.node(subscriber)
         publisher = self.tree.publisher_of(subscriber)
         above, below = (
@@ -308,16 +308,19 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             )
             for node, other in ((publisher, subscriber), (subscriber, publisher))
         )
-        return MergeSession(above, below, self.points, handlers=self.handlers)
+        return MergeSession(above, below, self.points, handlers=self.handlers, ask=ask)
 
-    async def sync(self, subscriber: str) -> MergeReport:
+    async def sync(self, subscriber: str, *, ask: Ask | None = None) -> MergeReport:
         """The Merge Agent, once: what the Subscriber has changed goes up, then what the Publisher has comes down.
+
+        Args:
+            ask: decides about conflicts interactively; it may be a coroutine function.
 
         Raises:
             MergeError: another session is under way, an end is not what it was, or the session ended early, and the
                 next continues.
         """
-        return await self._session(subscriber).run()
+        return await self._session(subscriber, ask).run()
 
     async def agent_processes(self, subscriber: str) -> list[tuple[str, int]]:
         """Node and process of each end of the session that is under way with a Subscriber."""

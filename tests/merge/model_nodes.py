@@ -11,6 +11,7 @@ from uuid import UUID
 from tests.merge.histories import COLUMNS, Known, Lost
 from twopc.drivers.merge.engine import MergeReport, MergeSession
 from twopc.drivers.points import Points
+from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
 from twopc.merge.lineage import joined
 from twopc.sim.model.merge.end import ModelMergeEnd
 from twopc.sim.model.merge.node import ModelMergeNode
@@ -46,15 +47,24 @@ class ModelNodes:
 
     Args:
         tree: the Publisher of each Subscriber.
+        options: how conflicts are dealt with.
     """
 
     node_class: Any = RememberingNode
     end_class: Any = ModelMergeEnd
 
-    def __init__(self, *, column_tracking: bool, tree: Mapping[str, str] = STAR) -> None:
+    def __init__(
+        self,
+        *,
+        column_tracking: bool,
+        tree: Mapping[str, str] = STAR,
+        options: MergeOptions = DEFAULT_OPTIONS,
+    ) -> None:
         self.points = Points()
         self.days = 0.0
-        article = ModelMergeArticle(columns=COLUMNS, column_tracking=column_tracking)
+        article = ModelMergeArticle(
+            columns=COLUMNS, column_tracking=column_tracking, options=options
+        )
         self.tree = tree
         self.names: Sequence[str] = ("pub", *tree)
         self.nodes: dict[str, Any] = {

@@ -6,7 +6,8 @@ import pytest
 
 from tests.fix_merge import customer
 from twopc.errors import MergeError
-from twopc.merge.decision import ConflictType
+from twopc.merge.decision import ConflictType, Side
+from twopc.merge.encounters import MergeEncounter, Resolution
 from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.conflicts import MergeConflict
 
@@ -75,3 +76,50 @@ async def test_a_row_that_is_gone(merge_shop: MergeTopology) -> None:
     await merge_shop.settle()
     await merge_shop.assert_converged()
     assert await customer(merge_shop, "ben", 2) == ("9", 90)
+
+
+async def test_somebody_is_asked(merge_shop: MergeTopology) -> None:
+    """An answer counts for the rows as they were shown, no transaction is open meanwhile, and silence takes the proposal."""
+    for number in (1, 2):
+        await merge_shop.execute("pub", f"update customer set phone = '2' where id = {number}")
+        await merge_shop.execute("anna", f"update customer set phone = '3' where id = {number}")
+    shown = []
+
+    async def ask(encounter: MergeEncounter, proposal: Resolution | None) -> Resolution | None:
+        assert encounter.held is not None and encounter.incoming is not None
+        number = encounter.held["id"]
+        shown.append((number, encounter.held["phone"], encounter.incoming["phone"], proposal))
+        if number == 2:  # nobody waits for the answer
+            await merge_shop.execute("pub", "update customer set credit = 90 where id = 2")
+        return Resolution(winner=Side.INCOMING, row={"credit": 50})
+
+    assert (await merge_shop.sync("anna", ask=ask)).conflicts == 2
+    assert sorted(shown) == [(1, "2", "3", None), (2, "2", "3", None)]
+    assert await customer(merge_shop, "anna", 1) == ("3", 50)
+    assert await customer(merge_shop, "anna", 2) == ("2", 90)  # another row by then
+    await merge_shop.settle()
+    await merge_shop.assert_converged()
+
+
+async def test_records_are_kept_for_so_long(merge_shop: MergeTopology) -> None:
+    """Conflicts older than 14 days are forgotten with their rows; a node says which replica each is from."""
+    for number in (1, 2):
+        await merge_shop.execute("pub", f"update customer set phone = '2' where id = {number}")
+        await merge_shop.execute("anna", f"update customer set phone = '3' where id = {number}")
+    await merge_shop.sync("anna")
+    assert await merge_shop.clean_conflicts() == 0
+    origins = (
+        "select s.subscriber_server from msrepl.msmerge_conflicts_info as c"
+        " join msrepl.sysmergesubscriptions as s on s.replnickname = c.origin_datasource_id"
+    )
+    assert await merge_shop.execute("pub", origins) == [("anna",)] * 2
+    await merge_shop.execute(
+        "pub",
+        "update msrepl.msmerge_conflicts_info set msrepl_create_time = now() - interval '15 days'"
+        " where rowguid = (select rowguid from customer where id = 1)",
+    )
+    assert await merge_shop.clean_conflicts() == 1
+    [kept] = await merge_shop.conflicts()
+    assert kept.loser is not None and kept.loser["id"] == 2
+    left = "select count(*) from msrepl.msmerge_conflict_merge_customer"
+    assert await merge_shop.execute("pub", left) == [(1,)]

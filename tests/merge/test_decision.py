@@ -157,7 +157,7 @@ cross join lateral msrepl.merge_decide(
          then array(select e::int8 from jsonb_array_elements_text(j.v -> 'row' -> 'colv') as e) end,
     (j.v ->> 'priority')::real, 9, (j.v ->> 'column_tracking')::boolean, (j.v ->> 'resolves')::boolean,
     (j.v ->> 'is_same')::boolean, j.v ->> 'choice', (j.v ->> 'is_present')::boolean,
-    (j.v ->> 'is_confirmed')::boolean) as d
+    (j.v ->> 'is_confirmed')::boolean, (j.v ->> 'lowest')::integer) as d
 order by j.place
 """
 
@@ -177,6 +177,7 @@ async def test_the_sql_twin(fresh_database: Database) -> None:
             "is_same": chance.random() < 0.5,
             "choice": chance.choice((None, None, *Side)),
             "is_present": chance.random() < 0.5,
+            "lowest": chance.choice((0, 0, 7)),
             "is_confirmed": chance.random() < 0.2,
         }
         row = held if held is not None and chance.random() < 0.1 else drawn(chance, columns)

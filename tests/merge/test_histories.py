@@ -15,6 +15,9 @@ import pytest
 from tests.merge.histories import COLUMNS, History, Known, Lost
 from tests.merge.model_nodes import PRIORITIES, TREE, ModelNodes
 from twopc.drivers.merge.engine import MergeReport
+from twopc.merge.articles import MergeOptions
+from twopc.merge.decision import Side
+from twopc.merge.encounters import MergeEncounter, Resolution
 from twopc.merge.lineage import unpacked
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
@@ -40,6 +43,53 @@ def test_in_memory(tracking: str) -> None:
             assert await play(nodes, f"{tracking} {seed}") <= 3, seed
 
     asyncio.run(all_of_them())
+
+
+def unsure(encounter: MergeEncounter) -> Resolution | None:
+    """By the lowest digit of what has come: fails, chooses, or has nothing to say."""
+    row = encounter.incoming or encounter.held or {}
+    digit = row["c2"] % 5
+    if digit == 0:
+        raise LookupError("a digit of 0")
+    return None if digit < 3 else Resolution(winner=Side.HELD if digit == 3 else Side.INCOMING)
+
+
+@pytest.mark.parametrize("resolver", ["maximum(c0)", "minimum(c1)", "subscriber_wins"])
+def test_with_a_resolver(resolver: str) -> None:
+    """Whoever it lets win, nodes converge, and every change is in the row or on record."""
+
+    async def all_of_them() -> None:
+        for seed in range(60):
+            options = MergeOptions(resolver=resolver)
+            nodes = ModelNodes(column_tracking=True, options=options)
+            assert await play(nodes, f"{resolver} {seed}") <= 3, seed
+
+    asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize("resolver", ["additive(c0)", "download_only", f"python:{__name__}:unsure"])
+def test_with_a_resolver_that_makes_rows(resolver: str) -> None:
+    """Nodes converge, but for rows about which it always fails; those are on record."""
+
+    async def all_of_them() -> int:
+        failures = 0
+        for seed in range(60):
+            options = MergeOptions(resolver=resolver)
+            nodes = ModelNodes(column_tracking=True, options=options)
+            history = History(
+                nodes, random.Random(f"{resolver} {seed}"), itertools.count(1).__next__
+            )
+            await history.play(30)
+            assert await history.settle() <= 4
+            recorded = set(nodes.nodes["pub"].failures)
+            rows = [await nodes.rows(name) for name in nodes.names]
+            for other in rows:
+                differing = {guid for guid, _ in set(other.items()) ^ set(rows[0].items())}
+                assert differing <= recorded, seed
+                failures += bool(differing)
+        return failures
+
+    assert (asyncio.run(all_of_them()) > 0) == resolver.startswith("python:")
 
 
 async def play_restored(nodes: ModelNodes, seed: str) -> bool:

@@ -1,4 +1,4 @@
-"""The worked example of docs/merge.md does and prints what the page says."""
+"""The worked examples of docs/merge.md and docs/merge_conflicts.md do and print what the pages say."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_first_conflict() -> None:
+@pytest.mark.parametrize("name", ["merge.md", "merge_conflicts.md"])
+def test_the_first_example(name: str) -> None:
     """In a process of its own, as a reader would run it."""
-    page = (ROOT / "docs" / "merge.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
     assert found is not None
     done = subprocess.run(

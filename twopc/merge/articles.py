@@ -36,6 +36,8 @@ class MergeOptions:
     upload: Upload = Upload.NORMAL
     keeps_deletes: bool = False
     """Deletions are carried nowhere (``delete_tracking`` off)."""
+    conflict_retention_days: int = 14
+    """How long conflicts stay on record; 0: for ever."""
 
 
 DEFAULT_OPTIONS = MergeOptions()
@@ -48,6 +50,7 @@ def options_of(
     compensate: bool = False,
     upload: str = "normal",
     deletes: str = "carried",
+    conflict_retention_days: int = 14,
 ) -> MergeOptions:
     """Options as a user writes them.
 
@@ -57,6 +60,7 @@ def options_of(
         compensate: a change that cannot be applied at one end is undone at the other.
         upload: ``normal``, ``kept`` or ``refused``: what becomes of changes at Subscribers.
         deletes: ``carried`` or ``kept``: what becomes of deletions.
+        conflict_retention_days: how long conflicts stay on record; 0: for ever.
 
     Raises:
         ArticleError: there is no such option.
@@ -69,11 +73,14 @@ def options_of(
             raise ArticleError(
                 f"{where}: {name} {value!r}: use {' or '.join(map(repr, map(str, allowed)))}"
             )
+    if conflict_retention_days < 0:
+        raise ArticleError(f"{where}: conflicts cannot be kept for {conflict_retention_days} days")
     return MergeOptions(
         resolver=resolver,
         compensates=compensate,
         upload=Upload(upload),
         keeps_deletes=deletes == "kept",
+        conflict_retention_days=conflict_retention_days,
     )
 
 

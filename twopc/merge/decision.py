@@ -99,6 +99,7 @@ def decide(
     choice: Side | None = None,
     is_present: bool = True,
     is_confirmed: bool = False,
+    lowest: int = 0,
 ) -> MergeDecision:
     """What becomes of an incoming row.
 
@@ -114,7 +115,9 @@ def decide(
         is_present: a row is held; of no account where something is known of it.
         is_confirmed: the sender is the Publisher, and has confirmed what is held. What it sends takes the place of
             that, even if it has forgotten meanwhile what the row stands on.
+        lowest: a row of which nothing is known may have had versions up to this one.
     """
+    floor = lowest if held is None else 0
     if held is None:
         held = RowVersion(lineage={}, gone=not is_present)
     is_ambiguous = held.lineage == incoming.lineage and not is_same
@@ -127,6 +130,7 @@ def decide(
     if not resolves and not is_ahead:
         return MergeDecision(verdict=Verdict.DEFER, version=held)
     lineage = stamped(joined(held.lineage, incoming.lineage), replica)
+    lineage[replica] = max(lineage[replica], floor + 1)
     stamp = (replica, lineage[replica])
     of_held, of_incoming = _unseen(held, incoming), _unseen(incoming, held)
     is_apart = (
@@ -142,11 +146,8 @@ def decide(
         return MergeDecision(verdict=Verdict.KEEP, version=replace(held, lineage=lineage))
     wins = priority > held_priority if choice is None else choice is Side.INCOMING
     winner, loser, undone = (incoming, held, of_held) if wins else (held, incoming, of_incoming)
-    # columns that go back to what the winner has are changed once more, for whoever has seen the loser's
-    before = _padded(winner.columns, len(undone)) if is_ahead and undone else winner.columns
-    columns = before and tuple(
-        stamp if loser.gone or is_undone or is_ambiguous else column
-        for column, is_undone in zip(_padded(before, len(undone)), undone, strict=True)
+    columns = _given_back(
+        winner, undone, stamp, is_whole=loser.gone or is_ambiguous, is_known=not is_ahead
     )
     is_conflict = not (is_ahead or is_apart)
     return MergeDecision(
@@ -154,6 +155,22 @@ def decide(
         version=RowVersion(lineage=lineage, gone=winner.gone, columns=columns),
         conflict=_type(winner, loser, column_tracking=column_tracking) if is_conflict else None,
     )
+
+
+def _given_back(
+    winner: RowVersion,
+    undone: tuple[bool, ...],
+    stamp: ColumnVersion,
+    *,
+    is_whole: bool,
+    is_known: bool,
+) -> tuple[ColumnVersion | None, ...] | None:
+    """Columns that go back to what the winner has are changed once more, for whoever has seen the loser's."""
+    before = winner.columns
+    if before is None and (is_known or not undone):
+        return None
+    pairs = zip(_padded(before, len(undone)), undone, strict=True)
+    return tuple(stamp if is_whole or is_undone else column for column, is_undone in pairs)
 
 
 def priority_of(writer: int, servers: Mapping[int, float]) -> float:

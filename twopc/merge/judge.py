@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -30,10 +30,8 @@ class Judge:
     """On the way up alone."""
     handler: MergeHandler | None = None
     compensates: bool = False
-    answers: Mapping[UUID, Callable[[MergeEncounter], Resolution | None]] = field(
-        default_factory=dict
-    )
-    """What an administrator has said of rows; none if the encounter is another one by now."""
+    answers: dict[UUID, tuple[MergeEncounter, Resolution]] = field(default_factory=dict)
+    """What somebody has said of rows as they were shown to him; it counts for those alone."""
 
     @property
     def is_asked(self) -> bool:
@@ -48,10 +46,9 @@ class Judge:
         """
         if encounter.default.verdict in _LEFT:
             return None
-        if (answer := self.answers.get(encounter.rowguid)) is not None:
-            made = checked(answer(encounter), encounter)
-            if made is not None:
-                return made
+        shown, answer = self.answers.get(encounter.rowguid, (None, None))
+        if shown == encounter:
+            return checked(answer, encounter)
         if self.handler is not None:
             made = checked(resolution(asked(self.handler, encounter)), encounter)
             if made is not None:

@@ -9,7 +9,7 @@ create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
     replica int8, column_tracking boolean, resolves boolean, is_same boolean, choice text, is_present boolean,
-    is_confirmed boolean,
+    is_confirmed boolean, lowest integer,
     out verdict text, out conflict smallint, out taken boolean[]
 )
 language plpgsql immutable
@@ -36,6 +36,7 @@ begin
         verdict := 'apply';
         return;
     end if;
+    lowest := case when held_gone is null then lowest else 0 end;
     held_gone := coalesce(held_gone, not is_present);
     while here <= cardinality(held_lineage) or there <= cardinality(lineage) loop
         if there > cardinality(lineage) or held_lineage[here] >> 31 < lineage[there] >> 31 then
@@ -70,7 +71,7 @@ begin
         return;
     end if;
     together := array(select max(v.v) from unnest(lineage || held_lineage) as v(v) group by v.v >> 31);
-    stamp := replica << 31 | (select max(v.v & 2147483647) + 1 from unnest(together) as v(v));
+    stamp := replica << 31 | (select greatest(max(v.v & 2147483647), lowest) + 1 from unnest(together) as v(v));
     of_held := array(
         select coalesce(h.v, 0) <> 0 and not msrepl.merge_covers(lineage, array[h.v])
         from generate_series(1, places) as p(place) left join unnest(held_colv) with ordinality as h(v, place) using (place)
@@ -109,7 +110,7 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean) owner to {owner};
-revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean) from public;
-comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean)
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean, integer) owner to {owner};
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean, integer) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean, integer)
     is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';

@@ -1,7 +1,7 @@
 -- msrepl.merge_end_session: records a session of the neighbour's, and forgets what nobody needs any more.
 -- called by: merge agents, at a Publisher
 -- tables:    msrepl.msmerge_sessions, msrepl.msmerge_articlehistory, msrepl.sysmergesubscriptions,
---            msrepl.sysmergearticles, msrepl.msmerge_replica; see msrepl.merge_clean_up
+--            msrepl.sysmergearticles, msrepl.msmerge_replica; see msrepl.merge_clean_up, msrepl.merge_clean_conflicts
 -- holes:     owner
 --
 -- Returns the generation up to which this node has forgotten. error is NULL unless the session has failed. Sessions
@@ -22,6 +22,7 @@ begin
     if $4 is null then
         update msrepl.sysmergesubscriptions as s set last_sync_date = clock_timestamp() where s.subscriber_server = name;
         forgotten := msrepl.merge_clean_up();
+        perform msrepl.merge_clean_conflicts();
     end if;
     if forgotten = 0 then
         perform set_config('synchronous_commit', 'off', true);

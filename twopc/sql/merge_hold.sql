@@ -1,13 +1,14 @@
 -- msmerge_hold_<artid>: locks what is held of rows that a neighbour has sent, and says what it is.
 -- called by: merge agents that ask a resolver or a handler about rows, before merge_apply in the same transaction
--- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.sysmergesubscriptions
--- holes:     function, metadata, lock, read, path_is_kept, owner, comment
+-- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory
+-- holes:     function, metadata, floor, lock, read, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do.
 create or replace function {function}(guids uuid[])
 returns table (
     rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
-    peer text, priority real, replica int8
+    peer text, priority real, replica int8,
+    is_confirmed boolean, lowest integer
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -16,6 +17,8 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    confirmed constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
 begin
     perform from {lock}($1);
 {path_is_kept}
@@ -24,7 +27,8 @@ begin
     select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
-           peer.subscriber_server, case when peer.subscriber_type = 1 then peer.priority else 0 end, me
+           peer.subscriber_server, case when peer.subscriber_type = 1 then peer.priority else 0 end, me,
+           coalesce(pg_visible_in_snapshot(m.xid, confirmed), false), (select f.last_value::integer from {floor} as f)
     from unnest($1) with ordinality as i(guid, place)
     left join {read}($1) as h on h.rowguid = i.guid
     left join {metadata} as m on m.rowguid = i.guid

@@ -21,8 +21,8 @@ begin
     execute format('select exists (select from msrepl.%I(array[$1]))', 'msmerge_read_' || replace(artid::text, '-', ''))
         into is_held using guid;
     insert into msrepl.msmerge_conflicts_info as c
-        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text)
-    values (id, nick, guid, peer.subscriber_server,
+        (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text)
+    values (id, nick, guid, peer.subscriber_server, peer.replnickname,
             case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
             code, reason)
     on conflict (conflict_id) do update

@@ -1,6 +1,6 @@
 -- msrepl.merge_settle: notes at the end of a session what the Publisher has, and has forgotten, and forgets likewise.
 -- called by: merge agents, at a Subscriber
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory; see msrepl.merge_clean_up
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory; see msrepl.merge_clean_up, msrepl.merge_clean_conflicts
 -- holes:     owner
 --
 -- generation is the Publisher's that holds all that this node had sent before.
@@ -19,6 +19,7 @@ begin
     update msrepl.sysmergesubscriptions as s set cleaned_to = $2
     where s.subscriber_server = peer.subscriber_server and s.cleaned_to < $2;
     perform msrepl.merge_clean_up();
+    perform msrepl.merge_clean_conflicts();
 end
 $msrepl$;
 alter function msrepl.merge_settle(int8, int8) owner to {owner};

@@ -1,8 +1,8 @@
 -- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
--- holes:     function, metadata, tablenick, lock, read, write, log, column_tracking, overwrites, priority, taken, keeps_losers,
---            path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, priority, taken,
+--            keeps_losers, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
@@ -21,6 +21,7 @@ declare
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
     confirmed constant pg_snapshot := (
         select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
+    lowest constant integer := (select f.last_value from {floor} as f);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -42,7 +43,11 @@ begin
             select row(i.rowguid, i."row", h."row", m.writer, d.verdict, d.conflict, d.taken, d.gone,
                        d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
                                                when d.verdict = 'keep' then m.writer end,
-                       case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
+                       case when d.conflict is not null then
+                           msrepl.merge_conflict_id({tablenick}, i.rowguid,
+                               case d.verdict when 'keep' then i.lineage::int8[]
+                                              else msrepl.merge_lineage(m.lineage, me, m.own) end,
+                               case d.verdict when 'keep' then i."row" else h."row" end) end)::msrepl.merge_judgement
             from unnest($1, $2, $3, $4, $5, $6, $7) as i(rowguid, gone, lineage, colv, writer, "row", choice)
             left join {read}($1) as h on h.rowguid = i.rowguid
             left join lateral (select m.* from {metadata} as m where m.rowguid = i.rowguid offset 0) as m on true
@@ -53,7 +58,7 @@ begin
                 i.gone, i.lineage::int8[], i.colv::int8[],
                 {priority},
                 me, {column_tracking}, not peer.is_publisher, i."row" is not distinct from h."row",
-                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed)) as d
+                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed), lowest) as d
             order by i.rowguid);
 {path_is_kept}
         perform msrepl.merge_record_conflicts({tablenick}, judgements);

@@ -3,13 +3,14 @@
 -- tables:    itself
 -- holes:     owner
 --
--- reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
+-- origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
 -- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
 create table if not exists msrepl.msmerge_conflicts_info (
     conflict_id uuid primary key,
     tablenick integer not null,
     rowguid uuid not null,
     origin_datasource text not null,
+    origin_datasource_id int8,
     conflict_type smallint not null check (conflict_type between 1 and 14),
     reason_code text not null,
     reason_text text not null,

@@ -24,6 +24,8 @@ create table if not exists msrepl.sysmergearticles (
     compensate_for_errors boolean not null default false,
     upload_options text not null default 'normal' check (upload_options in ('normal', 'kept', 'refused')),
     delete_tracking boolean not null default true,
+    conflict_table text not null,
+    conflict_retention integer not null default 14 check (conflict_retention >= 0),
     checked_keys text[] not null default array[]::text[],
     altered_keys text[] not null default array[]::text[],
     cleanup_waits text[] not null default array[]::text[],

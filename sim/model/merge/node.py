@@ -335,6 +335,7 @@ class ModelMergeNode:
             is_present=held is not None,
             is_confirmed=metadata is not None
             and metadata.change <= self.generations[peer.sent].upto,
+            lowest=self.floors.get(artid, 0),
         )
 
     def encounter(self, artid: UUID, neighbour: str, incoming: Incoming) -> MergeEncounter:

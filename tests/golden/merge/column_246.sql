@@ -1911,14 +1911,15 @@ comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff
 
 -- msmerge_hold_<artid>: locks what is held of rows that a neighbour has sent, and says what it is.
 -- called by: merge agents that ask a resolver or a handler about rows, before merge_apply in the same transaction
--- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.sysmergesubscriptions
--- holes:     function, metadata, lock, read, path_is_kept, owner, comment
+-- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory
+-- holes:     function, metadata, floor, lock, read, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do.
 create or replace function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(guids uuid[])
 returns table (
     rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
-    peer text, priority real, replica int8
+    peer text, priority real, replica int8,
+    is_confirmed boolean, lowest integer
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -1927,6 +1928,8 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
+    confirmed constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
 begin
     perform from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1);
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
@@ -1946,7 +1949,8 @@ begin
     select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
-           peer.subscriber_server, case when peer.subscriber_type = 1 then peer.priority else 0 end, me
+           peer.subscriber_server, case when peer.subscriber_type = 1 then peer.priority else 0 end, me,
+           coalesce(pg_visible_in_snapshot(m.xid, confirmed), false), (select f.last_value::integer from "msrepl"."msmerge_floor_7" as f)
     from unnest($1) with ordinality as i(guid, place)
     left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"($1) as h on h.rowguid = i.guid
     left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.guid
@@ -2014,8 +2018,8 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 -- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
--- holes:     function, metadata, tablenick, lock, read, write, log, column_tracking, overwrites, priority, taken, keeps_losers,
---            path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, priority, taken,
+--            keeps_losers, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
@@ -2034,6 +2038,7 @@ declare
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
     confirmed constant pg_snapshot := (
         select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
+    lowest constant integer := (select f.last_value from "msrepl"."msmerge_floor_7" as f);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -2066,7 +2071,11 @@ begin
             select row(i.rowguid, i."row", h."row", m.writer, d.verdict, d.conflict, d.taken, d.gone,
                        d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
                                                when d.verdict = 'keep' then m.writer end,
-                       case when d.conflict is not null then gen_random_uuid() end)::msrepl.merge_judgement
+                       case when d.conflict is not null then
+                           msrepl.merge_conflict_id(7, i.rowguid,
+                               case d.verdict when 'keep' then i.lineage::int8[]
+                                              else msrepl.merge_lineage(m.lineage, me, m.own) end,
+                               case d.verdict when 'keep' then i."row" else h."row" end) end)::msrepl.merge_judgement
             from unnest($1, $2, $3, $4, $5, $6, $7) as i(rowguid, gone, lineage, colv, writer, "row", choice)
             left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"($1) as h on h.rowguid = i.rowguid
             left join lateral (select m.* from "msrepl"."msmerge_metadata_7" as m where m.rowguid = i.rowguid offset 0) as m on true
@@ -2077,7 +2086,7 @@ begin
                 i.gone, i.lineage::int8[], i.colv::int8[],
                 case when peer.subscriber_type = 1 then peer.priority else 0 end,
                 me, true, not peer.is_publisher, i."row" is not distinct from h."row",
-                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed)) as d
+                i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed), lowest) as d
             order by i.rowguid);
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role

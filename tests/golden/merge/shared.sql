@@ -58,6 +58,8 @@ create table if not exists msrepl.sysmergearticles (
     compensate_for_errors boolean not null default false,
     upload_options text not null default 'normal' check (upload_options in ('normal', 'kept', 'refused')),
     delete_tracking boolean not null default true,
+    conflict_table text not null,
+    conflict_retention integer not null default 14 check (conflict_retention >= 0),
     checked_keys text[] not null default array[]::text[],
     altered_keys text[] not null default array[]::text[],
     cleanup_waits text[] not null default array[]::text[],
@@ -289,13 +291,14 @@ comment on table msrepl.sysmergesubscriptions is 'This node and its neighbours, 
 -- tables:    itself
 -- holes:     owner
 --
--- reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
+-- origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
 -- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
 create table if not exists msrepl.msmerge_conflicts_info (
     conflict_id uuid primary key,
     tablenick integer not null,
     rowguid uuid not null,
     origin_datasource text not null,
+    origin_datasource_id int8,
     conflict_type smallint not null check (conflict_type between 1 and 14),
     reason_code text not null,
     reason_text text not null,
@@ -383,7 +386,7 @@ create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,
     replica int8, column_tracking boolean, resolves boolean, is_same boolean, choice text, is_present boolean,
-    is_confirmed boolean,
+    is_confirmed boolean, lowest integer,
     out verdict text, out conflict smallint, out taken boolean[]
 )
 language plpgsql immutable
@@ -410,6 +413,7 @@ begin
         verdict := 'apply';
         return;
     end if;
+    lowest := case when held_gone is null then lowest else 0 end;
     held_gone := coalesce(held_gone, not is_present);
     while here <= cardinality(held_lineage) or there <= cardinality(lineage) loop
         if there > cardinality(lineage) or held_lineage[here] >> 31 < lineage[there] >> 31 then
@@ -444,7 +448,7 @@ begin
         return;
     end if;
     together := array(select max(v.v) from unnest(lineage || held_lineage) as v(v) group by v.v >> 31);
-    stamp := replica << 31 | (select max(v.v & 2147483647) + 1 from unnest(together) as v(v));
+    stamp := replica << 31 | (select greatest(max(v.v & 2147483647), lowest) + 1 from unnest(together) as v(v));
     of_held := array(
         select coalesce(h.v, 0) <> 0 and not msrepl.merge_covers(lineage, array[h.v])
         from generate_series(1, places) as p(place) left join unnest(held_colv) with ordinality as h(v, place) using (place)
@@ -483,9 +487,9 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean) from public;
-comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean)
+alter function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean, integer) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean, integer) from public;
+comment on function msrepl.merge_decide(boolean, int8[], int8[], real, boolean, int8[], int8[], real, int8, boolean, boolean, boolean, text, boolean, boolean, integer)
     is 'What becomes of an incoming row: apply, skip, merge, keep, replace or defer';
 
 -- msrepl.merge_neighbour: the neighbour for whom this session works.
@@ -513,6 +517,22 @@ alter function msrepl.merge_neighbour() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_neighbour() from public;
 comment on function msrepl.merge_neighbour() is 'The neighbour for whom the session works';
 
+-- msrepl.merge_conflict_id: by which a conflict is known: the change that has lost.
+-- called by: msmerge_take_<artid>
+-- tables:    none
+-- holes:     owner
+--
+-- A conflict that is met again, after a backup was restored, is recorded once.
+create or replace function msrepl.merge_conflict_id(tablenick integer, guid uuid, lineage int8[], "row" text) returns uuid
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select md5(concat_ws(' ', tablenick, guid, lineage::text, "row"))::uuid
+$msrepl$;
+alter function msrepl.merge_conflict_id(integer, uuid, int8[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_conflict_id(integer, uuid, int8[], text) from public;
+comment on function msrepl.merge_conflict_id(integer, uuid, int8[], text) is 'By which a conflict is known';
+
 -- msrepl.merge_record_conflicts: records who has lost each conflict of a slice, and against whom.
 -- called by: msmerge_take_<artid>
 -- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergesubscriptions
@@ -526,26 +546,64 @@ declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
 begin
     insert into msrepl.msmerge_conflicts_info
-        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text, winner)
+        (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text,
+         winner)
     select j.conflict_id, $1, j.rowguid, case j.verdict when 'keep' then peer.subscriber_server else h.name end,
-           j.conflict, j.conflict::text,
+           case j.verdict when 'keep' then peer.replnickname else h.replica end, j.conflict, j.conflict::text,
            format('%s of %s lost against %s', case when j.conflict < 3 then 'the update' else 'the change' end,
                   case j.verdict when 'keep' then peer.subscriber_server else h.name end,
                   case j.verdict when 'keep' then h.name else peer.subscriber_server end),
            case j.verdict when 'keep' then h.name else peer.subscriber_server end
     from unnest($2) as j
     cross join lateral (
-        select coalesce(
-            (select s.subscriber_server from msrepl.sysmergesubscriptions as s
-             where j.held_writer = any (s.former || s.replnickname)),
-            (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self)) as name
-    ) as h
-    where j.conflict is not null;
+        select s.subscriber_server, s.replnickname from msrepl.sysmergesubscriptions as s
+        where s.is_self or j.held_writer = any (s.former || s.replnickname)
+        order by s.is_self limit 1
+    ) as h(name, replica)
+    where j.conflict is not null
+    on conflict (conflict_id) do update
+    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+        winner = excluded.winner, msrepl_create_time = excluded.msrepl_create_time;
 end
 $msrepl$;
 alter function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) from public;
 comment on function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) is 'Records the conflicts of a slice';
+
+-- msrepl.merge_clean_conflicts: forgets conflicts that are older than their article keeps them.
+-- called by: msrepl.merge_end_session, msrepl.merge_settle; administrators
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, the articles' tables of conflicts
+-- holes:     owner
+--
+-- Returns how many. conflict_retention is in days; 0 keeps conflicts for ever.
+create or replace function msrepl.merge_clean_conflicts() returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    article record;
+    stale uuid[];
+    forgotten bigint := 0;
+begin
+    for article in select a.nickname, a.conflict_table, a.conflict_retention from msrepl.sysmergearticles as a
+                   where a.conflict_retention > 0
+    loop
+        with gone as (
+            delete from msrepl.msmerge_conflicts_info as c
+            where c.tablenick = article.nickname
+              and c.msrepl_create_time < clock_timestamp() - make_interval(days => article.conflict_retention)
+            returning c.conflict_id)
+        select array_agg(g.conflict_id) into stale from gone as g;
+        continue when stale is null;
+        forgotten := forgotten + cardinality(stale);
+        execute format('delete from msrepl.%I where msrepl_conflict_id = any ($1)', article.conflict_table) using stale;
+    end loop;
+    return forgotten;
+end
+$msrepl$;
+alter function msrepl.merge_clean_conflicts() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_clean_conflicts() from public;
+comment on function msrepl.merge_clean_conflicts() is 'Forgets conflicts that are older than their article keeps them';
 
 -- msrepl.merge_is_expired: whether a Subscriber has had no session for too long, and misses something.
 -- called by: msrepl.merge_hello, msrepl.merge_clean_up
@@ -903,7 +961,7 @@ comment on table msrepl.msmerge_articlehistory is 'What each session has done to
 -- msrepl.merge_end_session: records a session of the neighbour's, and forgets what nobody needs any more.
 -- called by: merge agents, at a Publisher
 -- tables:    msrepl.msmerge_sessions, msrepl.msmerge_articlehistory, msrepl.sysmergesubscriptions,
---            msrepl.sysmergearticles, msrepl.msmerge_replica; see msrepl.merge_clean_up
+--            msrepl.sysmergearticles, msrepl.msmerge_replica; see msrepl.merge_clean_up, msrepl.merge_clean_conflicts
 -- holes:     owner
 --
 -- Returns the generation up to which this node has forgotten. error is NULL unless the session has failed. Sessions
@@ -924,6 +982,7 @@ begin
     if $4 is null then
         update msrepl.sysmergesubscriptions as s set last_sync_date = clock_timestamp() where s.subscriber_server = name;
         forgotten := msrepl.merge_clean_up();
+        perform msrepl.merge_clean_conflicts();
     end if;
     if forgotten = 0 then
         perform set_config('synchronous_commit', 'off', true);
@@ -953,7 +1012,7 @@ comment on function msrepl.merge_end_session(real, boolean, boolean, text, uuid[
 
 -- msrepl.merge_settle: notes at the end of a session what the Publisher has, and has forgotten, and forgets likewise.
 -- called by: merge agents, at a Subscriber
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory; see msrepl.merge_clean_up
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory; see msrepl.merge_clean_up, msrepl.merge_clean_conflicts
 -- holes:     owner
 --
 -- generation is the Publisher's that holds all that this node had sent before.
@@ -972,6 +1031,7 @@ begin
     update msrepl.sysmergesubscriptions as s set cleaned_to = $2
     where s.subscriber_server = peer.subscriber_server and s.cleaned_to < $2;
     perform msrepl.merge_clean_up();
+    perform msrepl.merge_clean_conflicts();
 end
 $msrepl$;
 alter function msrepl.merge_settle(int8, int8) owner to "msrepl_owner_0123456789ab";
@@ -1001,8 +1061,8 @@ begin
     execute format('select exists (select from msrepl.%I(array[$1]))', 'msmerge_read_' || replace(artid::text, '-', ''))
         into is_held using guid;
     insert into msrepl.msmerge_conflicts_info as c
-        (conflict_id, tablenick, rowguid, origin_datasource, conflict_type, reason_code, reason_text)
-    values (id, nick, guid, peer.subscriber_server,
+        (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text)
+    values (id, nick, guid, peer.subscriber_server, peer.replnickname,
             case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
             code, reason)
     on conflict (conflict_id) do update

@@ -22,15 +22,21 @@ from twopc.drivers.merge.resolving import resolver_of
 from twopc.drivers.merge.tally import SessionTally
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
+from twopc.merge.encounters import MergeEncounter, Resolution
 from twopc.merge.handlers import MergeHandler
-from twopc.merge.judge import Judge
+from twopc.merge.judge import Judge, judged
 from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
-from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, is_repeated, ordered, slices
+from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, Slice, is_repeated, ordered, slices
 from twopc.merge.resolvers import MergeResolver
 from twopc.merge.retention import check_age
 from twopc.together import together
 
 _LOST = "08006"
+
+Ask = Callable[
+    [MergeEncounter, Resolution | None], Resolution | Awaitable[Resolution | None] | None
+]
+"""Is shown a conflict, and what handler or resolver propose (None: the default); says what becomes of it, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,8 @@ class MergeSession:
     """One session between a Publisher and one of its Subscribers.
 
     Args:
-        handlers: what is asked about each row on its way, by the article's name (``schema.table``).
+        handlers: what is asked about each row on its way, by the article's name.
+        ask: is asked about each conflict, while no transaction is open.
     """
 
     def __init__(
@@ -70,11 +77,13 @@ class MergeSession:
         points: Points | None = None,
         *,
         handlers: Mapping[str, MergeHandler] = MappingProxyType({}),
+        ask: Ask | None = None,
     ) -> None:
         self._publisher = publisher
         self._subscriber = subscriber
         self._points = points or Points()
         self._handlers = handlers
+        self._ask = ask
         self._articles: Mapping[UUID, SessionArticle] = {}
         self._resolvers: dict[UUID, MergeResolver] = {}
         self._order: tuple[UUID, ...] = ()
@@ -188,6 +197,8 @@ class MergeSession:
         judges = {artid: self._judge(artid, is_upload=is_upload) for artid in travelling}
         for part in slices(travelling, outgoing.rows):
             judge = judges[part.artid]
+            if is_upload and self._ask is not None:
+                await self._show(part, judge, self._ask)
             asked = judge if judge.is_asked else None
             outcome = await self._repeat(partial(receiver.apply, part, generation, asked))
             total += outcome
@@ -206,6 +217,17 @@ class MergeSession:
         await sender.acknowledge(generation, left)
         await self._reach(f"{way}_acknowledged")
         return total + last, generation
+
+    async def _show(self, part: Slice, judge: Judge, ask: Ask) -> None:
+        """Have somebody decide about the conflicts of a slice, as they are now."""
+        for encounter in await self._publisher.encounters(part, is_upload=True):
+            if encounter.conflict is None:
+                continue
+            answer = ask(encounter, judged(judge, [encounter]).resolutions.get(encounter.rowguid))
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if answer is not None:
+                judge.answers[encounter.rowguid] = encounter, answer
 
     def _judge(self, artid: UUID, *, is_upload: bool) -> Judge:
         article = self._articles[artid]

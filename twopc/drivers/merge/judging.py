@@ -188,7 +188,7 @@ class JudgedRows:
         }
 
     def _encounter(self, row: MergeRow, answer: tuple[Any, ...], is_upload: bool) -> MergeEncounter:
-        _, text, gone, lineage, colv, held_by, held_priority, peer, priority, replica = answer
+        _, text, gone, lineage, colv, held_by, held_priority, peer, priority, replica = answer[:10]
         self._held[row.rowguid] = None if text is None else self._texts.split(text)
         self._came[row.rowguid] = None if row.row is None else self._texts.split(row.row)
         held = None if gone is None else _version(gone, lineage, colv)
@@ -216,6 +216,8 @@ class JudgedRows:
                 priority=priority,
                 is_same=row.row == text,
                 is_present=text is not None,
+                is_confirmed=answer[10],
+                lowest=answer[11],
             ),
         )
 
