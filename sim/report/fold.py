@@ -15,6 +15,7 @@ from typing import Any
 from twopc.names import BranchId
 from twopc.sim.report.changes import Changes, VersionChange
 from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.merge_reports import reports
 from twopc.sim.report.transactions import Author, by_gid, transactions
 
 #: What an agent did with a transaction.
@@ -264,6 +265,23 @@ class Fold:
                 kind="echo" if is_back and record.kind == "deliver" else record.kind,
             )
         return results
+
+    @cached_property
+    def merge_conflicts(self) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """The conflicts that merge sessions have recorded, by the record of the sync that met them."""
+        results: dict[int, Sequence[Mapping[str, Any]]] = {}
+        waiting: list[Mapping[str, Any]] = []
+        for record in self.records:
+            if record.kind == "merge_conflict":
+                waiting.append(record.data or {})
+            elif waiting and record.kind in ENDS:
+                results[record.seq], waiting = tuple(waiting), []
+        return results
+
+    @cached_property
+    def is_merging(self) -> bool:
+        """Changes are carried by merge sessions."""
+        return any(reports(record) for record in self.records)
 
     def brought(self, node: str, *, before: int | None = None) -> int:
         """How many transactions agents brought to a node, up to a record."""

@@ -9,6 +9,7 @@ from typing import Any
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.fold import Settlement
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.merge_reports import reports, summary
 
 _ROWS_SHOWN = 3
 #: Steps that are known by what they do rather than by their names.
@@ -81,6 +82,8 @@ def done_text(ended: HistoryRecord, nodes_of: Mapping[str, Sequence[str]]) -> st
     if ended.tag == "COMMIT":
         nodes = nodes_of.get(ended.gid, ())
         return f"✓ at {' and '.join(nodes)}" if nodes else "✓"
+    if reports(ended):
+        return f"✓ {summary(ended)}"
     return "✓" if ended.tag == "ROLLBACK" else result_text(ended)
 
 

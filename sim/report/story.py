@@ -15,6 +15,8 @@ from twopc.sim.report.changes import VersionChange
 from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.fold import AgentDelivery, Fold, Settlement, causal
 from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.merge_reports import brings, reports
+from twopc.sim.report.merged import conflict_text, sentence
 from twopc.sim.report.phrases import happening, notices, rows_text, settled_text, shorten
 from twopc.sim.report.sentences import (
     did,
@@ -183,10 +185,20 @@ class _StoryText:
             yield self._settled(self._fold.settlements[record.seq])
         elif record.kind == "blocked":
             yield f"An agent {waits_for(record.wait or {})}"
+        elif record.kind == "ok" and brings(record):
+            yield from self._merged(record)
         elif record.kind in ("error", "timed_out", "rejected") and record.step:
             node = self._agent_at(record)
             message = record.message.removeprefix(f"{node}: ")
             yield f"The agent of {node} stops: {_short(message)}"
+
+    def _merged(self, record: HistoryRecord) -> Iterator[str]:
+        """What merge sessions did, and what they met."""
+        who = f"By {self._step(record)} the" if record.session else "A"
+        for report in reports(record):
+            yield sentence(report, who)
+        for conflict in self._fold.merge_conflicts.get(record.seq, ()):
+            yield f"It records a conflict: {conflict_text(conflict)}"
 
     def _settled(self, done: Settlement) -> str:
         """What recovery has done with a transaction that nobody else would end."""
@@ -194,7 +206,12 @@ class _StoryText:
         return f"Recovery {does} at {listed(done.nodes)}: {done.reason}"
 
     def _seen(self, record: HistoryRecord) -> Iterator[str]:
-        """The changes that a look shows and that no commit tells: of those whose outcome their sessions do not know."""
+        """The changes that a look shows and that no commit tells: of those whose outcome their sessions do not know.
+
+        What merge sessions bring is told by them.
+        """
+        if self._fold.is_merging:
+            return
         made: dict[str, list[VersionChange]] = {}
         for change in self._changes.seen_at(record.seq):
             author = change.author
@@ -276,6 +293,8 @@ class _StoryText:
         return f"{self._who(record)} {wants(sql)} ({one_line(sql)}): {record.step}"
 
     def _ok(self, record: HistoryRecord, sql: str) -> Iterator[str]:
+        if record.tag == "SYNC":
+            yield from self._merged(record)
         if record.tag in ("BEGIN", "SYNC"):
             return
         if record.tag == "ROLLBACK":

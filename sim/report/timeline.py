@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from twopc.sim.report.fold import AgentDelivery, Fold
 from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.merge_reports import brings, summary
+from twopc.sim.report.merged import conflict_text
 from twopc.sim.report.phrases import (
     HAPPENINGS,
     WORDS,
@@ -78,7 +80,7 @@ def timeline(fold: Fold) -> Timeline:
 
 def _is_of_agents(fold: Fold, record: HistoryRecord) -> bool:
     """Something that agents did; that they found nothing to do is not worth a line."""
-    failed = record.kind in ENDS - {"ok"} or record.kind == "blocked"
+    failed = record.kind in ENDS - {"ok"} or record.kind == "blocked" or brings(record)
     text = record.seq in fold.deliveries or record.kind in HAPPENINGS
     return not record.session and (text or (bool(record.step) and failed))
 
@@ -137,6 +139,9 @@ class _TimelineText:
             yield self._entry(record, happening(record), happening_style(record))
         elif record.kind == "blocked":
             yield from self._other(record)
+        elif record.kind == "ok":
+            yield self._entry(record, f"✓ {summary(record)}")
+            yield from self._conflicts(record)
         else:
             yield self._entry(record, f"✗ {record.node}: stopped", "bad")
             yield self._more(record, record.message, "faint")
@@ -162,6 +167,7 @@ class _TimelineText:
                 f"{call_text(invoked)} {done_text(ended, self._fold.effects)}".strip(),
                 style_of(ended),
             )
+            yield from self._conflicts(ended)
         else:
             yield self._entry(invoked, call_text(invoked))
             yield self._more(ended, refusal(ended), style_of(ended))
@@ -174,6 +180,12 @@ class _TimelineText:
         yield self._entry(record, f"{name} {how}".strip(), style_of(record))
         if record.kind != "ok":
             yield from self._why(record)
+        yield from self._conflicts(record)
+
+    def _conflicts(self, record: HistoryRecord) -> Iterator[LaneEntry]:
+        """What a merge session has recorded."""
+        for each in self._fold.merge_conflicts.get(record.seq, ()):
+            yield self._more(record, f"✗ {conflict_text(each)}", "wait")
 
     def _why(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         if why(record):

@@ -7,6 +7,10 @@ import pytest
 from twopc.errors import ScenarioError
 from twopc.sim.checkers import nothing_lost
 from twopc.sim.report.history import History
+from twopc.sim.report.html.facts import facts
+from twopc.sim.report.played import played
+from twopc.sim.report.story import story
+from twopc.sim.report.timeline import timeline
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
@@ -91,6 +95,25 @@ async def test_sessions_conflicts_and_faults(server) -> None:
     assert [failure.message for order in verdict.orders for failure in order.failures] == []
     waited = [record.wait["lock"] for record in history.records if record.kind == "blocked"]
     assert waited[-1] == "the agent of ben, which is stopped"
+    assert_reported(history)
+
+
+def assert_reported(history: History) -> None:
+    """Timeline, story and page tell what sessions brought, and which conflicts they met."""
+    order = next(each for each in played(history.records) if each.name == "a deletion that wins")
+    conflict = "t {id: 1}: delete_wins, ben has won, {id: 1, n: 1} of anna is kept"
+    texts = [entry.text for entry in timeline(order.fold).entries]
+    assert "a_sync: sync ✓ ↑0 ↓1, 1 conflict" in texts
+    assert f"✗ {conflict}" in texts
+    told = story(order.fold)
+    assert (
+        "By a's a_sync the merge session of anna brings no rows up and 1 row down (1 conflict)."
+        in told
+    )
+    assert f"It records a conflict: {conflict}." in told
+    page = str(facts(order))
+    assert "<summary>1 conflict</summary>" in page
+    assert "the change of anna lost against ben" in page
 
 
 WRONG = """

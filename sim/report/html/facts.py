@@ -36,6 +36,7 @@ def facts(order: PlayedOrder) -> Markup:
         "div",
         _story(order.fold),
         _refusals(order.records),
+        _conflicts(order.fold),
         _steps(order),
         _folded("Sequence diagram", tag("pre", signs(text(diagram(order, _COLUMNS))), tabindex=0)),
         _folded("The same in Mermaid", tag("pre", mermaid(order), tabindex=0, class_="source")),
@@ -68,6 +69,34 @@ def _refusals(records: Sequence[HistoryRecord]) -> Content:
         return None
     title = f"{len(refused)} refusal" + ("s" if len(refused) > 1 else "")
     return _folded(title, *(_refusal(record) for record in refused))
+
+
+def _conflicts(fold: Fold) -> Content:
+    """What merge sessions have recorded, each with the row that is kept."""
+    recorded = [each for several in fold.merge_conflicts.values() for each in several]
+    if not recorded:
+        return None
+    title = f"{len(recorded)} conflict" + ("s" if len(recorded) > 1 else "")
+    return _folded(title, *(_conflict(each) for each in recorded))
+
+
+def _conflict(conflict: Mapping[str, Any]) -> Markup:
+    loser = conflict.get("loser")
+    rows = [
+        ("type", conflict["type"]),
+        ("row", f"{conflict['table']} {row_text(conflict['key'])}"),
+        ("recorded at", conflict["node"]),
+        ("change of", conflict["origin"]),
+        ("won by", conflict.get("winner")),
+        (
+            "decided by",
+            conflict.get("resolver") or ("priority" if conflict.get("winner") else None),
+        ),
+        ("row that is kept", row_text(loser) if loser else None),
+        ("reason", conflict.get("reason")),
+    ]
+    terms = [join(tag("dt", name), tag("dd", str(value))) for name, value in rows if value]
+    return tag("div", tag("dl", *terms), class_="refusal")
 
 
 def _postgres(kind: str) -> str:
