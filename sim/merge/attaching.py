@@ -20,9 +20,7 @@ from twopc.together import together
 #: A node that does not answer is given up, unless its connection string says how long it may take.
 _CONNECT_TIMEOUT_S = 5
 _MERGES = "select to_regclass('msrepl.sysmergesubscriptions') is not null"
-_NEIGHBOURS = (
-    "select subscriber_server, is_self, is_publisher from msrepl.sysmergesubscriptions order by 1"
-)
+_NEIGHBOURS = "select subscriber_server, is_self, is_publisher from msrepl.sysmergesubscriptions where via is null order by 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ with closed as (
 select s.generation as number, s.guidsrc as guid, s.coldate as closed,
        c.changed_rows, c.received_rows,
        array(select n.subscriber_server from msrepl.sysmergesubscriptions as n
-             where not n.is_self and n.sentgen >= s.generation order by 1) as sent_to
+             where n.login is not null and n.sentgen >= s.generation order by 1) as sent_to
 from shown as s,
 lateral (
     select count(*) as changed_rows, count(m.source) as received_rows from msrepl.msmerge_metadata as m

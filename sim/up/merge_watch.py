@@ -16,7 +16,7 @@ select n.subscriber_server, n.is_publisher, n.last_sync_date,
        (select count(*) from msrepl.msmerge_genhistory as g, msrepl.msmerge_metadata as m
         where g.generation = n.sentgen and m.xid >= pg_snapshot_xmin(g.snap)
           and not pg_visible_in_snapshot(m.xid, g.snap) and m.source is distinct from n.replnickname)
-from msrepl.sysmergesubscriptions as n where not n.is_self order by 1
+from msrepl.sysmergesubscriptions as n where n.login is not null order by 1
 """
 #: The last ones that were recorded at the Publisher.
 CONFLICTS = """

@@ -13,6 +13,7 @@ from twopc.drivers.merge.engine import MergeReport, MergeSession
 from twopc.drivers.points import Points
 from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
 from twopc.merge.lineage import joined
+from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.end import ModelMergeEnd
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
@@ -124,7 +125,7 @@ class ModelNodes:
         """See `Nodes`."""
         parent = self.tree[subscriber]
         priorities = self.nodes[subscriber].neighbours
-        self.nodes[subscriber].initialise(parent, self.nodes[parent])
+        initialise(self.nodes[subscriber], parent, self.nodes[parent])
         remembered = getattr(self.nodes[parent], "forgotten", None)
         if remembered is not None:
             self.nodes[subscriber].forgotten = dict(remembered)

@@ -14,6 +14,7 @@ from tests.merge.test_histories import ServerNodes
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
+from twopc.sim.merge.attaching import attach
 
 NODES = {"pub": ["anna", "depot"], "depot": ["van"]}
 
@@ -46,6 +47,16 @@ async def test_through_a_republisher(server: EmbeddedServer) -> None:
         assert await topology.execute("anna", "select code from purchase where id = 5") == [
             ("depot",)
         ]
+
+        # what van has written keeps van's priority at the top: anna's is higher, the depot's higher still
+        for node in ("van", "anna"):
+            await topology.execute(node, f"update customer set phone = 'by {node}' where id = 2")
+        for node in ("van", "depot", "anna"):
+            await topology.sync(node)
+        [conflict] = await topology.conflicts("customer")
+        assert (conflict.origin, conflict.winner) == ("van", "anna")
+        await topology.settle()
+        assert await customer(topology, "van", 2) == ("by anna", 10)
 
         await topology.execute("van", "update customer set phone = 'lost' where id = 1")
         outcome = await topology.reinitialise("depot")
@@ -96,3 +107,20 @@ async def test_histories_on_a_tree(server: EmbeddedServer) -> None:
             losers = [(each.rowguid, each.row) for each in await nodes.losers()]
             played.append((history.reports, await nodes.rows("pub"), sorted(map(repr, losers))))
         assert played[0] == played[1]
+
+
+async def test_a_tree_is_found_again(server: EmbeddedServer) -> None:
+    """From the nodes' connection strings; what a republisher says of those below it makes them no neighbours."""
+    async with MergeTopology(server=server, tree=NODES) as topology:
+        await topology.execute("pub", CUSTOMER)
+        await topology.publish("customer")
+        await topology.subscribe("depot", kind="server", priority=75)
+        await topology.subscribe("van", kind="server", priority=40)
+        await topology.settle()
+        dsns = {name: node.dsn for name, node in topology.nodes.items() if name != "anna"}
+        async with await attach(dsns) as found:
+            assert (found.publisher, found.subscribers) == ("pub", ("depot", "van"))
+            assert found.tree.publisher_of("van") == "depot"
+            assert await found.subscribed() == ["van", "depot"]
+        with pytest.raises(ConfigurationError, match="van subscribes at depot, which is missing"):
+            await attach({name: dsns[name] for name in ("pub", "van")})

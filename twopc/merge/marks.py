@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from uuid import UUID
 
@@ -15,6 +16,16 @@ class Generation:
 
     number: int
     guid: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSubscription:
+    """A server subscription, as a republisher names it to its own Publisher."""
+
+    name: str
+    replicas: tuple[int, ...]
+    """Those that the node has been, and at last that which it is."""
+    priority: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +48,10 @@ class Marks:
     """One of the neighbour's of which it has at least a part."""
     cleaned: int = 0
     """What this generation of its own and those before it have changed is forgotten, but for the rows themselves."""
+    servers: tuple[ServerSubscription, ...] = ()
+    """Server subscriptions at the node, and below it."""
+    behind: tuple[ServerSubscription, ...] = ()
+    """Those that the neighbour has named, with no higher a priority than its own."""
     is_expired: bool = False
     """The neighbour is a Subscriber that has had no session for too long."""
 
@@ -81,3 +96,14 @@ def acquaintance(name: str, marks: Marks, other_name: str, other: Marks) -> Acqu
     raise MergeError(
         f"{other_name} is not the database that {name} has merged with: subscribe anew, or restore it"
     )
+
+
+def introduced(
+    servers: Iterable[ServerSubscription], priority: float
+) -> tuple[ServerSubscription, ...]:
+    """What a Publisher believes of the server subscriptions below a republisher.
+
+    Args:
+        priority: the republisher's own.
+    """
+    return tuple(replace(each, priority=min(each.priority, priority)) for each in servers)

@@ -4,7 +4,7 @@
 -- holes:     function, metadata, floor, lock, read, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do.
-create or replace function {function}(guids uuid[])
+create or replace function {function}(guids uuid[], writers int8[])
 returns table (
     rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
     peer text, priority real, replica int8,
@@ -27,9 +27,9 @@ begin
     select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
-           peer.subscriber_server, case when peer.subscriber_type = 1 then peer.priority else 0 end, me,
+           peer.subscriber_server, msrepl.merge_priority(peer, i.writer), me,
            coalesce(pg_visible_in_snapshot(m.xid, confirmed), false), (select f.last_value::integer from {floor} as f)
-    from unnest($1) with ordinality as i(guid, place)
+    from unnest($1, $2) with ordinality as i(guid, writer, place)
     left join {read}($1) as h on h.rowguid = i.guid
     left join {metadata} as m on m.rowguid = i.guid
     left join msrepl.sysmergesubscriptions as w on m.writer = any (w.former || w.replnickname)
@@ -38,6 +38,6 @@ begin
 {path_is_kept}
 end
 $msrepl$;
-alter function {function}(uuid[]) owner to {owner};
-revoke all on function {function}(uuid[]) from public;
-comment on function {function}(uuid[]) is {comment};
+alter function {function}(uuid[], int8[]) owner to {owner};
+revoke all on function {function}(uuid[], int8[]) from public;
+comment on function {function}(uuid[], int8[]) is {comment};

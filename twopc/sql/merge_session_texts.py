@@ -22,7 +22,7 @@ __all__ = ["AGENT_FUNCTIONS", "ASK_ARGUMENTS", "SessionTexts"]
 
 AGENT_FUNCTIONS: dict[str, LiteralString] = {
     "enumerate": "int8, int8",
-    "hold": "uuid[]",
+    "hold": "uuid[], int8[]",
     "amend": "uuid[], text[], text[]",
 }
 """Functions of an article that agents call by themselves, each with the types of its arguments."""
@@ -33,7 +33,7 @@ _IN_GENERATIONS: LiteralString = """m.xid >= pg_snapshot_xmin(seen) and m.xid < 
           and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)"""
 #: Instead, as if transactions committed in the order of their numbers.
 _BY_NUMBERS: LiteralString = "m.xid >= pg_snapshot_xmax(seen) and m.xid < pg_snapshot_xmax(present)"
-_PRIORITY: LiteralString = "case when peer.subscriber_type = 1 then peer.priority else 0 end"
+_PRIORITY: LiteralString = "msrepl.merge_priority(peer, i.writer)"
 _FUNCTIONS: dict[str, LiteralString] = {
     **AGENT_FUNCTIONS,
     "read": "uuid[]",

@@ -7,7 +7,7 @@
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
 -- conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up
--- by itself.
+-- by itself. A Subscriber's changes are its own, whoever it names as their writer, but for server subscriptions below it.
 create or replace function {function}(
     guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
     out applied integer, out skipped integer, out conflicts integer, out deferred integer
@@ -22,11 +22,18 @@ declare
     confirmed constant pg_snapshot := (
         select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
     lowest constant integer := (select f.last_value from {floor} as f);
+    behind constant int8[] := peer.former || peer.replnickname || array(
+        select n.v from msrepl.sysmergesubscriptions as s, unnest(s.former || s.replnickname) as n(v)
+        where s.via = peer.subscriber_server);
     present uuid[];
     takens text[];
     verdicts text[];
     judgements msrepl.merge_judgement[];
 begin
+    if not peer.is_publisher and not writers <@ behind then
+        writers := array(select case when w.v = any (behind) then w.v else peer.replnickname end
+                         from unnest(writers) with ordinality as w(v, place) order by w.place);
+    end if;
     present := array(select l.rowguid from {lock}($1) as l);
 {path_is_kept}
     if cardinality(present) < cardinality($1) then

@@ -7,7 +7,8 @@
 -- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
 -- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent
 -- works here for that neighbour. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
--- status 2: a subscription that was dropped, because it has had no session for twice the retention.
+-- status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
+-- no neighbour, but a server subscription below that republisher; with its priority its changes come from there.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
@@ -24,6 +25,7 @@ create table if not exists msrepl.sysmergesubscriptions (
     recguid uuid,
     coming_gen int8,
     coming_guid uuid,
+    via text,
     cleaned_to int8 not null default 0,
     subscribed_at timestamptz not null default clock_timestamp(),
     last_sync_date timestamptz

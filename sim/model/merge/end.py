@@ -9,11 +9,11 @@ from uuid import UUID
 
 from twopc.drivers.merge.ports import OutgoingChanges, SessionArticle, SessionRecord, SliceOutcome
 from twopc.errors import MergeError
-from twopc.merge.decision import MergeDecision, RowVersion, Verdict
+from twopc.merge.decision import CLIENT_PRIORITY, MergeDecision, RowVersion, Verdict
 from twopc.merge.encounters import MergeEncounter, Resolution, standing
 from twopc.merge.judge import REJECTED, Fault, Judge, Judgement, is_rejected, judged
 from twopc.merge.lineage import pack, packed, unpack, unpacked
-from twopc.merge.marks import Generation, Marks
+from twopc.merge.marks import Generation, Marks, ServerSubscription, introduced
 from twopc.merge.plan import MergeRow, Slice
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.records import Incoming, ModelFailure
@@ -184,6 +184,11 @@ class ModelMergeEnd:
         for artid, rowguids in failed.items():
             for rowguid in rowguids:
                 self.node.touch(artid, rowguid, source=self.node.metadata[artid][rowguid].source)
+
+    async def introduce(self, servers: Sequence[ServerSubscription]) -> None:
+        """See `MergeEndPort`."""
+        peer = self.node.neighbours[self._neighbour]
+        peer.behind = introduced(servers, peer.server_priority or CLIENT_PRIORITY)
 
     async def end(self, record: SessionRecord) -> int:
         """See `MergeEndPort`."""

@@ -24,7 +24,7 @@ from twopc.merge.decision import (
 )
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.lineage import stamped
-from twopc.merge.marks import Generation, Marks
+from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.retention import (
     GRACE_DAYS,
     RETENTION_DAYS,
@@ -43,7 +43,7 @@ from twopc.sim.model.merge.records import (
 )
 
 #: What servers draw: GUIDs of generations, and numbers of replicas that were restored.
-_drawn = itertools.count(1000)
+drawn = itertools.count(1000)
 _DAY_S = 86_400.0
 
 
@@ -79,11 +79,12 @@ class ModelMergeNode:
             self.rows.setdefault(artid, {})
             self.metadata.setdefault(artid, {})
         if not self.generations:
-            self._add(0, 0)
+            self.add_generation(0, 0)
 
-    def _add(self, number: int, upto: int) -> None:
+    def add_generation(self, number: int, upto: int) -> None:
+        """Close a generation."""
         self.generations[number] = ModelGeneration(
-            generation=Generation(number=number, guid=UUID(int=next(_drawn))),
+            generation=Generation(number=number, guid=UUID(int=next(drawn))),
             upto=upto,
             closed_s=self.clock(),
         )
@@ -138,13 +139,15 @@ class ModelMergeNode:
             coming=peer.coming,
             cleaned=self.cleaned,
             is_expired=not peer.is_publisher and self.is_expired(peer),
+            servers=self.servers(),
+            behind=peer.behind,
         )
 
     def close(self) -> Generation:
         """``merge_close``."""
         last = self.newest
         if self._has_changed(last.upto):
-            self._add(last.generation.number + 1, self.change)
+            self.add_generation(last.generation.number + 1, self.change)
         return self.newest.generation
 
     def _has_changed(self, upto: int) -> bool:
@@ -166,38 +169,6 @@ class ModelMergeNode:
         """``merge_acknowledge``."""
         peer = self.neighbours[neighbour]
         peer.sent, peer.last_session_s = generation.number, self.clock()
-
-    def initialise(self, publisher: str, above: ModelMergeNode) -> None:
-        """Begin anew as a Subscriber: with the Publisher's rows, and what is known of them, in one generation of it.
-
-        Whatever the node has is gone; it is another replica from now on.
-        """
-        begun = above.close()
-        self.replica, self.former = next(_drawn), ()
-        self.rows = {artid: dict(rows) for artid, rows in above.rows.items()}
-        self.change = 1
-        self.metadata = {
-            artid: {
-                rowguid: replace(row, change=1, source=above.replica)
-                for rowguid, row in rows.items()
-            }
-            for artid, rows in above.metadata.items()
-        }
-        self.generations, self.cleaned, self.floors = {}, 0, dict(above.floors)
-        self._add(0, 0)
-        self.neighbours = {
-            publisher: ModelNeighbour(
-                replica=above.replica,
-                is_publisher=True,
-                received=begun,
-                former=above.former,
-            )
-        }
-        peer = above.neighbours[self.name]
-        above.neighbours[self.name] = replace(
-            peer, replica=self.replica, former=(), sent=begun.number, received=None, coming=None,
-            last_session_s=self.clock(),
-        )  # fmt: skip
 
     def settle(self, neighbour: str, generation: Generation, cleaned: int) -> None:
         """``merge_settle``, at a Subscriber."""
@@ -256,7 +227,7 @@ class ModelMergeNode:
 
     def rewind(self, neighbour: str) -> None:
         """``merge_rewind``: becomes another replica, after it was restored from a backup."""
-        old, peer, replica = self.replica, self.neighbours[neighbour], next(_drawn)
+        old, peer, replica = self.replica, self.neighbours[neighbour], next(drawn)
         common = self.generations[peer.sent].upto
         self.former, self.replica = (*self.former, old), replica
         self.change += 1
@@ -308,13 +279,25 @@ class ModelMergeNode:
         """Of whoever wrote what is held."""
         return priority_of(
             replica,
-            {
-                number: each.server_priority
-                for each in self.neighbours.values()
-                for number in (each.replica, *each.former)
-                if each.server_priority is not None
-            },
+            {number: each.priority for each in self.servers() for number in each.replicas},
         )
+
+    def servers(self) -> tuple[ServerSubscription, ...]:
+        """``merge_servers``: server subscriptions at this node and below it."""
+        direct = [
+            ServerSubscription(
+                name=name, replicas=(*each.former, each.replica), priority=each.server_priority
+            )
+            for name, each in self.neighbours.items()
+            if each.server_priority is not None
+        ]
+        behind = [server for each in self.neighbours.values() for server in each.behind]
+        return tuple(sorted([*direct, *behind], key=lambda each: each.name))
+
+    def _sent_priority(self, peer: ModelNeighbour, writer: int) -> float:
+        """``merge_priority``: of a change that a neighbour has sent."""
+        behind = [each.priority for each in peer.behind if writer in each.replicas]
+        return behind[0] if behind else peer.server_priority or CLIENT_PRIORITY
 
     def _decide(
         self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None
@@ -329,7 +312,7 @@ class ModelMergeNode:
             resolves=not peer.is_publisher,
             column_tracking=self.articles[artid].column_tracking,
             held_priority=self._priority(writer),
-            priority=CLIENT_PRIORITY if peer.server_priority is None else peer.server_priority,
+            priority=self._sent_priority(peer, incoming.writer),
             is_same=held == incoming.values,
             choice=choice,
             is_present=held is not None,
@@ -360,7 +343,7 @@ class ModelMergeNode:
             held_by=writers.get(writer, self.name),
             incoming_by=neighbour,
             held_priority=self._priority(writer),
-            priority=CLIENT_PRIORITY if peer.server_priority is None else peer.server_priority,
+            priority=self._sent_priority(peer, incoming.writer),
             held_version=metadata.version if metadata is not None else None,
             incoming_version=incoming.version,
             default=self._decide(artid, neighbour, incoming, None),
@@ -377,6 +360,9 @@ class ModelMergeNode:
     ) -> MergeDecision:
         """``msmerge_take_<artid>``, for one row."""
         peer, rowguid = self.neighbours[neighbour], incoming.rowguid
+        behind = {number for each in peer.behind for number in each.replicas}
+        if not peer.is_publisher and incoming.writer not in behind | {peer.replica, *peer.former}:
+            incoming = replace(incoming, writer=peer.replica)
         version, writer, values = incoming.version, incoming.writer, incoming.values
         metadata, held = self.metadata[artid].get(rowguid), self.rows[artid].get(rowguid)
         decision = self._decide(artid, neighbour, incoming, choice)

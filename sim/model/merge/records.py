@@ -8,7 +8,7 @@ from uuid import UUID
 
 from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
 from twopc.merge.decision import MergeDecision, RowVersion
-from twopc.merge.marks import Generation
+from twopc.merge.marks import Generation, ServerSubscription
 
 Values = tuple[object, ...]
 
@@ -55,6 +55,8 @@ class ModelNeighbour:
     sent: int = 0
     received: Generation | None = None
     coming: Generation | None = None
+    behind: tuple[ServerSubscription, ...] = ()
+    """Server subscriptions below it."""
     cleaned: int = 0
     """Of the Publisher: the generation up to which it has forgotten what it knew."""
     last_session_s: float = 0.0

@@ -445,7 +445,7 @@ comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff
 -- holes:     function, metadata, floor, lock, read, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do.
-create or replace function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(guids uuid[])
+create or replace function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(guids uuid[], writers int8[])
 returns table (
     rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
     peer text, priority real, replica int8,
@@ -479,9 +479,9 @@ begin
     select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
-           peer.subscriber_server, case when peer.subscriber_type = 1 then peer.priority else 0 end, me,
+           peer.subscriber_server, msrepl.merge_priority(peer, i.writer), me,
            coalesce(pg_visible_in_snapshot(m.xid, confirmed), false), (select f.last_value::integer from "msrepl"."msmerge_floor_7" as f)
-    from unnest($1) with ordinality as i(guid, place)
+    from unnest($1, $2) with ordinality as i(guid, writer, place)
     left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"($1) as h on h.rowguid = i.guid
     left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.guid
     left join msrepl.sysmergesubscriptions as w on m.writer = any (w.former || w.replnickname)
@@ -501,9 +501,9 @@ begin
 
 end
 $msrepl$;
-alter function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_owner_0123456789ab";
-revoke all on function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[]) from public;
-comment on function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[]) is 'Locks and reads what is held of rows of thing for merge replication';
+alter function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[], int8[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[], int8[]) from public;
+comment on function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[], int8[]) is 'Locks and reads what is held of rows of thing for merge replication';
 
 -- msmerge_amend_<artid>: puts values on rows, as a change of this node: what a resolver or a handler has made of them.
 -- called by: merge agents, after merge_apply in the same transaction
@@ -554,7 +554,7 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
 -- conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up
--- by itself.
+-- by itself. A Subscriber's changes are its own, whoever it names as their writer, but for server subscriptions below it.
 create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
     guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
     out applied integer, out skipped integer, out conflicts integer, out deferred integer
@@ -569,11 +569,18 @@ declare
     confirmed constant pg_snapshot := (
         select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
     lowest constant integer := (select f.last_value from "msrepl"."msmerge_floor_7" as f);
+    behind constant int8[] := peer.former || peer.replnickname || array(
+        select n.v from msrepl.sysmergesubscriptions as s, unnest(s.former || s.replnickname) as n(v)
+        where s.via = peer.subscriber_server);
     present uuid[];
     takens text[];
     verdicts text[];
     judgements msrepl.merge_judgement[];
 begin
+    if not peer.is_publisher and not writers <@ behind then
+        writers := array(select case when w.v = any (behind) then w.v else peer.replnickname end
+                         from unnest(writers) with ordinality as w(v, place) order by w.place);
+    end if;
     present := array(select l.rowguid from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l);
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
@@ -614,7 +621,7 @@ begin
                 coalesce((select s.priority from msrepl.sysmergesubscriptions as s
                           where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
                 i.gone, i.lineage::int8[], i.colv::int8[],
-                case when peer.subscriber_type = 1 then peer.priority else 0 end,
+                msrepl.merge_priority(peer, i.writer),
                 me, false, not peer.is_publisher, i."row" is not distinct from h."row",
                 i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed), lowest) as d
             order by i.rowguid);
@@ -723,7 +730,7 @@ drop sequence if exists "msrepl"."msmerge_floor_7";
 
 drop function if exists "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8);
 
-drop function if exists "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[]);
+drop function if exists "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[], int8[]);
 
 drop function if exists "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]);
 

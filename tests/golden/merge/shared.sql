@@ -261,7 +261,8 @@ comment on function msrepl.merge_close() is 'Closes a generation, and tells the 
 -- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
 -- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent
 -- works here for that neighbour. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
--- status 2: a subscription that was dropped, because it has had no session for twice the retention.
+-- status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
+-- no neighbour, but a server subscription below that republisher; with its priority its changes come from there.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
@@ -278,6 +279,7 @@ create table if not exists msrepl.sysmergesubscriptions (
     recguid uuid,
     coming_gen int8,
     coming_guid uuid,
+    via text,
     cleaned_to int8 not null default 0,
     subscribed_at timestamptz not null default clock_timestamp(),
     last_sync_date timestamptz
@@ -626,13 +628,86 @@ alter function msrepl.merge_is_expired(msrepl.sysmergesubscriptions) owner to "m
 revoke all on function msrepl.merge_is_expired(msrepl.sysmergesubscriptions) from public;
 comment on function msrepl.merge_is_expired(msrepl.sysmergesubscriptions) is 'Whether a subscription has expired';
 
+-- msrepl.merge_servers: server subscriptions at this node and below it, each with its numbers and its priority.
+-- called by: msrepl.merge_hello
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+--
+-- via NULL: all of them, as this node's Publisher is told; else those that a republisher has told of.
+create or replace function msrepl.merge_servers(via text) returns jsonb
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select coalesce(jsonb_agg(jsonb_build_object(
+        'name', s.subscriber_server, 'replicas', to_jsonb(s.former || s.replnickname), 'priority', s.priority)
+        order by s.subscriber_server collate "C"), '[]')
+    from msrepl.sysmergesubscriptions as s
+    where case when $1 is null then s.subscriber_type = 1 and s.status = 1 and not s.is_self and not s.is_publisher
+               else s.via = $1 end
+$msrepl$;
+alter function msrepl.merge_servers(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_servers(text) from public;
+comment on function msrepl.merge_servers(text) is 'Server subscriptions at this node and below it';
+
+-- msrepl.merge_introduce: enters the server subscriptions below a republisher, so that their changes keep their priority.
+-- called by: merge agents, if a republisher names others than before
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+--
+-- None is believed to have a higher priority than the republisher itself, or the number or name of another node.
+create or replace function msrepl.merge_introduce(servers jsonb) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    server record;
+begin
+    if peer.is_publisher or peer.subscriber_type <> 1 then
+        raise exception '% has no server subscription here', peer.subscriber_server using errcode = 'insufficient_privilege';
+    end if;
+    delete from msrepl.sysmergesubscriptions as s where s.via = peer.subscriber_server;
+    for server in select r.name, r.replicas, r.priority from jsonb_to_recordset($1) as r(name text, replicas int8[], priority real) loop
+        insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, former, subscriber_type, priority, via)
+        select server.name, server.replicas[cardinality(server.replicas)],
+               server.replicas[:cardinality(server.replicas) - 1], 1, least(server.priority, peer.priority), peer.subscriber_server
+        where not exists (
+            select from msrepl.sysmergesubscriptions as s
+            where s.subscriber_server = server.name or s.former || s.replnickname && server.replicas);
+    end loop;
+end
+$msrepl$;
+alter function msrepl.merge_introduce(jsonb) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_introduce(jsonb) from public;
+comment on function msrepl.merge_introduce(jsonb) is 'Enters the server subscriptions below a republisher';
+
+-- msrepl.merge_priority: the priority of a change that a neighbour has sent.
+-- called by: msmerge_take_<artid>, msmerge_hold_<artid>
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+--
+-- That of the server subscription that wrote it, below a republisher; else the neighbour's own, and 0 of a client.
+create or replace function msrepl.merge_priority(peer msrepl.sysmergesubscriptions, writer int8) returns real
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select coalesce(
+        (select s.priority from msrepl.sysmergesubscriptions as s
+         where s.via = peer.subscriber_server and writer = any (s.former || s.replnickname)),
+        case when peer.subscriber_type = 1 then peer.priority else 0 end)
+$msrepl$;
+alter function msrepl.merge_priority(msrepl.sysmergesubscriptions, int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_priority(msrepl.sysmergesubscriptions, int8) from public;
+comment on function msrepl.merge_priority(msrepl.sysmergesubscriptions, int8) is 'The priority of a change that a neighbour has sent';
+
 -- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
 -- called by: merge agents, at the beginning of a session
 -- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired
 -- holes:     owner
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
-    out coming_guid uuid, out cleaned int8, out is_expired boolean
+    out coming_guid uuid, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -658,6 +733,8 @@ begin
     coming_gen := peer.coming_gen;
     coming_guid := peer.coming_guid;
     cleaned := me.cleaned;
+    servers := msrepl.merge_servers(null);
+    behind := msrepl.merge_servers(peer.subscriber_server);
     is_expired := coalesce(msrepl.merge_is_expired(peer), false);
 end
 $msrepl$;

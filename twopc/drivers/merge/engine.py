@@ -173,6 +173,8 @@ class MergeSession:
             if article.options.resolver is not None
         }
         self._order = ordered({artid: article.parents for artid, article in articles.items()})
+        if [each.replicas for each in below.servers] != [each.replicas for each in above.behind]:
+            await self._publisher.introduce(below.servers)
         await self._reach("greeted")
         return above, below
 

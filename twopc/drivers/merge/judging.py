@@ -145,8 +145,9 @@ class JudgedRows:
         """Lock what is held of the rows, and look at both."""
         part = self._part
         held = await self._query(
-            _call("select * from {}(%s::uuid[])", "hold", part.artid),
+            _call("select * from {}(%s::uuid[], %s::int8[])", "hold", part.artid),
             [row.rowguid for row in part.rows],
+            [row.writer for row in part.rows],
         )
         pairs = zip(part.rows, held, strict=True)
         encounters = [self._encounter(row, answer, is_upload) for row, answer in pairs]

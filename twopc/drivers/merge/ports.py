@@ -13,7 +13,7 @@ from uuid import UUID
 from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge
-from twopc.merge.marks import Generation, Marks
+from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import MergeRow, Slice
 
 
@@ -131,6 +131,13 @@ class MergeEndPort(Protocol):
         """Forget how far it is with the neighbour, which has this number now, and what came from there.
 
         Everything that was ever changed is compared in the session that follows.
+        """
+        ...
+
+    async def introduce(self, servers: Sequence[ServerSubscription]) -> None:
+        """At the Publisher: enter server subscriptions below the neighbour, in place of those entered before.
+
+        None is believed to have a higher priority than the neighbour.
         """
         ...
 

@@ -5,6 +5,7 @@ It logs in as the role that an agent has there for one neighbour, which may exec
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -28,7 +29,7 @@ from twopc.errors import MergeError
 from twopc.merge.articles import MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge
-from twopc.merge.marks import Generation, Marks
+from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import MergeRow, Slice
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
@@ -113,7 +114,18 @@ class ServerMergeEnd:
     async def marks(self) -> Marks:
         """See `MergeEndPort`."""
         [answer] = await self._rows("select * from msrepl.merge_hello()")
-        replica, former, neighbour, neighbour_former, sent, *arrived, cleaned, is_expired = answer
+        (
+            replica,
+            former,
+            neighbour,
+            neighbour_former,
+            sent,
+            *arrived,
+            cleaned,
+            is_expired,
+            servers,
+            behind,
+        ) = answer
         recgen, recguid, coming, coming_guid = arrived
         return Marks(
             replica=replica,
@@ -125,6 +137,8 @@ class ServerMergeEnd:
             coming=_generation(coming, coming_guid),
             cleaned=cleaned,
             is_expired=is_expired,
+            servers=tuple(map(_server, servers)),
+            behind=tuple(map(_server, behind)),
         )
 
     async def knows(self, generation: Generation) -> bool:
@@ -311,6 +325,14 @@ class ServerMergeEnd:
             [rowguid for _, rowguid in pairs],
         )
 
+    async def introduce(self, servers: Sequence[ServerSubscription]) -> None:
+        """See `MergeEndPort`."""
+        named = [
+            {"name": each.name, "replicas": each.replicas, "priority": each.priority}
+            for each in servers
+        ]
+        await self._rows("select msrepl.merge_introduce(%s::jsonb)", json.dumps(named))
+
     async def end(self, record: SessionRecord) -> int:
         """See `MergeEndPort`."""
         assert self._connection is not None
@@ -336,6 +358,12 @@ class ServerMergeEnd:
     async def settle(self, generation: Generation, cleaned: int) -> None:
         """See `MergeEndPort`."""
         await self._rows("select msrepl.merge_settle(%s, %s)", generation.number, cleaned)
+
+
+def _server(stored: Mapping[str, Any]) -> ServerSubscription:
+    return ServerSubscription(
+        name=stored["name"], replicas=tuple(stored["replicas"]), priority=stored["priority"]
+    )
 
 
 def _generation(number: int | None, guid: UUID | None) -> Generation | None:
