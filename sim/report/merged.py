@@ -17,11 +17,13 @@ def conflict_text(conflict: Mapping[str, Any]) -> str:
     where = f"{conflict['table']} {row_text(conflict['key'])}: {conflict['type']}"
     loser = conflict.get("loser")
     if conflict.get("winner"):
-        kept = (
-            f"{row_text(loser)} of {conflict['origin']} is kept"
-            if loser
-            else f"{conflict['origin']} had deleted it"
-        )
+        origin = conflict["origin"]
+        if loser:
+            kept = f"{row_text(loser)} of {origin} is kept"
+        elif conflict["type"] == "update_wins":
+            kept = f"{origin} had deleted it"
+        else:
+            kept = f"nothing of {origin} is kept"
         return f"{where}, {conflict['winner']} has won, {kept}"
     return f"{where} at {conflict['node']}, of {conflict['origin']} ({conflict.get('reason_code')})"
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from twopc.errors import ConfigurationError
 from twopc.merge.protections import MergeProtection
+from twopc.sim.merge.shape import MergeTree
 from twopc.sim.scenario.expect_meaning import expectations
 from twopc.sim.scenario.expectations import MERGE_FIELDS, Expect
 from twopc.sim.scenario.merge_parts import CONFLICTS, MergeConflictExpect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import Part
 from twopc.sim.scenario.steps import OF_SUBSCRIPTIONS
-from twopc.sim.scenario.tables import Subscriber
+from twopc.sim.scenario.tables import REPUBLISHING, Subscriber
 from twopc.sim.scenario.text import Document
 
 Path = tuple[str | int, ...]
@@ -35,12 +37,21 @@ def check_kind(document: Document, scenario: Scenario) -> None:
     if scenario.merges:
         for path in _updating(scenario):
             document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_UPDATING}")
+        _tree(document, scenario)
         _steps(document, scenario)
         for name, subscriber in scenario.subscribers.items():
             _subscription(document, ("subscribers", name, "merge"), subscriber)
         for at, expect in expectations(scenario):
             _conflicts(document, scenario, at, expect)
     else:
+        for place, order in enumerate(scenario.orders):
+            for number, item in enumerate(order.steps):
+                if item.age is not None:
+                    mark = document.mark(("orders", place, "steps", number))
+                    document.error(mark, f"'age' {_OF_MERGE}")
+        if scenario.topology.republishers:
+            mark = document.mark(("topology", "republishers"), key=True)
+            document.error(mark, f"'republishers' is refused: {REPUBLISHING}")
         for path in _merging(scenario):
             document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_MERGE}")
     _faults(document, scenario)
@@ -87,11 +98,39 @@ def _merging(scenario: Scenario) -> Iterator[Path]:
             yield from _named((*at, "steps", name), step, MERGE_FIELDS)
 
 
+def _tree(document: Document, scenario: Scenario) -> None:
+    """Note republishers that are no tree."""
+    topology = scenario.topology
+    at: Path = ("topology", "republishers")
+    seen: dict[str, str] = {}
+    for name, below in topology.republishers.items():
+        if name not in topology.subscribers:
+            document.unknown((*at, name), "Subscriber", name, topology.subscribers, key=True)
+        for place, each in enumerate(below):
+            mark = document.mark((*at, name, place))
+            if each not in topology.subscribers:
+                document.unknown((*at, name, place), "Subscriber", each, topology.subscribers)
+            elif each in seen:
+                document.error(mark, f"'{each}' subscribes at '{seen[each]}' already")
+            seen.setdefault(each, name)
+        if below and scenario.subscriber(name).merge.type != "server":
+            document.error(
+                document.mark((*at, name), key=True),
+                f"'{name}' publishes what it receives, so its own subscription is a server's (21087): "
+                f"subscribers: {{{name}: {{merge: {{type: server, priority: 75}}}}}}",
+            )
+    if not document.errors:
+        try:
+            MergeTree(topology.tree)
+        except ConfigurationError as error:
+            document.error(document.mark(at, key=True), str(error))
+
+
 def _steps(document: Document, scenario: Scenario) -> None:
     for name, session in scenario.sessions.items():
         for place, each in enumerate(session.steps):
             for step_name, step in each.items():
-                if step.action in OF_SUBSCRIPTIONS:
+                if step.action in OF_SUBSCRIPTIONS and step.action != "reinitialise":
                     mark = document.mark(("sessions", name, "steps", place, step_name))
                     document.error(mark, f"'{step.action}' {_OF_UPDATING}")
 

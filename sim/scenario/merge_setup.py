@@ -33,7 +33,7 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
                 upload=merge.upload,
                 deletes=merge.deletes,
             )
-    for name in scenario.topology.subscribers:
+    for name in topology.subscribers:  # each after its Publisher
         stated = scenario.subscriber(name)
         with blaming("subscribers", name) if name in scenario.subscribers else blaming("tables"):
             priority = None if stated.merge.priority is None else float(stated.merge.priority)

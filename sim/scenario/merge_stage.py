@@ -55,8 +55,7 @@ async def merge_stage(
     """
     scenario = case.scenario
     topology = MergeTopology(
-        publisher=scenario.topology.publisher,
-        subscribers=scenario.topology.subscribers,
+        tree=scenario.topology.tree,
         server=server,
         servers=servers,
         points=Points(),
@@ -131,7 +130,7 @@ class MergeStage:
         results = []
         for node in self._topology.nodes:
             every = await read_conflicts(await self._topology.admin(node), None)
-            if node != self._topology.publisher:  # the Publisher has the others itself
+            if node not in self._topology.tree.publishers:  # its Publisher has the others
                 every = [each for each in every if each.type in _ON_THE_WAY_DOWN]
             new = every[self._recorded.get(node, 0) :]
             self._recorded[node] = len(every)
@@ -224,6 +223,10 @@ class MergeStage:
 
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
         """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
+
+    async def age(self, days: int) -> None:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        await self._topology.age(days)
 
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""

@@ -26,6 +26,7 @@ from twopc.sim.scenario.parts import (
     DurationMs,
     Isolation,
     Name,
+    Natural,
     NodeName,
     Part,
     Setting,
@@ -38,7 +39,7 @@ from twopc.sim.scenario.parts import (
 )
 from twopc.sim.scenario.procedures import Procedure
 from twopc.sim.scenario.steps import Session, Statements, Step
-from twopc.sim.scenario.tables import REPUBLISHING, ScenarioTable, Subscriber
+from twopc.sim.scenario.tables import ScenarioTable, Subscriber
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.workload import Replay, Threshold, Timing, Workload
 
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 #: What an order's item may be besides a step's name.
-_ITEMS = ("rollback", "wait", "sync", "fault", "cut", "restore", "pause", "resume")
+_ITEMS = ("rollback", "wait", "sync", "fault", "cut", "restore", "pause", "resume", "age")
 _TWIN = "it stands under 'twin'"
 
 
@@ -77,7 +78,7 @@ class ScenarioTopology(Part):
     """The nodes and how they work."""
 
     what = "a topology"
-    refused = {"republishers": REPUBLISHING, "policy": "the Publisher's row always wins"}
+    refused = {"policy": "the Publisher's row always wins"}
     replication: Literal["updating", "merge"] = "updating"
     """`updating`: Subscribers' changes go to the Publisher in two-phase commit. `merge`: every node is changed by
     itself, and sessions of the Merge Agent carry the changes."""
@@ -85,6 +86,8 @@ class ScenarioTopology(Part):
     """Its name."""
     subscribers: tuple[NodeName, ...]
     """Their names."""
+    republishers: dict[str, tuple[NodeName, ...]] = {}
+    """Where changes are merged: Subscribers at which others subscribe, with these."""
     isolation: Isolation = {}
     """A level for all sessions, or by node."""
     timeouts: Timeouts = Timeouts()
@@ -101,6 +104,13 @@ class ScenarioTopology(Part):
     """PostgreSQL's settings at every node; such a scenario gets servers of its own."""
 
     @property
+    def tree(self) -> dict[str, tuple[str, ...]]:
+        """For each node that publishes its Subscribers."""
+        below = {name for each in self.republishers.values() for name in each}
+        directly = tuple(name for name in self.subscribers if name not in below)
+        return {self.publisher: directly, **self.republishers}
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Every node's name, the Publisher's first."""
         return (self.publisher, *self.subscribers)
@@ -109,7 +119,7 @@ class ScenarioTopology(Part):
 _WAIT = re.compile(r"\S+ (?:blocked|done|notices (?P<notices>[1-9]\d*))")
 _ITEMS_WRITTEN = (
     "{rollback: session}, {sync: node}, {wait: step blocked}, {fault: id}, {cut: node}, "
-    "{restore: node}, {pause: agent node} and {resume: agent node}"
+    "{restore: node}, {pause: agent node}, {resume: agent node} and {age: days}"
 )
 
 
@@ -136,6 +146,8 @@ class OrderItem(Part):
     """The Subscriber whose agent works no more."""
     resume: Agent | None = None
     """The Subscriber whose agent works again."""
+    age: Natural | None = None
+    """So many days go by, for all that nodes that merge have noted."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:

@@ -323,6 +323,9 @@ class ModelStage:
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
         """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
 
+    async def age(self, days: int) -> None:
+        """Nothing is dated here."""
+
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""
         raise NotPlayableError(("faults",), "faults are not performed on the model")

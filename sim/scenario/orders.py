@@ -203,6 +203,8 @@ class _OrderWalk:
                 self._error((*at, "fault"), f"no fault '{item.fault}'{near}")
         elif item.cut is not None or item.restore is not None:
             self._outage(at, item)
+        elif item.age is not None:
+            pass
         elif item.pause is not None or item.resume is not None:
             self._agent(at, item.pause, item.resume)
         else:

@@ -229,6 +229,9 @@ class Player(CaseSessions):
             await self._arm(item.fault)
         elif item.cut is not None or item.restore is not None:
             await self._outage(item.cut or item.restore or "", on=item.cut is not None)
+        elif item.age is not None:
+            await self._stage.age(item.age)
+            self._history.write("info", message=f"{item.age} days go by")
         elif item.pause is not None or item.resume is not None:
             await self._pause(item.pause or item.resume or "", on=item.pause is not None)
         else:

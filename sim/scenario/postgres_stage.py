@@ -386,6 +386,9 @@ class PostgresStage(StageInspection):
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
         """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
 
+    async def age(self, days: int) -> None:
+        """Nothing is dated here."""
+
     async def arm(self, fault: Fault) -> None:
         """Real servers alone fail when they want to."""
         raise NotPlayableError(("faults",), "faults are not performed on real servers")

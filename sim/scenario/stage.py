@@ -151,6 +151,10 @@ class Stage(Protocol):
         """Have a Subscriber's agent rest, or go on."""
         ...
 
+    async def age(self, days: int) -> None:
+        """Have so many days go by, for all that nodes that merge have noted."""
+        ...
+
     async def arm(self, fault: Fault) -> None:
         """Have a fault happen at its point.
 

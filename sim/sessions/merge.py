@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from twopc.errors import LocalProtocolError, MergeError, SubscriptionError
+from twopc.errors import LocalProtocolError, MergeError, RejectedError, SubscriptionError
 from twopc.sim.merge import MergeTopology
 from twopc.sim.sessions.interface import NOT_SUBSCRIBED, SyncError
 from twopc.sim.sessions.local import LocalSession, Refusal
@@ -63,7 +63,10 @@ class MergeLocalSession(LocalSession):
         return reports
 
     async def reinitialise(self) -> None:
-        raise LocalProtocolError(_NO_SUBSCRIPTIONS)
+        try:
+            await self._topology.reinitialise(self.node)
+        except (MergeError, SubscriptionError) as error:
+            raise RejectedError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
 
     async def subscribe(self) -> None:
         raise LocalProtocolError(_NO_SUBSCRIPTIONS)

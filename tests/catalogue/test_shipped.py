@@ -30,6 +30,7 @@ TWINLESS = {
     "agent-dies-mid-batch": "between two commits of an agent, if it had two, there is no point to be killed at",
     "applied-but-unmarked": "likewise; tests/explore kills it there, in the model",
     "unique-clash": "the table's own index keeps the second row out: there is nothing of ours to leave out",
+    "offline-too-long": "without the rule its session is refused all the same, for generations that are gone (21333)",
     "swapped-values": "there is one way to write the rows of a slice",
     "serializable-per-node": "nothing protects reads at two nodes: that is what it shows",
 }
@@ -50,7 +51,7 @@ SHOWN = {
     "idle-branch-killed", "two-recoverers", "orphan-blocks-vacuum", "marker-lost", "applied-but-unmarked",
     "columns-meet", "priority-phases", "first-wins", "update-delete", "inserted-again", "unique-clash",
     "orphan-purchase", "swapped-values", "session-dies", "additive-stock", "merged-text", "changed-behind",
-    "late-committer", "undone-at-home",
+    "late-committer", "undone-at-home", "republisher", "offline-too-long",
     "agent-dies-mid-batch", "apply-meets-in-doubt", "replay-in-commit-order", "replay-unsynchronised",
 }  # fmt: skip
 

@@ -74,6 +74,7 @@ def check_age(publisher: str, above: Marks, subscriber: str, below: Marks) -> No
             f"the subscription of {subscriber} to {publisher} has expired: it had no session for longer than the "
             "publication's retention, and rows have changed since (21072): reinitialise it",
             node=publisher,
+            number=21072,
         )
     for name, marks, other_name, other in (
         (subscriber, below, publisher, above),
@@ -84,4 +85,5 @@ def check_age(publisher: str, above: Marks, subscriber: str, below: Marks) -> No
                 f"{name} was restored from a backup that is older than what {other_name} still knows: its last "
                 f"generation from there is not kept any more (21333): reinitialise {subscriber}",
                 node=other_name,
+                number=21333,
             )
