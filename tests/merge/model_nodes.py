@@ -150,6 +150,6 @@ class ModelNodes:
         """See `Nodes`."""
         return [
             Lost(rowguid=c.rowguid, row=c.loser)
-            for name in ("pub", *{*self.tree.values()} - {"pub"})
+            for name in self.names
             for c in self.nodes[name].conflicts
         ]

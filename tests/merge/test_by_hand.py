@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.fix_merge import customer
 from twopc.errors import MergeError
 from twopc.merge.decision import ConflictType, Side
 from twopc.merge.encounters import MergeEncounter, Resolution
+from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.conflicts import MergeConflict
 
@@ -123,3 +126,42 @@ async def test_records_are_kept_for_so_long(merge_shop: MergeTopology) -> None:
     assert kept.loser is not None and kept.loser["id"] == 2
     left = "select count(*) from msrepl.msmerge_conflict_merge_customer"
     assert await merge_shop.execute("pub", left) == [(1,)]
+
+
+async def test_where_conflicts_are_on_record(server: EmbeddedServer) -> None:
+    """At the Publisher, at the Subscriber of the session, or at both, also if the session is cut off before."""
+    async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
+        places = ("publisher", "subscriber", "both")
+        for place in places:
+            await topology.execute("pub", f"create table at_{place} (id int primary key, v text)")
+            await topology.execute("pub", f"insert into at_{place} values (1, '')")
+            await topology.publish(f"at_{place}", conflict_logging=place)
+        for name in topology.subscribers:
+            await topology.subscribe(name)
+        for place, node in itertools.product(places, ("pub", "anna")):
+            await topology.execute(node, f"update at_{place} set v = '{node}'")
+
+        class CutError(Exception):
+            """The agent is gone."""
+
+        def cut(_: str) -> None:
+            raise CutError
+
+        topology.points.arm("merge.upload_received(anna)", cut)
+        with pytest.raises(CutError):
+            await topology.sync("anna")
+        topology.points.disarm()
+        await topology.settle()
+        found = {
+            node: [(c.table, c.origin, c.loser and c.loser["v"]) for c in await topology.conflicts(node=node)]
+            for node in ("pub", "anna", "ben")
+        }  # fmt: skip
+        assert found == {
+            "pub": [("at_publisher", "anna", "anna"), ("at_both", "anna", "anna")],
+            "anna": [("at_subscriber", "anna", "anna"), ("at_both", "anna", "anna")],
+            "ben": [],
+        }
+        [conflict] = await topology.conflicts("at_subscriber", node="anna")
+        await topology.resolve(conflict, keep="loser", node="anna")
+        await topology.settle()
+        assert await topology.execute("ben", "select v from at_subscriber") == [("anna",)]

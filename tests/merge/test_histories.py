@@ -15,7 +15,7 @@ import pytest
 from tests.merge.histories import COLUMNS, History, Known, Lost
 from tests.merge.model_nodes import PRIORITIES, TREE, ModelNodes
 from twopc.drivers.merge.engine import MergeReport
-from twopc.merge.articles import MergeOptions
+from twopc.merge.articles import Logging, MergeOptions
 from twopc.merge.decision import Side
 from twopc.merge.encounters import MergeEncounter, Resolution
 from twopc.merge.lineage import unpacked
@@ -90,6 +90,24 @@ def test_with_a_resolver_that_makes_rows(resolver: str) -> None:
         return failures
 
     assert (asyncio.run(all_of_them()) > 0) == resolver.startswith("python:")
+
+
+def test_logged_at_subscribers() -> None:
+    """Every loser is on record at some Subscriber in the end, once, and none at the Publisher any more."""
+
+    async def all_of_them() -> int:
+        count = 0
+        for seed in range(40):
+            options = MergeOptions(conflict_logging=Logging.SUBSCRIBER)
+            nodes = ModelNodes(column_tracking=True, options=options)
+            assert await play(nodes, f"column {seed}") <= 3
+            assert not nodes.nodes["pub"].conflicts
+            ids = [each.id for node in nodes.nodes.values() for each in node.conflicts]
+            assert len(ids) == len(set(ids))
+            count += len(ids)
+        return count
+
+    assert asyncio.run(all_of_them()) > 40
 
 
 async def play_restored(nodes: ModelNodes, seed: str) -> bool:

@@ -25,6 +25,15 @@ class Upload(StrEnum):
     """They fail (20063)."""
 
 
+class Logging(StrEnum):
+    """Where conflicts are on record (``conflict_logging``)."""
+
+    PUBLISHER = "publisher"
+    SUBSCRIBER = "subscriber"
+    """At the Subscriber in whose session they were met."""
+    BOTH = "both"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:
     """How conflicts and failures of one article are dealt with; the same at every node."""
@@ -36,6 +45,7 @@ class MergeOptions:
     upload: Upload = Upload.NORMAL
     keeps_deletes: bool = False
     """Deletions are carried nowhere (``delete_tracking`` off)."""
+    conflict_logging: Logging = Logging.PUBLISHER
     conflict_retention_days: int = 14
     """How long conflicts stay on record; 0: for ever."""
 
@@ -50,6 +60,7 @@ def options_of(
     compensate: bool = False,
     upload: str = "normal",
     deletes: str = "carried",
+    conflict_logging: str = "publisher",
     conflict_retention_days: int = 14,
 ) -> MergeOptions:
     """Options as a user writes them.
@@ -60,6 +71,7 @@ def options_of(
         compensate: a change that cannot be applied at one end is undone at the other.
         upload: ``normal``, ``kept`` or ``refused``: what becomes of changes at Subscribers.
         deletes: ``carried`` or ``kept``: what becomes of deletions.
+        conflict_logging: ``publisher``, ``subscriber`` or ``both``: where conflicts are on record.
         conflict_retention_days: how long conflicts stay on record; 0: for ever.
 
     Raises:
@@ -67,6 +79,7 @@ def options_of(
     """
     for name, value, allowed in (
         ("upload", upload, tuple(Upload)),
+        ("conflict_logging", conflict_logging, tuple(Logging)),
         ("deletes", deletes, ("carried", "kept")),
     ):
         if value not in allowed:
@@ -80,6 +93,7 @@ def options_of(
         compensates=compensate,
         upload=Upload(upload),
         keeps_deletes=deletes == "kept",
+        conflict_logging=Logging(conflict_logging),
         conflict_retention_days=conflict_retention_days,
     )
 

@@ -7,7 +7,8 @@
 create or replace function msrepl.merge_articles()
 returns table (
     artid uuid, name text, parents uuid[], columns text[], types oid[], column_tracking boolean,
-    article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean
+    article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean,
+    conflict_logging text
 )
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -20,7 +21,8 @@ as $msrepl$
         select coalesce(nullif(t.typbasetype, 0), t.oid, 0) from unnest(a.columns) with ordinality as c(name, place)
         left join pg_attribute as b on b.attrelid = a.objid and b.attname = c.name and not b.attisdropped
         left join pg_type as t on t.oid = b.atttypid order by c.place),
-        a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking
+        a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking,
+        a.conflict_logging
     from msrepl.sysmergearticles as a
     order by a.nickname
 $msrepl$;

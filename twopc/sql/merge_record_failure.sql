@@ -21,13 +21,15 @@ begin
     execute format('select exists (select from msrepl.%I(array[$1]))', 'msmerge_read_' || replace(artid::text, '-', ''))
         into is_held using guid;
     insert into msrepl.msmerge_conflicts_info as c
-        (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text)
+        (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text,
+         recipient)
     values (id, nick, guid, peer.subscriber_server, peer.replnickname,
             case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
-            code, reason)
+            code, reason, (select peer.subscriber_server from msrepl.sysmergearticles as a
+                           where a.nickname = nick and a.conflict_logging <> 'publisher' and not peer.is_publisher))
     on conflict (conflict_id) do update
     set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
-        msrepl_create_time = excluded.msrepl_create_time;
+        recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
     if not is_gone then
         begin
             execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artid::text, '-', ''))

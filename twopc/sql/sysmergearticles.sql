@@ -25,6 +25,7 @@ create table if not exists msrepl.sysmergearticles (
     upload_options text not null default 'normal' check (upload_options in ('normal', 'kept', 'refused')),
     delete_tracking boolean not null default true,
     conflict_table text not null,
+    conflict_logging text not null default 'publisher' check (conflict_logging in ('publisher', 'subscriber', 'both')),
     conflict_retention integer not null default 14 check (conflict_retention >= 0),
     checked_keys text[] not null default array[]::text[],
     altered_keys text[] not null default array[]::text[],

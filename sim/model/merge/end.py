@@ -7,8 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from twopc.drivers.merge.ports import OutgoingChanges, SessionArticle, SessionRecord, SliceOutcome
+from twopc.drivers.merge.ports import (
+    ConflictRecord,
+    OutgoingChanges,
+    SessionArticle,
+    SessionRecord,
+    SliceOutcome,
+)
 from twopc.errors import MergeError
+from twopc.merge.articles import Logging
 from twopc.merge.decision import CLIENT_PRIORITY, MergeDecision, RowVersion, Verdict
 from twopc.merge.encounters import MergeEncounter, Resolution, standing
 from twopc.merge.judge import REJECTED, Fault, Judge, Judgement, is_rejected, judged
@@ -175,6 +182,29 @@ class ModelMergeEnd:
         failed = {guid: why for each in outcomes for guid, why in each.failed.items()}
         self.node.receive(self._neighbour, generation)
         return replace(sum(outcomes, SliceOutcome()), failed=failed)
+
+    async def outgoing_conflicts(self) -> Sequence[ConflictRecord]:
+        """See `MergeEndPort`."""
+        return [
+            ConflictRecord(id=each.id, artid=each.artid, content=(each,))
+            for each in self.node.conflicts
+            if each.recipient == self._neighbour
+        ]
+
+    async def log_conflicts(self, records: Sequence[ConflictRecord]) -> None:
+        """See `MergeEndPort`."""
+        known = {each.id for each in self.node.conflicts}
+        new = [replace(each.content[0], recipient=None) for each in records if each.id not in known]
+        self.node.conflicts += new
+
+    async def release_conflicts(self, ids: Sequence[UUID]) -> None:
+        """See `MergeEndPort`."""
+        self.node.conflicts = [
+            replace(each, recipient=None) if each.id in ids else each
+            for each in self.node.conflicts
+            if each.id not in ids
+            or self.node.articles[each.artid].options.conflict_logging is Logging.BOTH
+        ]
 
     async def acknowledge(
         self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]

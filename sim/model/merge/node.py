@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from twopc.drivers.merge.ports import SessionRecord
+from twopc.merge.articles import Logging
 from twopc.merge.decision import (
     CLIENT_PRIORITY,
     MergeDecision,
@@ -377,9 +378,16 @@ class ModelMergeNode:
                 if metadata is not None and decision.verdict is Verdict.REPLACE
                 else version
             )
+            logging = self.articles[artid].options.conflict_logging
             self.conflicts.append(
                 ModelConflict(
-                    rowguid=rowguid, decision=decision, loser=loser_row, lineage=loser.lineage
+                    id=UUID(int=next(drawn)),
+                    artid=artid,
+                    rowguid=rowguid,
+                    decision=decision,
+                    loser=loser_row,
+                    lineage=loser.lineage,
+                    recipient=None if logging is Logging.PUBLISHER else neighbour,
                 )
             )
         self._store(artid, rowguid, decision, held, values)

@@ -98,11 +98,15 @@ class ModelFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConflict:
-    """A conflict that was resolved here."""
+    """A conflict on record."""
 
+    id: UUID
+    artid: UUID
     rowguid: UUID
     decision: MergeDecision
     loser: Values | None
     """The row that has lost; None if it was deleted."""
     lineage: Mapping[int, int]
     """What the loser stood on."""
+    recipient: str | None = None
+    """A Subscriber where it is to be on record, and is not yet."""

@@ -59,6 +59,7 @@ create table if not exists msrepl.sysmergearticles (
     upload_options text not null default 'normal' check (upload_options in ('normal', 'kept', 'refused')),
     delete_tracking boolean not null default true,
     conflict_table text not null,
+    conflict_logging text not null default 'publisher' check (conflict_logging in ('publisher', 'subscriber', 'both')),
     conflict_retention integer not null default 14 check (conflict_retention >= 0),
     checked_keys text[] not null default array[]::text[],
     altered_keys text[] not null default array[]::text[],
@@ -293,7 +294,7 @@ comment on table msrepl.sysmergesubscriptions is 'This node and its neighbours, 
 -- tables:    itself
 -- holes:     owner
 --
--- origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
+-- recipient is a Subscriber where it is to be on record, too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
 -- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
 create table if not exists msrepl.msmerge_conflicts_info (
     conflict_id uuid primary key,
@@ -305,6 +306,7 @@ create table if not exists msrepl.msmerge_conflicts_info (
     reason_code text not null,
     reason_text text not null,
     winner text,
+    recipient text,
     msrepl_create_time timestamptz not null default clock_timestamp()
 );
 create index if not exists msmerge_conflicts_info_row on msrepl.msmerge_conflicts_info (tablenick, rowguid);
@@ -537,7 +539,7 @@ comment on function msrepl.merge_conflict_id(integer, uuid, int8[], text) is 'By
 
 -- msrepl.merge_record_conflicts: records who has lost each conflict of a slice, and against whom.
 -- called by: msmerge_take_<artid>
--- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergesubscriptions
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergesubscriptions, msrepl.sysmergearticles
 -- holes:     owner
 create or replace function msrepl.merge_record_conflicts(tablenick integer, judgements msrepl.merge_judgement[]) returns void
 language plpgsql
@@ -549,13 +551,15 @@ declare
 begin
     insert into msrepl.msmerge_conflicts_info
         (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text,
-         winner)
+         winner, recipient)
     select j.conflict_id, $1, j.rowguid, case j.verdict when 'keep' then peer.subscriber_server else h.name end,
            case j.verdict when 'keep' then peer.replnickname else h.replica end, j.conflict, j.conflict::text,
            format('%s of %s lost against %s', case when j.conflict < 3 then 'the update' else 'the change' end,
                   case j.verdict when 'keep' then peer.subscriber_server else h.name end,
                   case j.verdict when 'keep' then h.name else peer.subscriber_server end),
-           case j.verdict when 'keep' then h.name else peer.subscriber_server end
+           case j.verdict when 'keep' then h.name else peer.subscriber_server end,
+           (select peer.subscriber_server from msrepl.sysmergearticles as a
+            where a.nickname = $1 and a.conflict_logging <> 'publisher')
     from unnest($2) as j
     cross join lateral (
         select s.subscriber_server, s.replnickname from msrepl.sysmergesubscriptions as s
@@ -565,7 +569,7 @@ begin
     where j.conflict is not null
     on conflict (conflict_id) do update
     set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
-        winner = excluded.winner, msrepl_create_time = excluded.msrepl_create_time;
+        winner = excluded.winner, recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
 end
 $msrepl$;
 alter function msrepl.merge_record_conflicts(integer, msrepl.merge_judgement[]) owner to "msrepl_owner_0123456789ab";
@@ -606,6 +610,115 @@ $msrepl$;
 alter function msrepl.merge_clean_conflicts() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_clean_conflicts() from public;
 comment on function msrepl.merge_clean_conflicts() is 'Forgets conflicts that are older than their article keeps them';
+
+-- msrepl.merge_outgoing_conflicts: conflicts that are to be on record at the session's Subscriber, and are not yet.
+-- called by: merge agents, at a Publisher
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, the articles' tables of conflicts
+-- holes:     owner
+create or replace function msrepl.merge_outgoing_conflicts()
+returns table (
+    conflict_id uuid, artid uuid, rowguid uuid, origin text, origin_id int8, conflict_type smallint, code text, reason text,
+    winner text, at timestamptz, "row" text
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    article msrepl.sysmergearticles;
+begin
+    for article in select a.* from msrepl.sysmergearticles as a where a.conflict_logging <> 'publisher' order by a.nickname
+    loop
+        return query execute format(
+            'select c.conflict_id, $1, c.rowguid, c.origin_datasource, c.origin_datasource_id, c.conflict_type,'
+            ' c.reason_code, c.reason_text, c.winner, c.msrepl_create_time, l.v'
+            ' from msrepl.msmerge_conflicts_info as c'
+            ' left join (select t.msrepl_conflict_id as id, row(%s)::text as v from msrepl.%I as t) as l on l.id = c.conflict_id'
+            ' where c.tablenick = $2 and c.recipient = $3',
+            (select string_agg(format('t.%I', n.name), ', ' order by n.place)
+             from unnest(article.columns) with ordinality as n(name, place)),
+            article.conflict_table)
+        using article.artid, article.nickname, peer.subscriber_server;
+    end loop;
+end
+$msrepl$;
+alter function msrepl.merge_outgoing_conflicts() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_outgoing_conflicts() from public;
+comment on function msrepl.merge_outgoing_conflicts() is 'Conflicts that are to be on record at a Subscriber';
+
+-- msrepl.merge_log_conflicts: puts conflicts on record that the Publisher has resolved.
+-- called by: merge agents, at a Subscriber
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles; see msmerge_log_<artid>
+-- holes:     owner
+--
+-- A conflict that comes twice, because a session was cut off, is on record once.
+create or replace function msrepl.merge_log_conflicts(
+    ids uuid[], artids uuid[], guids uuid[], origins text[], origin_ids int8[], types smallint[], codes text[],
+    reasons text[], winners text[], times timestamptz[], rows text[]
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    place integer;
+begin
+    if not peer.is_publisher then
+        raise exception '% is no Publisher of this node', peer.subscriber_server using errcode = 'insufficient_privilege';
+    end if;
+    insert into msrepl.msmerge_conflicts_info as c
+        (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text,
+         winner, msrepl_create_time)
+    select i.id, a.nickname, i.guid, i.origin, i.origin_id, i.kind, i.code, i.reason, i.winner, i.at
+    from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as i(id, artid, guid, origin, origin_id, kind, code, reason, winner, at)
+    join msrepl.sysmergearticles as a on a.artid = i.artid
+    on conflict (conflict_id) do update
+    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+        winner = excluded.winner, msrepl_create_time = excluded.msrepl_create_time;
+    for place in select i.place from unnest($11) with ordinality as i("row", place) where i."row" is not null loop
+        execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artids[place]::text, '-', ''))
+            using ids[place], guids[place], rows[place];
+    end loop;
+end
+$msrepl$;
+alter function msrepl.merge_log_conflicts(uuid[], uuid[], uuid[], text[], int8[], smallint[], text[], text[], text[], timestamptz[], text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_log_conflicts(uuid[], uuid[], uuid[], text[], int8[], smallint[], text[], text[], text[], timestamptz[], text[]) from public;
+comment on function msrepl.merge_log_conflicts(uuid[], uuid[], uuid[], text[], int8[], smallint[], text[], text[], text[], timestamptz[], text[])
+    is 'Puts conflicts on record that the Publisher has resolved';
+
+-- msrepl.merge_release_conflicts: notes that conflicts are on record at the session's Subscriber.
+-- called by: merge agents, at a Publisher
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, the articles' tables of conflicts
+-- holes:     owner
+--
+-- Those of articles whose conflicts are logged at Subscribers alone are taken off the records here.
+create or replace function msrepl.merge_release_conflicts(ids uuid[]) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    article msrepl.sysmergearticles;
+    gone uuid[];
+begin
+    for article in select a.* from msrepl.sysmergearticles as a where a.conflict_logging = 'subscriber' loop
+        with released as (
+            delete from msrepl.msmerge_conflicts_info as c
+            where c.conflict_id = any (ids) and c.recipient = peer.subscriber_server and c.tablenick = article.nickname
+            returning c.conflict_id)
+        select array_agg(r.conflict_id) into gone from released as r;
+        continue when gone is null;
+        execute format('delete from msrepl.%I where msrepl_conflict_id = any ($1)', article.conflict_table) using gone;
+    end loop;
+    update msrepl.msmerge_conflicts_info as c set recipient = null
+    where c.conflict_id = any (ids) and c.recipient = peer.subscriber_server;
+end
+$msrepl$;
+alter function msrepl.merge_release_conflicts(uuid[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_release_conflicts(uuid[]) from public;
+comment on function msrepl.merge_release_conflicts(uuid[]) is 'Notes that conflicts are on record at a Subscriber';
 
 -- msrepl.merge_is_expired: whether a Subscriber has had no session for too long, and misses something.
 -- called by: msrepl.merge_hello, msrepl.merge_clean_up
@@ -751,7 +864,8 @@ comment on function msrepl.merge_hello() is 'How far this node and a neighbour a
 create or replace function msrepl.merge_articles()
 returns table (
     artid uuid, name text, parents uuid[], columns text[], types oid[], column_tracking boolean,
-    article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean
+    article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean,
+    conflict_logging text
 )
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -764,7 +878,8 @@ as $msrepl$
         select coalesce(nullif(t.typbasetype, 0), t.oid, 0) from unnest(a.columns) with ordinality as c(name, place)
         left join pg_attribute as b on b.attrelid = a.objid and b.attname = c.name and not b.attisdropped
         left join pg_type as t on t.oid = b.atttypid order by c.place),
-        a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking
+        a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking,
+        a.conflict_logging
     from msrepl.sysmergearticles as a
     order by a.nickname
 $msrepl$;
@@ -1138,13 +1253,15 @@ begin
     execute format('select exists (select from msrepl.%I(array[$1]))', 'msmerge_read_' || replace(artid::text, '-', ''))
         into is_held using guid;
     insert into msrepl.msmerge_conflicts_info as c
-        (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text)
+        (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text,
+         recipient)
     values (id, nick, guid, peer.subscriber_server, peer.replnickname,
             case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
-            code, reason)
+            code, reason, (select peer.subscriber_server from msrepl.sysmergearticles as a
+                           where a.nickname = nick and a.conflict_logging <> 'publisher' and not peer.is_publisher))
     on conflict (conflict_id) do update
     set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
-        msrepl_create_time = excluded.msrepl_create_time;
+        recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
     if not is_gone then
         begin
             execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artid::text, '-', ''))

@@ -22,6 +22,7 @@ from twopc.drivers.merge.resolving import resolver_of
 from twopc.drivers.merge.tally import SessionTally
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
+from twopc.merge.articles import Logging
 from twopc.merge.encounters import MergeEncounter, Resolution
 from twopc.merge.handlers import MergeHandler
 from twopc.merge.judge import Judge, judged
@@ -106,6 +107,7 @@ class MergeSession:
                 handler.session_begins(publisher.name, subscriber.name)
             up, _ = await self._carry(subscriber, publisher, below, above, "upload")
             down, generation = await self._carry(publisher, subscriber, above, below, "download")
+            await self._hand_over_conflicts()
             for handler in self._handlers.values():
                 handler.session_ends(publisher.name, subscriber.name)
             cleaned = await publisher.end(self._tally.record())
@@ -219,6 +221,15 @@ class MergeSession:
         await sender.acknowledge(generation, left)
         await self._reach(f"{way}_acknowledged")
         return total + last, generation
+
+    async def _hand_over_conflicts(self) -> None:
+        """Have those on record at the Subscriber that belong there; what is cut off, the next session does again."""
+        logging = {article.options.conflict_logging for article in self._articles.values()}
+        if logging <= {Logging.PUBLISHER}:
+            return
+        if records := await self._publisher.outgoing_conflicts():
+            await self._subscriber.log_conflicts(records)
+            await self._publisher.release_conflicts([record.id for record in records])
 
     async def _show(self, part: Slice, judge: Judge, ask: Ask) -> None:
         """Have somebody decide about the conflicts of a slice, as they are now."""

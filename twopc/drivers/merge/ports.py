@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
@@ -28,6 +28,15 @@ class SessionArticle:
     """In the order of a row's values."""
     column_tracking: bool
     options: MergeOptions = DEFAULT_OPTIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictRecord:
+    """A conflict on its way from a Publisher's records to a Subscriber's; only the ends look into it."""
+
+    id: UUID
+    artid: UUID
+    content: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +182,18 @@ class MergeEndPort(Protocol):
         Args:
             judges: of articles that have one.
         """
+        ...
+
+    async def outgoing_conflicts(self) -> Sequence[ConflictRecord]:
+        """Conflicts that are to be on record at the neighbour, a Subscriber, and are not yet."""
+        ...
+
+    async def log_conflicts(self, records: Sequence[ConflictRecord]) -> None:
+        """Put them on record; harmless twice."""
+        ...
+
+    async def release_conflicts(self, ids: Sequence[UUID]) -> None:
+        """Note that they are on record at the neighbour; harmless twice."""
         ...
 
     async def acknowledge(

@@ -20,13 +20,14 @@ from psycopg.pq import TransactionStatus
 from twopc import names
 from twopc.drivers.merge.judging import JudgedRows, RowTexts, apply_rows
 from twopc.drivers.merge.ports import (
+    ConflictRecord,
     OutgoingChanges,
     SessionArticle,
     SessionRecord,
     SliceOutcome,
 )
 from twopc.errors import MergeError
-from twopc.merge.articles import MergeOptions, Upload
+from twopc.merge.articles import Logging, MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge
 from twopc.merge.marks import Generation, Marks, ServerSubscription
@@ -48,6 +49,10 @@ _RECEIVE = "select msrepl.merge_receive(%s, %s, %s)"
 _END = (
     "select msrepl.merge_end_session(%s::real, %s, %s, %s, %s::uuid[], %s::smallint[], %s::integer[], %s::integer[],"
     " %s::integer[], %s::integer[], %s::integer[])"
+)
+_LOG_CONFLICTS = (
+    "select msrepl.merge_log_conflicts(%s::uuid[], %s::uuid[], %s::uuid[], %s::text[], %s::int8[], %s::smallint[],"
+    " %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::text[])"
 )
 
 
@@ -156,9 +161,9 @@ class ServerMergeEnd:
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
         """See `MergeEndPort`."""
-        for artid, name, parents, columns, types, tracking, resolver, compensates, upload, deletes in await self._rows(
-            "select * from msrepl.merge_articles()"
-        ):  # fmt: skip
+        for (
+            artid, name, parents, columns, types, tracking, resolver, compensates, upload, deletes, logging,
+        ) in await self._rows("select * from msrepl.merge_articles()"):  # fmt: skip
             self._types[artid] = types
             self._articles[artid] = SessionArticle(
                 name=name,
@@ -170,6 +175,7 @@ class ServerMergeEnd:
                     compensates=compensates,
                     upload=Upload(upload),
                     keeps_deletes=not deletes,
+                    conflict_logging=Logging(logging),
                 ),
             )
         return self._articles
@@ -311,6 +317,20 @@ class ServerMergeEnd:
     async def _roll_back(self) -> None:
         if self._connection is not None and not self._connection.broken:
             await self._rows("rollback")
+
+    async def outgoing_conflicts(self) -> Sequence[ConflictRecord]:
+        """See `MergeEndPort`."""
+        rows = await self._rows("select * from msrepl.merge_outgoing_conflicts()")
+        return [ConflictRecord(id=row[0], artid=row[1], content=row[2:]) for row in rows]
+
+    async def log_conflicts(self, records: Sequence[ConflictRecord]) -> None:
+        """See `MergeEndPort`."""
+        rows = [(each.id, each.artid, *each.content) for each in records]
+        await self._rows(_LOG_CONFLICTS, *map(list, zip(*rows, strict=True)))
+
+    async def release_conflicts(self, ids: Sequence[UUID]) -> None:
+        """See `MergeEndPort`."""
+        await self._rows("select msrepl.merge_release_conflicts(%s::uuid[])", list(ids))
 
     async def acknowledge(
         self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]

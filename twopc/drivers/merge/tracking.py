@@ -17,7 +17,7 @@ from psycopg.rows import class_row
 from twopc import names
 from twopc.articles import Table
 from twopc.errors import ArticleError
-from twopc.merge.articles import MergeArticle, MergeOptions, Upload
+from twopc.merge.articles import Logging, MergeArticle, MergeOptions, Upload
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.resolvers import SQL
 from twopc.sql.describe import describe
@@ -51,7 +51,7 @@ _CHECKED_KEYS = f"{_KEYS} and t.tgenabled = 'A' and k.conname = any (a.checked_k
 _STORED = """
 select a.artid, a.nickname, a.source_schema, a.source_object, a.rowguid, a.added_rowguid, a.created_table,
        a.column_tracking, a.columns, a.publication, a.article_resolver, a.compensate_for_errors,
-       a.upload_options, a.delete_tracking, a.conflict_retention, n.nspname::text as schema, c.relname::text as table
+       a.upload_options, a.delete_tracking, a.conflict_retention, a.conflict_logging, n.nspname::text as schema, c.relname::text as table
 from msrepl.sysmergearticles as a
 left join pg_class as c on c.oid = a.objid
 left join pg_namespace as n on n.oid = c.relnamespace
@@ -80,6 +80,7 @@ class StoredMergeArticle:
     compensate_for_errors: bool
     upload_options: str
     delete_tracking: bool
+    conflict_logging: str
     conflict_retention: int
     """In days."""
     schema: str | None
@@ -189,6 +190,7 @@ async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
                     compensates=stored.compensate_for_errors,
                     upload=Upload(stored.upload_options),
                     keeps_deletes=not stored.delete_tracking,
+                    conflict_logging=Logging(stored.conflict_logging),
                     conflict_retention_days=stored.conflict_retention,
                 ),
             )
@@ -221,8 +223,9 @@ async def track(
         await connection.execute(
             "insert into msrepl.sysmergearticles (artid, nickname, objid, source_schema, source_object,"
             " rowguid, added_rowguid, created_table, column_tracking, columns, publication, article_resolver,"
-            " compensate_for_errors, upload_options, delete_tracking, conflict_retention, conflict_table)"
-            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[], %s, %s, %s, %s, %s, %s, %s"
+            " compensate_for_errors, upload_options, delete_tracking, conflict_retention, conflict_table,"
+            " conflict_logging)"
+            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[], %s, %s, %s, %s, %s, %s, %s, %s"
             " from pg_class as c where c.oid = %s::text::regclass",
             (
                 article.artid,
@@ -241,6 +244,7 @@ async def track(
                 not article.options.keeps_deletes,
                 article.options.conflict_retention_days,
                 names.merge_conflict_table(publication, article.schema, article.table),
+                article.options.conflict_logging.value,
                 texts.table.as_string(connection),
             ),
         )
