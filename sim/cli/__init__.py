@@ -29,6 +29,10 @@ from twopc.sim.cli.listing import list_, show
 from twopc.sim.cli.matrix import matrix
 from twopc.sim.cli.merge import merge
 from twopc.sim.cli.merge_conflicts import conflicts, resolve
+from twopc.sim.cli.merge_looking import doctor as merge_doctor
+from twopc.sim.cli.merge_looking import row, sessions
+from twopc.sim.cli.merge_looking import status as merge_status
+from twopc.sim.cli.merge_looking import validate as merge_validate
 from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention
 from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from twopc.sim.cli.procedure import procedure
@@ -172,11 +176,16 @@ GROUPS = (
 )
 
 MERGE_COMMANDS = (
+    (merge_status, "status", "Show subscriptions, and what waits between nodes."),
+    (sessions, "sessions", "List the sessions of the last days."),
+    (row, "row", "Show which node has which version of a row."),
     (conflicts, "conflicts", "List conflicts and failed changes."),
     (resolve, "resolve", "Resolve a conflict by hand."),
+    (merge_validate, "validate", "Compare rows with the Publisher's, and repair them."),
     (reinit, "reinit", "Have a Subscriber begin anew."),
     (cleanup, "cleanup", "Remove metadata that is no longer needed."),
     (retention, "retention", "Set how long metadata is kept."),
+    (merge_doctor, "doctor", "Find what is wrong that sessions do not notice."),
 )
 
 for _command, _name, _short in COMMANDS:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twopc.sim.cli.exits import PASS, UNKNOWN
-from twopc.sim.cli.merge_place import MergeNodes, print_json, with_merge
+from twopc.sim.cli.merge_place import MergeNodes, print_json, shown, with_merge
 from twopc.sim.cli.place import Folder, Json
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def conflicts(
     else:
         for node, each in recorded:
             for line in conflict_lines(node, each):
-                print("".join(one if one.isprintable() else repr(one)[1:-1] for one in line))
+                print(shown(line))
         print(f"{len(recorded)} recorded" if recorded else "no conflict is recorded")
     for name, reason in unreachable.items():
         print(f"{name}: not reached: {reason}", file=sys.stderr)

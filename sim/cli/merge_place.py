@@ -82,6 +82,11 @@ async def attached(
     return await attach(dsns, partly=partly)
 
 
+def shown(text: str) -> str:
+    """Text in which nothing is for the terminal: values and names are anybody's."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def print_json(value: Any) -> None:
     """Dataclasses, lists and plain values as one document."""
     print(json.dumps(value, default=_plain, indent=2))

@@ -46,6 +46,7 @@ class MergeUpkeep(ABC):
 
     tree: MergeTree
     """Who subscribes at whom."""
+    unreachable: Mapping[str, str]
 
     @abstractmethod
     async def admin(self, name: str) -> Connection:
@@ -174,11 +175,14 @@ class MergeUpkeep(ABC):
         await dummy_update(connection, table, rowguid)
 
     async def members(self) -> dict[str, Connection]:
-        """Administrators' connections to the nodes that track changes now, the topmost Publisher's first."""
+        """Administrators' connections to the nodes that track changes now, the topmost Publisher's first.
+
+        Nodes of which it is known that they cannot be reached are left out.
+        """
         return {
             name: await self.admin(name)
             for name in (self.tree.root, *self.tree.subscribers)
-            if await self.merges(name)
+            if name not in self.unreachable and await self.merges(name)
         }
 
     async def age(self, days: float) -> None:

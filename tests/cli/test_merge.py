@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from twopc.server import EmbeddedServer
+from twopc.server.waiting import wait_for
 from twopc.sim import MergeTopology
 
 _TWOPC = (sys.executable, "-m", "twopc.sim")
@@ -103,6 +104,65 @@ def test_a_subscriber_begins_anew(topology: Any, twopc: Any) -> None:
     topology.age(5)
     ran = twopc("merge", "cleanup", *nodes)
     assert re.search(r"^pub: metadata of [1-9]\d* rows? removed$", ran.stdout, re.MULTILINE)
+    topology.settle()  # or they have expired as soon as somebody changes something
+
+
+def test_rows_that_were_changed_behind(topology: Any, twopc: Any) -> None:
+    """Validation finds them, repair brings them back; a disabled trigger is named with its remedy."""
+    nodes = _nodes(topology)
+    topology.execute("pub", "insert into customer values (70, 'a'), (71, 'b')")
+    topology.settle()
+    topology.execute("ben", "set session_replication_role = replica")
+    topology.execute("ben", "delete from customer where id = 70")
+    topology.execute("ben", "reset session_replication_role")
+    ran = twopc("merge", "validate", "ben", *nodes)
+    assert (ran.returncode, "1 differing" in ran.stdout, "missing" in ran.stdout) == (1, True, True)
+    ran = twopc("merge", "validate", "ben", "--repair", *nodes)
+    assert (ran.returncode, "1 travels again" in ran.stdout) == (0, True), ran.stdout
+    topology.sync("ben")
+    ran = twopc("merge", "validate", "--json", *nodes)
+    assert [each["differences"] for [each] in json.loads(ran.stdout).values()] == [[], []]
+    ran = twopc("merge", "doctor", *nodes)
+    assert (ran.returncode, ran.stdout) == (0, "nothing is wrong\n")
+    topology.execute("ben", "alter table customer disable trigger user")
+    ran = twopc("merge", "doctor", *nodes)
+    assert ran.returncode == 4
+    assert re.search(r"ben: table customer: trigger msmerge_ins_\w+ is disabled", ran.stdout)
+    remedies = re.findall(r"remedy: (alter table .*?), and validate", ran.stdout)
+    for remedy in remedies:
+        topology.execute("ben", remedy)
+    assert twopc("merge", "doctor", *nodes).returncode == 0
+
+
+def test_how_nodes_stand(topology: Any, twopc: Any) -> None:
+    """What waits, and what holds rows back; who has which version of a row; what sessions have done."""
+    nodes = _nodes(topology)
+    topology.settle()
+    topology.execute("anna", "insert into customer values (80, 'a')")
+    ran = twopc("merge", "status", *nodes)
+    assert ran.returncode == 0, ran.stderr
+    assert "to anna (server, priority 75): 0 rows wait\n    last session 20" in ran.stdout
+    assert "anna, subscribes at pub\n" in ran.stdout
+    assert "  to pub: 1 row waits\n" in ran.stdout
+    topology.sync("anna")
+    ran = twopc("merge", "row", "customer", "id=80", *nodes)
+    assert re.search(r"pub: contents, stands on anna \d+\n  id=80, phone=a\n", ran.stdout)
+    assert "  written by anna, came from anna" in ran.stdout
+    assert "ben: absent\n" in ran.stdout
+    [session] = json.loads(twopc("merge", "sessions", "--limit", "1", "--json", *nodes).stdout)
+    assert (session["subscriber"], session["articles"][0]["rows"]) == ("anna", 1)
+    for arguments, code, message in (
+        (["row", "customer", "80", *nodes], 2, "write COLUMN=VALUE, as id=1, or a rowguid"),
+        (["row", "customer", "id=81", *nodes], 1, "no node has a row of customer"),
+        (["row", "shop", "id=1", *nodes], 4, "table shop is not merged"),
+        (["sessions", "carl", *nodes], 4, "no node 'carl'"),
+        (["validate", "pub", *nodes], 4, "pub is the Publisher"),
+    ):
+        ran = twopc("merge", *arguments)
+        assert (ran.returncode, message in ran.stderr) == (code, True), ran.stderr
+    down = [*_nodes(topology, "pub", "anna"), "--node", f"ben={topology.node('ben').dsn} port=1"]
+    ran = twopc("merge", "status", *down)
+    assert (ran.returncode, "ben: not reached: " in ran.stdout) == (6, True)
 
 
 def test_what_is_wrong_is_told(topology: Any, twopc: Any) -> None:
@@ -139,9 +199,14 @@ def test_an_agent_goes_on_until_it_is_ended(topology: Any) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as agent:
-        assert agent.stdout is not None and agent.stderr is not None
+        assert agent.stderr is not None
         assert "runs until" in agent.stderr.readline()
         topology.execute("ben", "update customer set phone = '9' where id = 2")
-        assert agent.stdout.readline() == "ben: uploaded 1, downloaded 0\n"
+        wait_for(
+            lambda: topology.execute("pub", "select phone from customer where id = 2") == [("9",)],
+            what="the change to come to the Publisher",
+            timeout_s=60,
+        )
         agent.send_signal(signal.SIGTERM)
-        assert agent.wait() == 0, agent.stderr.read()
+        out, err = agent.communicate(timeout=60)
+    assert (agent.returncode, out) == (0, "ben: uploaded 1, downloaded 0\n"), err
