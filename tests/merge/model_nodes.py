@@ -12,6 +12,7 @@ from tests.merge.histories import COLUMNS, Known, Lost
 from twopc.drivers.merge.engine import MergeReport, MergeSession
 from twopc.drivers.points import Points
 from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
+from twopc.merge.handlers import MergeHandler
 from twopc.merge.lineage import joined
 from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.end import ModelMergeEnd
@@ -62,6 +63,7 @@ class ModelNodes:
         options: MergeOptions = DEFAULT_OPTIONS,
     ) -> None:
         self.points = Points()
+        self.handlers: dict[str, MergeHandler] = {}
         self.days = 0.0
         article = ModelMergeArticle(
             columns=COLUMNS, column_tracking=column_tracking, options=options
@@ -115,7 +117,7 @@ class ModelNodes:
         parent = self.tree[subscriber]
         above = self.end_class(self.nodes[parent], subscriber, self._agents[parent])
         below = self.end_class(self.nodes[subscriber], parent, set())
-        return await MergeSession(above, below, self.points).run()
+        return await MergeSession(above, below, self.points, handlers=self.handlers).run()
 
     def age(self, days: float) -> None:
         """See `Nodes`."""

@@ -18,6 +18,7 @@ from twopc.drivers.merge.engine import MergeReport
 from twopc.merge.articles import Logging, MergeOptions
 from twopc.merge.decision import Side
 from twopc.merge.encounters import MergeEncounter, Resolution
+from twopc.merge.handlers import Accept, Answer, MergeHandler, Reject, Replace
 from twopc.merge.lineage import unpacked
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
@@ -90,6 +91,44 @@ def test_with_a_resolver_that_makes_rows(resolver: str) -> None:
         return failures
 
     assert (asyncio.run(all_of_them()) > 0) == resolver.startswith("python:")
+
+
+class Strict(MergeHandler):
+    """On the way up, by the lowest digit: rejects, or changes a row; keeps one from being deleted."""
+
+    def _judge(self, encounter: MergeEncounter) -> Answer:
+        assert encounter.incoming is not None
+        digit = encounter.incoming["c2"] % 10 if encounter.is_upload else None
+        if digit == 0:
+            return Reject()
+        return Replace({"c2": encounter.incoming["c2"] + 1}) if digit in (1, 2) else None
+
+    row_inserted = row_updated = update_conflict = _judge
+
+    def row_deleted(self, encounter: MergeEncounter) -> Answer:
+        """By what is held."""
+        assert encounter.held is not None
+        return Reject() if encounter.held["c2"] % 10 == 5 and encounter.is_upload else Accept()
+
+
+@pytest.mark.parametrize("tracking", ["row", "column"])
+def test_with_a_handler(tracking: str) -> None:
+    """Whatever is rejected or changed at the Publisher, nodes converge."""
+
+    async def all_of_them() -> int:
+        rejected = 0
+        for seed in range(100):
+            nodes = ModelNodes(column_tracking=tracking == "column")
+            nodes.handlers["item"] = Strict()
+            history = History(nodes, random.Random(f"handler {seed}"), itertools.count(1).__next__)
+            await history.play(40)
+            assert await history.settle() <= 5, seed
+            rows = [await nodes.rows(name) for name in nodes.names]
+            assert all(each == rows[0] for each in rows), seed
+            rejected += sum(report.rejected for report in history.reports)
+        return rejected
+
+    assert asyncio.run(all_of_them()) > 40
 
 
 def test_logged_at_subscribers() -> None:
