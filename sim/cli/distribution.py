@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twopc.sim.cli.exits import LIVENESS, PASS, SAFETY
+from twopc.sim.cli.merge_looking import status as merge_status
 from twopc.sim.cli.place import (
     CoordinatorName,
     Folder,
@@ -17,7 +18,7 @@ from twopc.sim.cli.place import (
     tell_unreachable,
     with_topology,
 )
-from twopc.sim.cli.up import processes_down
+from twopc.sim.cli.up import folder_of, processes_down
 
 if TYPE_CHECKING:
     from twopc.publisher.distribution import AgentStatus, BrowsedCommand
@@ -46,7 +47,12 @@ def status(
     """Show the position and state of the log reader and of every agent.
 
     Nodes that cannot be reached are reported. Exit code 6: an agent has stopped, or a node cannot be reached.
+    If `twopc up` runs nodes that merge, it is `twopc merge status`.
     """
+    from twopc.sim.up import load
+
+    if not nodes and load(folder_of(folder)).merges:
+        merge_status(folder=folder, as_json=as_json)
     result: DistributionStatus = with_topology(
         nodes, coordinator, lambda t: t.inspect.status(), folder=folder, partly=True
     )

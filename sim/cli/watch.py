@@ -123,7 +123,7 @@ def _merges(now: TopologyState) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for title in ("node", "sessions", "agent", "last change", "rows up", "rows down"):
+    for title in ("node", "sessions", "agent", "last session", "rows up", "rows down"):
         table.add_column(title, justify="left" if title in ("node", "agent") else "right")
     merges = {each.subscriber: each for each in now.merges}
     for node in now.nodes:
@@ -139,7 +139,7 @@ def _merges(now: TopologyState) -> RenderableType:
             node.name,
             str(node.sessions),
             "[red]does not run[/red]" if is_down else "runs",
-            f"{merge.brought.astimezone():%H:%M:%S}" if merge.brought else "",
+            f"{merge.last_session.astimezone():%H:%M:%S}" if merge.last_session else "",
             "" if merge.rows_up is None else str(merge.rows_up),
             str(merge.rows_down),
         )

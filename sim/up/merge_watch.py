@@ -10,7 +10,7 @@ from typing import Any
 from twopc.merge.decision import ConflictType
 from twopc.sim.merge.wording import kind_words
 
-#: Of each neighbour: when a session last brought something to it, and how many rows wait for it.
+#: Of each neighbour: when the last session has ended, and how many rows wait for it.
 NEIGHBOURS = """
 select n.subscriber_server, n.is_publisher, n.last_sync_date,
        (select count(*) from msrepl.msmerge_genhistory as g, msrepl.msmerge_metadata as m
@@ -32,8 +32,8 @@ class WatchedMerge:
 
     subscriber: str
     publisher: str
-    brought: datetime | None
-    """When a session last brought changes to the Subscriber, or from it."""
+    last_session: datetime | None
+    """When one has last ended as a whole."""
     rows_up: int | None
     """Changed rows that wait for the next session at the Subscriber; None: it does not answer."""
     rows_down: int
@@ -44,18 +44,18 @@ def merges_of(answers: dict[str, Sequence[tuple[Any, ...]]]) -> tuple[WatchedMer
     """The subscriptions, from what nodes say of their neighbours."""
     results = []
     for node, neighbours in answers.items():
-        for name, is_publisher, brought_down, rows_down in neighbours:
+        for name, is_publisher, ended, rows_down in neighbours:
             if is_publisher:
                 continue
             above = next(
                 (each for each in answers.get(name, ()) if each[0] == node and each[1]), None
             )
-            times = [brought_down, *([above[2]] if above is not None else [])]
+            times = [ended, *([above[2]] if above is not None else [])]
             results.append(
                 WatchedMerge(
                     subscriber=name,
                     publisher=node,
-                    brought=max((each for each in times if each is not None), default=None),
+                    last_session=max((each for each in times if each is not None), default=None),
                     rows_up=above[3] if above is not None else None,
                     rows_down=rows_down,
                 )

@@ -72,6 +72,8 @@ def test_agents_merge_until_it_is_taken_down(place: Path, twopc: Command) -> Non
     assert "conflicts: none" in out
     assert "1 conflict" in twopc("merge", "sync", "sub1")[1]
     assert "sub1  two updates of a column  customer: pub has won" in twopc("watch", "--once")[1]
+    code, out, _ = twopc("status")
+    assert (code, "not running: merge agent of sub1" in out) == (6, True)
     code, _, err = twopc("sync")
     assert (code, "merge: see `twopc merge --help`" in err) == (4, True)
     assert twopc("up")[0] == 0
