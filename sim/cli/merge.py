@@ -102,6 +102,7 @@ def _wording(report: MergeReport) -> str:
     for count, one, many in (
         (report.conflicts, "conflict", "conflicts"),
         (report.deferred, "row deferred", "rows deferred"),
+        (report.rejected, "row rejected", "rows rejected"),
         (report.retried, "row failed, to be tried again", "rows failed, to be tried again"),
     ):
         if count:

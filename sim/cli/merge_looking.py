@@ -240,8 +240,8 @@ def _validation_lines(subscriber: str, each: TableValidation) -> Iterator[str]:
     if len(each.differences) > _NAMED_MAX:
         yield f"  … and {len(each.differences) - _NAMED_MAX} more"
     if each.repaired:
-        again = "travels" if each.repaired == 1 else "travel"
-        yield f"  {each.repaired} {again} again: `twopc merge sync {subscriber}`"
+        verb = "travels" if each.repaired == 1 else "travel"
+        yield f"  {each.repaired} {verb} again: `twopc merge sync {subscriber}`"
 
 
 def doctor(nodes: MergeNodes = None, folder: Folder = None, as_json: Json = False) -> None:
