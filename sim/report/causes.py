@@ -14,6 +14,7 @@ from twopc.sim.report.changes import changed_text
 from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.merged import conflict_text
 from twopc.sim.report.phrases import result_text
 from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
 from twopc.sim.report.transactions import Author
@@ -194,6 +195,8 @@ def _session(fold: Fold, name: str) -> Reasons:
 
 def _table(fold: Fold, name: str) -> Reasons:
     """Who made what is there, and who was refused."""
+    if fold.is_merging:
+        return _merged_table(fold, name)
     lasts = [row[-1] for row in fold.changes.rows_of(name) if row[-1].author is not None]
     made = [
         f"{each.name} is {each.label if each.row is not None else 'gone'} at the Publisher, as "
@@ -206,6 +209,17 @@ def _table(fold: Fold, name: str) -> Reasons:
         last = refused[-1]
         return because, f"{_who(last)} {last.step} was refused, and changed nothing"
     return because, behind(fold, name) or across_nodes(fold)[0]
+
+
+def _merged_table(fold: Fold, name: str) -> Reasons:
+    """Which changes of it have met, at nodes that merge."""
+    met = [
+        conflict_text(conflict)
+        for conflicts in fold.merge_conflicts.values()
+        for conflict in conflicts
+        if conflict["table"] == name
+    ]
+    return "; ".join(met[-_ROWS_TOLD:]), ""
 
 
 def _committed(fold: Fold) -> Reasons:
