@@ -1,4 +1,4 @@
-"""``twopc merge reinit, cleanup, retention``: what a topology that merges needs from time to time."""
+"""``twopc merge reinit, cleanup, retention, rewound``: what a topology that merges needs from time to time."""
 
 from __future__ import annotations
 
@@ -70,3 +70,17 @@ def retention(
     print(f"retention: {days} days" if days else "retention: for ever")
     if advice:
         print(f"warning: {advice}", file=sys.stderr)
+
+
+def rewound(
+    node: Annotated[str, typer.Argument(help="Name of the node.")],
+    nodes: MergeNodes = None,
+    folder: Folder = None,
+) -> None:
+    """Tell a node that it was restored from a backup, before its applications write there again.
+
+    It takes another replica number at once, so that no change gets a version that was given before. The next
+    session compares everything; it would notice the restore by itself, but only then.
+    """
+    with_merge(nodes, lambda topology: topology.rewound(node), folder=folder, partly=True)
+    print(f"{node}: has another number now; the next session compares everything that was changed")

@@ -322,6 +322,24 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         """
         return await self._session(subscriber, ask).run()
 
+    async def rewound(self, node: str) -> None:
+        """Tell a node that it was restored from a backup, before its applications write.
+
+        It takes another number at once, so that no change of now has a version that was given before the restore.
+        Without this the next session notices. In either case it compares everything.
+
+        Raises:
+            SubscriptionError: nobody merges with it.
+        """
+        others = self.tree.subscribers_of(node)
+        neighbour = others[0] if node == self.tree.root and others else self.tree.publisher_of(node)
+        end = ServerMergeEnd(node, self._login(node, neighbour).connect)
+        await end.open(alone=False)
+        try:
+            await end.rewind()
+        finally:
+            await end.close()
+
     async def agent_processes(self, subscriber: str) -> list[tuple[str, int]]:
         """Node and process of each end of the session that is under way with a Subscriber."""
         results = []

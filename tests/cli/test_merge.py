@@ -107,6 +107,23 @@ def test_a_subscriber_begins_anew(topology: Any, twopc: Any) -> None:
     topology.settle()  # or they have expired as soon as somebody changes something
 
 
+def test_a_node_is_told_that_it_was_restored(topology: Any, twopc: Any) -> None:
+    """It is another replica at once, and the next session compares everything; nothing is lost."""
+    nodes = _nodes(topology)
+    topology.execute("ben", "insert into customer values (60, 'before')")
+    number = "select replica from msrepl.msmerge_replica"
+    [(before,)] = topology.execute("ben", number)
+    ran = twopc("merge", "rewound", "ben", *nodes)
+    assert (ran.returncode, "ben: has another number now" in ran.stdout) == (0, True), ran.stderr
+    assert topology.execute("ben", number) != [(before,)]
+    ran = twopc("merge", "sync", "ben", *nodes)
+    assert "everything compared: a node was restored from a backup" in ran.stdout, ran.stderr
+    topology.settle()
+    topology.assert_converged()
+    assert topology.execute("anna", "select phone from customer where id = 60") == [("before",)]
+    assert twopc("merge", "rewound", "carl", *nodes).returncode == 4
+
+
 def test_rows_that_were_changed_behind(topology: Any, twopc: Any) -> None:
     """Validation finds them, repair brings them back; a disabled trigger is named with its remedy."""
     nodes = _nodes(topology)
