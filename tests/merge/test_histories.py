@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from tests.merge.histories import COLUMNS, History, Known, Lost
-from tests.merge.model_nodes import PRIORITIES, TREE, ModelNodes
+from tests.merge.model_nodes import PRIORITIES, STAR, TREE, ModelNodes
 from twopc.drivers.merge.engine import MergeReport
 from twopc.merge.articles import Logging, MergeOptions
 from twopc.merge.decision import Side
@@ -62,7 +62,8 @@ def test_with_a_resolver(resolver: str) -> None:
     async def all_of_them() -> None:
         for seed in range(60):
             options = MergeOptions(resolver=resolver)
-            nodes = ModelNodes(column_tracking=True, options=options)
+            tree = TREE if seed % 2 else STAR  # a republisher resolves what comes up to it
+            nodes = ModelNodes(column_tracking=True, options=options, tree=tree)
             assert await play(nodes, f"{resolver} {seed}") <= 3, seed
 
     asyncio.run(all_of_them())

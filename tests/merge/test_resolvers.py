@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from twopc.errors import ArticleError
 from twopc.merge.decision import Side
 from twopc.merge.encounters import MergeEncounter, Resolution
+from twopc.merge.resolvers import moment, parsed
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
@@ -156,3 +159,28 @@ async def test_what_is_refused(server: EmbeddedServer) -> None:
             "select count(*) from pg_attribute where attrelid = 'thing'::regclass and attnum > 0"
         )
         assert await topology.execute("pub", columns) == [(3,)]
+
+
+def test_dates_that_python_has_no_value_for() -> None:
+    """They are compared as PostgreSQL compares them."""
+    moments = [
+        "-infinity", "4713-01-01 BC", "0044-03-15 BC", "0044-04-01 BC", "0001-01-01 00:00:00+00 BC", date(1, 1, 1),
+        datetime(2024, 2, 29, 10, tzinfo=timezone(timedelta(hours=2))), datetime(2024, 2, 29, 8, 0, 0, 1, UTC),
+        "10000-01-01 00:00:00.5+00", "10000-01-01 00:00:00.51", "infinity",
+    ]  # fmt: skip
+    assert all(moment(one) < moment(later) for one, later in pairwise(moments))
+
+
+def test_names_in_quotes() -> None:
+    """A column may have any name, and a delimiter any characters."""
+    resolver = parsed("""merge_text("a ""b"", (c)", ', ''and'' ')""", "table t")
+    assert (resolver.column, resolver.delimiter) == ('a "b", (c)', ", 'and' ")
+    for text in (
+        "additive(a b)",
+        "additive(a, b)",
+        "additive(a))",
+        "additive a",
+        "merge_text(a, 'x', 'y')",
+    ):
+        with pytest.raises(ArticleError, match=r"20020|21301"):
+            parsed(text, "table t")
