@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import typer
 
@@ -125,7 +126,7 @@ def resolve(
     stays: Keep | None = "loser" if keep == "loser" else "winner" if row is None else None
 
     async def work(topology: MergeTopology) -> MergeConflict:
-        node, chosen = _named(conflict, await _recorded(topology, None))
+        node, chosen = _named(conflict, await _recorded(topology, None), topology.publisher)
         await topology.resolve(chosen, keep=stays, row=row, forget=forget, node=node)
         return chosen
 
@@ -137,7 +138,9 @@ def resolve(
     print(f"{done.id}: {what} there now; `twopc merge sync` carries it to all nodes")
 
 
-def _named(number: str, recorded: list[tuple[str, MergeConflict]]) -> tuple[str, MergeConflict]:
+def _named(
+    number: str, recorded: list[tuple[str, MergeConflict]], publisher: str
+) -> tuple[str, MergeConflict]:
     """The conflict whose number begins so.
 
     Raises:
@@ -145,14 +148,21 @@ def _named(number: str, recorded: list[tuple[str, MergeConflict]]) -> tuple[str,
     """
     from twopc.errors import ConfigurationError
 
-    fitting = [each for each in recorded if str(each[1].id).startswith(number.lower())]
+    fitting: dict[UUID, tuple[str, MergeConflict]] = {}
+    for node, each in recorded:
+        # one that is on record at several nodes is the Publisher's: from there everybody gets what is decided
+        if str(each.id).startswith(number.lower()) and (
+            node == publisher or each.id not in fitting
+        ):
+            fitting[each.id] = (node, each)
     if not fitting:
         raise ConfigurationError(f"no conflict {number!r}: `twopc merge conflicts` lists them")
     if len(fitting) > 1:
         raise ConfigurationError(
-            f"{len(fitting)} conflicts begin with {number!r}: {', '.join(str(each.id) for _, each in fitting)}"
+            f"{len(fitting)} conflicts begin with {number!r}: {', '.join(map(str, fitting))}"
         )
-    return fitting[0]
+    [only] = fitting.values()
+    return only
 
 
 def _values(file: str) -> dict[str, Any]:

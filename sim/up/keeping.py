@@ -248,12 +248,7 @@ async def _install(name: str, scenario: Scenario, dsns: Mapping[str, str]) -> li
 
 async def _install_merge(name: str, scenario: Scenario, dsns: Mapping[str, str]) -> list[Node]:
     """The same for nodes that merge."""
-    topology = MergeTopology(
-        publisher=scenario.topology.publisher,
-        subscribers=scenario.topology.subscribers,
-        dsns=dsns,
-        name=name,
-    )
+    topology = MergeTopology(tree=scenario.topology.tree, dsns=dsns, name=name)
     async with topology:
         await set_up_merge(topology, scenario)
         return [*topology.nodes.values()]
