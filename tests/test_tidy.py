@@ -254,7 +254,7 @@ def test_sessions_of_ours_have_our_search_path() -> None:
     """Where nobody strange can put an operator or function in the place of PostgreSQL's."""
     bare: dict[str, int] = {}
     for name, path in within("twopc", "publisher", "subscriber"):
-        count = -text_of(path).count("path.SET")
+        count = -len(re.findall(r"path\.SET\b", text_of(path)))
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call) and re.fullmatch(
                 r"(\w+\.)?(AsyncConnection|PGconn|psycopg)\.connect", ast.unparse(node.func)

@@ -102,7 +102,7 @@ class Bodies:
         """The call does not change the key; one that does may be about another row's key later."""
         return f.AND.join(
             [
-                sql.SQL("({}{}::text is not distinct from {}::text)").format(
+                sql.SQL("({}row({})::text is not distinct from row({})::text)").format(
                     self.bit_is_clear(column, source), self.new(column, source), old
                 )
                 for column, old in zip(

@@ -106,3 +106,43 @@ async def test_a_path_that_it_sets(trapped: MergeTopology) -> None:
     with pytest.raises(MergeError, match="has set search_path"):
         await trapped.sync("anna")
     assert await trapped.execute("anna", "select 1 from item where id = 500") == []
+
+
+CASTS = """
+create type evil.mood as enum ('calm', 'cross');
+create type evil.point as (x int, note json);
+create table odd (name varchar(9), mood evil.mood, place evil.point, primary key (mood, name));
+insert into odd values ('a', 'calm', row(1, '{}'));
+create function evil.printed(evil.mood) returns text language plpgsql as
+    $$ begin perform evil.spring('cast'); return 'printed'; end $$;
+create function evil.printed(evil.point) returns text language plpgsql as
+    $$ begin perform evil.spring('cast'); return 'printed'; end $$;
+create function evil.equal(varchar, varchar) returns boolean language plpgsql as
+    $$ begin perform evil.spring('operator'); return true; end $$;
+create cast (evil.mood as text) with function evil.printed(evil.mood) as implicit;
+create cast (evil.point as text) with function evil.printed(evil.point) as assignment;
+create operator public.= (leftarg = varchar, rightarg = varchar, function = evil.equal);
+"""
+
+
+async def test_casts_and_operators(server: EmbeddedServer) -> None:
+    """What administrators ask about a row or a Subscriber calls no cast, and no operator, of the owner's."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        for node in ("pub", "anna"):
+            await topology.execute(node, TRAP.format(more=""))
+        await topology.execute("pub", CASTS)
+        await topology.publish("odd")
+        await topology.subscribe("anna")
+        await topology.execute("anna", "update odd set place = row(2, '[]')")
+        await topology.sync("anna")
+        [result] = await topology.validate("anna")
+        assert (result.passed, result.rows) == (True, 1)
+        for key in ({"name": "a"}, {"mood": "calm"}):
+            assert [row.state for row in await topology.show_row("odd", key)] == ["contents"] * 2
+        with pytest.raises(MergeError, match="no node has a row"):
+            await topology.show_row("odd", {"name": "b"})
+        with pytest.raises(MergeError, match="no column 'nothing'"):
+            await topology.show_row("odd", {"nothing": 1})
+        await topology.dummy_update("odd", {"name": "a", "mood": "calm"})
+        assert (await topology.sync("anna")).downloaded == 1
+        assert await topology.execute("pub", "select * from evil.ran") == []

@@ -8,10 +8,14 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tests.fix_merge import customer
+from twopc.drivers.merge.engine import MergeReport
 from twopc.errors import ArticleError, MergeError
+from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
+from twopc.sim.merge.agent import keep_merging
 from twopc.sim.merge.validation import CHECKSUMS, COUNTS
 
 
@@ -191,3 +195,29 @@ async def test_what_checks_find(merge_shop: MergeTopology) -> None:
         ("ben", f"has the replica number {replica}, and so has anna"),
     ):
         assert any(at == node and what in text for at, text in found), (node, what, found)
+
+
+async def test_a_publisher_that_cannot_be_reached(server: EmbeddedServer) -> None:
+    """The session says which one and why; the agent goes on, and the next session brings what is due."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute("pub", "create table item (id int primary key)")
+        await topology.publish("item")
+        await topology.subscribe("anna")
+        await topology.execute("anna", "insert into item values (1)")
+        reached = sql.Identifier(topology.node("pub").database)
+        allow = sql.SQL("alter database {} allow_connections {}")
+        below = await topology.admin("anna")
+        await below.execute(allow.format(reached, sql.SQL("false")))
+        stop = asyncio.Event()
+        results: list[MergeReport | MergeError] = []
+
+        async def session() -> MergeReport:
+            if results:
+                await below.execute(allow.format(reached, sql.SQL("true")))
+                stop.set()
+            return await topology.sync("anna")
+
+        await keep_merging(session, stop, every_s=0.001, tell=results.append)
+        failed, done = results
+        assert isinstance(failed, MergeError) and "pub and anna ended early" in str(failed)
+        assert isinstance(done, MergeReport) and done.uploaded == 1

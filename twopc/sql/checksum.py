@@ -66,8 +66,9 @@ def _hashed(column: Column, value: sql.Composable) -> sql.Composable:
         return sql.SQL('{} collate "C"').format(value)
     if name in _SENT:
         return sql.SQL("pg_catalog.{}({})").format(sql.Identifier(_SENT[name]), value)
-    # arrays, enums, ranges, json, domains and all others
-    return sql.SQL('({})::text collate "C"').format(value)
+    # arrays, enums, ranges, json, domains and all others: printed as part of a row, by their types' output functions.
+    # A cast to text would be one that the owner of the type may have made.
+    return sql.SQL('row({})::text collate "C"').format(value)
 
 
 def _hash(columns: Sequence[Column], values: Sequence[sql.Composable]) -> sql.Composed:
@@ -101,18 +102,24 @@ class ChecksumTexts:
         return sql.SQL("row({})::text").format(f.identifiers(self._article.key, alias))
 
     def _given(self) -> sql.Composed:
-        """``unnest($1::text[], …) as u(k1, …)``: a parameter per key column."""
+        """Rows ``u(k1, …)``, of a parameter per key column.
+
+        By way of json, since it reads values by their types' input functions, and a cast might be the type's owner's.
+        """
         names = f.numbered("k", len(self._key))
-        return sql.SQL("unnest({}) as u({})").format(
+        return sql.SQL(
+            "json_to_recordset((select json_agg(json_build_object({})) from unnest({}) as g({}))) as u({})"
+        ).format(
+            f.COMMA.join(
+                [sql.SQL("{}, {}").format(sql.Literal(k), sql.Identifier("g", k)) for k in names]
+            ),
             f.COMMA.join([sql.SQL("{}::text[]").format(PARAMETER)] * len(names)),
             f.identifiers(names),
+            f.attribute_definitions(zip(names, self._key, strict=True)),
         )
 
     def _given_values(self) -> list[sql.Composable]:
-        return [
-            sql.SQL("({})::{}").format(sql.Identifier("u", name), f.raw(column.type))
-            for name, column in zip(f.numbered("k", len(self._key)), self._key, strict=True)
-        ]
+        return [sql.Identifier("u", name) for name in f.numbered("k", len(self._key))]
 
     def _hashes(self) -> sql.Composed:
         """Key and row hashes of the article's rows, without those of the keys given."""

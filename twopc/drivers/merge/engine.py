@@ -99,8 +99,10 @@ class MergeSession:
                 end could not be reached, or refused, and the next session continues.
         """
         publisher, subscriber = self._publisher, self._subscriber
+        is_open = False
         try:
             await together(publisher.open(alone=True), subscriber.open(alone=False))
+            is_open = True
             above, below = await self._greet()
             self._tally.is_resumed = _is_cut(below, above) or _is_cut(above, below)
             for handler in self._handlers.values():
@@ -114,8 +116,9 @@ class MergeSession:
             await self._reach("cleaned")
             await subscriber.settle(generation, cleaned)
         except psycopg.Error as error:
-            with suppress(psycopg.Error):
-                await publisher.end(self._tally.record(str(error)))
+            if is_open:
+                with suppress(psycopg.Error):
+                    await publisher.end(self._tally.record(str(error)))
             raise MergeError(
                 f"the session of {publisher.name} and {subscriber.name} ended early, and the next continues: {error}",
                 sqlstate=error.sqlstate or _LOST,

@@ -11,6 +11,7 @@ from psycopg import AsyncConnection, sql
 
 from twopc.errors import ConfigurationError
 from twopc.merge.retention import RETENTION_DAYS
+from twopc.sql import path
 
 Connection = AsyncConnection[Any]
 
@@ -84,6 +85,7 @@ async def clean_up(connection: Connection) -> int:
 async def age(connection: Connection, days: float) -> None:
     """Make everything that a node has noted older, as if so many days had passed. For tests and lessons."""
     async with connection.transaction():
+        await connection.execute(path.SET_LOCAL)
         for table, column in _DATES:
             await connection.execute(
                 sql.SQL("update {} set {column} = {column} - make_interval(secs => %s)").format(

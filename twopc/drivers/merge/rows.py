@@ -17,6 +17,9 @@ from twopc import names
 from twopc.drivers.merge.tracking import StoredMergeArticle, stored_articles
 from twopc.errors import ArticleError, MergeError
 from twopc.merge.lineage import unpack
+from twopc.sql import fragments as f
+from twopc.sql import path
+from twopc.sql.describe import describe
 
 Connection = AsyncConnection[Any]
 
@@ -30,6 +33,14 @@ _REPLICAS = """
 select s.subscriber_server, n.replica
 from msrepl.sysmergesubscriptions as s, unnest(s.former || s.replnickname) as n(replica)
 """
+#: Columns whose types nobody but PostgreSQL has operators, casts and functions for.
+_BUILT_IN = """
+select a.attname::text from pg_attribute as a join pg_type as t on t.oid = a.atttypid
+where a.attrelid = %s::text::regclass and a.attnum > 0 and t.typnamespace = 'pg_catalog'::regnamespace
+"""
+_EQUAL = sql.SQL("t.{} operator(pg_catalog.=) %s")
+#: Of other types, by what their output functions print.
+_SAME = sql.SQL("row(t.{})::text operator(pg_catalog.=) row(%s::text)::text")
 #: A row of which nothing is known goes on above what is forgotten.
 _TOUCH = """
 insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
@@ -100,12 +111,28 @@ async def find_row(connection: Connection, table: str, key: Mapping[str, Any]) -
         MergeError: several rows have them.
     """
     stored = await article_named(connection, table)
-    query = sql.SQL("select t.{} from {} as t where {} limit 2").format(
-        sql.Identifier(stored.rowguid),
-        sql.Identifier(stored.source_schema, stored.source_object),
-        sql.SQL(" and ").join([sql.SQL("t.{} = %s").format(sql.Identifier(name)) for name in key]),
-    )
-    rows = await (await connection.execute(query, [*key.values()])).fetchall()
+    described = await describe(connection, stored.source_schema, stored.source_object)
+    columns = {column.name: column for column in described.columns}
+    if unknown := sorted({*key} - {*columns}):
+        raise MergeError(f"table {table} has no column {unknown[0]!r}")
+    where = sql.Identifier(stored.source_schema, stored.source_object)
+    async with connection.transaction():
+        await connection.execute(path.SET_LOCAL)
+        cursor = await connection.execute(_BUILT_IN, (where.as_string(connection),))
+        built_in = {name for (name,) in await cursor.fetchall()}
+        query = sql.SQL("select t.{} from {} as t where {} limit 2").format(
+            sql.Identifier(stored.rowguid),
+            where,
+            f.AND.join(
+                [
+                    (_EQUAL if name in built_in and columns[name].comparable else _SAME).format(
+                        sql.Identifier(name)
+                    )
+                    for name in key
+                ]
+            ),
+        )
+        rows = await (await connection.execute(query, [*key.values()])).fetchall()
     if len(rows) > 1:
         raise MergeError(f"several rows of {table} have {dict(key)}: name a key")
     return rows[0][0] if rows else None
@@ -123,13 +150,14 @@ async def read_row(
         ArticleError: the table is not merged.
     """
     stored = await article_named(connection, table)
-    query = sql.SQL("select t.* from {} as t where t.{} = %s").format(
+    query = sql.SQL("select t.* from {} as t where t.{} operator(pg_catalog.=) %s").format(
         sql.Identifier(stored.source_schema, stored.source_object), sql.Identifier(stored.rowguid)
     )
-    async with connection.cursor(row_factory=dict_row) as cursor:
+    async with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(path.SET_LOCAL)
         await cursor.execute(query, (rowguid,))
         row = await cursor.fetchone()
-    known = await (await connection.execute(_KNOWN, (stored.nickname, rowguid))).fetchone()
+        known = await (await connection.execute(_KNOWN, (stored.nickname, rowguid))).fetchone()
     if known is None:
         state = "absent" if row is None else "unchanged"
         return RowReplica(node=node, table=table, rowguid=rowguid, state=state, lineage={}, row=row)
@@ -174,8 +202,11 @@ async def touch_rows(connection: Connection, table: str, rowguids: Collection[UU
         column_tracking=sql.Literal(stored.column_tracking),
         count=sql.Literal(len(stored.columns)),
     )
-    lock = sql.SQL("select from {} as t where t.{} = any (%s) order by t.{} for update")
+    lock = sql.SQL(
+        "select from {} as t where t.{} operator(pg_catalog.=) any (%s) order by t.{} for update"
+    )
     async with connection.transaction():
+        await connection.execute(path.SET_LOCAL)
         await connection.execute(lock.format(where, rowguid, rowguid), ([*rowguids],))
         await connection.execute(query, ([*rowguids],))
 

@@ -436,7 +436,7 @@ begin
             "data" = c.c4,
             "msrepl_tran_version" = c.c5
         from due as c
-        where t."order" operator(pg_catalog.=) c.old_c1 and t."place" operator(pg_catalog.=) c.old_c2 and c.place = turn and (c.c1::text is not distinct from c.old_c1::text) and (c.c2::text is not distinct from c.old_c2::text)
+        where t."order" operator(pg_catalog.=) c.old_c1 and t."place" operator(pg_catalog.=) c.old_c2 and c.place = turn and (row(c.c1)::text is not distinct from row(c.old_c1)::text) and (row(c.c2)::text is not distinct from row(c.old_c2)::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -447,7 +447,7 @@ begin
             exit when turn >= turns;
         end loop;
         if done < cardinality(rows) and (
-            msrepl.fires_for_agents('"sales"."line"') or exists (select from unnest(rows) as c where not ((c.c1::text is not distinct from c.old_c1::text) and (c.c2::text is not distinct from c.old_c2::text)))
+            msrepl.fires_for_agents('"sales"."line"') or exists (select from unnest(rows) as c where not ((row(c.c1)::text is not distinct from row(c.old_c1)::text) and (row(c.c2)::text is not distinct from row(c.old_c2)::text)))
         ) then
             raise exception using errcode = 'no_data_found';
         end if;

@@ -406,7 +406,7 @@ begin
             "name" = case get_byte(c.bitmap, 0) & 2 when 2 then c.c2 else t."name" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 4 when 4 then c.c3 else t."msrepl_tran_version" end
         from due as c
-        where t."id" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+        where t."id" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or row(c.c1)::text is not distinct from row(c.pkc1)::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -417,7 +417,7 @@ begin
             exit when turn >= turns;
         end loop;
         if done < cardinality(rows) and (
-            msrepl.fires_for_agents('"public"."customer"') or exists (select from unnest(rows) as c where not ((get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)))
+            msrepl.fires_for_agents('"public"."customer"') or exists (select from unnest(rows) as c where not ((get_byte(c.bitmap, 0) & 1 = 0 or row(c.c1)::text is not distinct from row(c.pkc1)::text)))
         ) then
             raise exception using errcode = 'no_data_found';
         end if;

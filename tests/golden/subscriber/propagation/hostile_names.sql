@@ -445,7 +445,7 @@ begin
             "naïve\日本" = case get_byte(c.bitmap, 0) & 16 when 16 then c.c5 else t."naïve\日本" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 32 when 32 then c.c6 else t."msrepl_tran_version" end
         from due as c
-        where t."t" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+        where t."t" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or row(c.c1)::text is not distinct from row(c.pkc1)::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -456,7 +456,7 @@ begin
             exit when turn >= turns;
         end loop;
         if done < cardinality(rows) and (
-            msrepl.fires_for_agents( E'"the ""odd"" one"."t%s{}\\''"') or exists (select from unnest(rows) as c where not ((get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)))
+            msrepl.fires_for_agents( E'"the ""odd"" one"."t%s{}\\''"') or exists (select from unnest(rows) as c where not ((get_byte(c.bitmap, 0) & 1 = 0 or row(c.c1)::text is not distinct from row(c.pkc1)::text)))
         ) then
             raise exception using errcode = 'no_data_found';
         end if;

@@ -845,7 +845,7 @@ begin
             "col99" = case get_byte(c.bitmap, 12) & 4 when 4 then c.c99 else t."col99" end,
             "col100" = case get_byte(c.bitmap, 12) & 8 when 8 then c.c100 else t."col100" end
         from due as c
-        where t."col1" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+        where t."col1" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or row(c.c1)::text is not distinct from row(c.pkc1)::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -856,7 +856,7 @@ begin
             exit when turn >= turns;
         end loop;
         if done < cardinality(rows) and (
-            msrepl.fires_for_agents('"public"."wide"') or exists (select from unnest(rows) as c where not ((get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)))
+            msrepl.fires_for_agents('"public"."wide"') or exists (select from unnest(rows) as c where not ((get_byte(c.bitmap, 0) & 1 = 0 or row(c.c1)::text is not distinct from row(c.pkc1)::text)))
         ) then
             raise exception using errcode = 'no_data_found';
         end if;
