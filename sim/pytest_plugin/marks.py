@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MARKERS = {
     "twopc(subscribers=2, load=…, publish=…, isolation=…, shipping=…, commit=…, any_client=False, policy='reject', faults=[…], "
     "seed=…, reset='truncate')": "what the topology of the fixture twopc is like",
-    "twopc_merge(subscribers=2, load=…, publish=…, tracking='row', lock_timeout_ms=5000)": (
+    "twopc_merge(subscribers=2, tree=…, load=…, publish=…, tracking='row', lock_timeout_ms=5000)": (
         "what the topology of the fixture twopc_merge is like"
     ),
     "twopc_scenario(file, orders='')": "the scenario file that the fixture twopc_run plays, and which of its orders",

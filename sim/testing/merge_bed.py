@@ -50,8 +50,10 @@ where i.indrelid = to_regclass(%s) and i.indisprimary order by array_position(i.
 class MergeRequest:
     """What a topology that merges shall be like."""
 
+    tree: Mapping[str, Sequence[str]]
+    """For each node that publishes its Subscribers."""
     subscribers: Mapping[str, Mapping[str, Any]]
-    """Their names, each with options of `MergeTopology.subscribe`."""
+    """Options of `MergeTopology.subscribe`, by name."""
     load: tuple[Load, ...] = ()
     publish: Mapping[str, Mapping[str, Any]] | None = None
     """Tables, each with options of `MergeTopology.publish`; None: every table that has a primary key."""
@@ -94,7 +96,7 @@ class MergeBed:
         self.topology = topology = MergeTopology(
             name=name,
             server=self._server,
-            subscribers=tuple(requested.subscribers),
+            tree=requested.tree,
             lock_timeout_ms=requested.lock_timeout_ms,
         )
         await topology.__aenter__()
@@ -109,8 +111,8 @@ class MergeBed:
                 await topology.publish(
                     table, schema=schema, **{"tracking": requested.tracking, **options}
                 )
-            for subscriber, options in requested.subscribers.items():
-                await topology.subscribe(subscriber, **options)
+            for subscriber in topology.subscribers:
+                await topology.subscribe(subscriber, **requested.subscribers.get(subscriber, {}))
         except BaseException:
             await topology.close()
             raise
@@ -310,14 +312,21 @@ def request_of(options: Mapping[str, Any], template: Any) -> MergeRequest:
     Raises:
         ConfigurationError: an option is not known, or not possible.
     """
-    known = ("subscribers", "load", "publish", "tracking", "lock_timeout_ms")
+    known = ("subscribers", "tree", "load", "publish", "tracking", "lock_timeout_ms")
     for name in options:
         if name not in known:
             raise ConfigurationError(f"no option {name!r}; options are {', '.join(known)}")
     loads = options.get("load", template)
     publish = options.get("publish")
+    subscribers = _named(options.get("subscribers", {} if "tree" in options else 2))
+    tree: Mapping[str, Sequence[str]] = options.get("tree", {"pub": tuple(subscribers)})
+    below = [name for each in tree.values() for name in each]
+    for name in subscribers:
+        if name not in below:
+            raise ConfigurationError(f"{name!r} is no Subscriber; they are {', '.join(below)}")
     return MergeRequest(
-        subscribers=_named(options.get("subscribers", 2)),
+        tree=tree,
+        subscribers=subscribers,
         load=tuple(loads) if isinstance(loads, list | tuple) else (loads,),
         publish=None if publish is None else _named(publish),
         tracking=options.get("tracking", "row"),

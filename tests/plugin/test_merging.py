@@ -45,6 +45,22 @@ def test_what_is_not_merged_yet_is_noticed(merge: TestMerge) -> None:
     assert (conflict.origin, conflict.winner) == ("sub1", None)
 
 
+def test_a_tree_of_republishers(bench: Bench) -> None:
+    """A change at the bottom comes to the top, and to another branch."""
+    tree = {"pub": ["anna", "depot"], "depot": ["van"]}
+    requested = request_of({"tree": tree, "subscribers": {"depot": {"kind": "server"}}}, CUSTOMER)
+    merge = TestMerge(bench, MergeBed(requested, bench.server, "test"))
+    merge.renew()
+    try:
+        merge.execute("van", "update customer set credit = 1 where id = 1")
+        assert merge.rounds() <= 2
+        assert merge.rows("anna", "customer")[0]["credit"] == 1
+        merge.assert_converged()
+        merge.assert_nothing_lost()
+    finally:
+        bench.call(merge.bed.close)
+
+
 def test_a_session_that_does_not_come_to_a_point(merge: TestMerge) -> None:
     """The test has not tried what it is about."""
     with pytest.raises(AssertionError, match=r"of sub1 has ended without coming to merge\.upload"):
@@ -53,6 +69,8 @@ def test_a_session_that_does_not_come_to_a_point(merge: TestMerge) -> None:
         merge.interrupted("sub1", at="merge.dinner")
     with pytest.raises(ConfigurationError, match="no option 'subscriber'; options are subscribers"):
         request_of({"subscriber": 1}, CUSTOMER)
+    with pytest.raises(ConfigurationError, match="'ann' is no Subscriber; they are anna"):
+        request_of({"tree": {"pub": ["anna"]}, "subscribers": {"ann": {}}}, CUSTOMER)
 
 
 def test_a_machine_finds_what_is_not_tracked(merge: TestMerge) -> None:
