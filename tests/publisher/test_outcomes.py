@@ -12,6 +12,8 @@ import pytest
 from tests.fix_topology import MakePair, MakeTopology, Pair
 from twopc.errors import ConflictError, LockTimeoutError, from_sqlstate
 
+pytestmark = pytest.mark.rewinds
+
 ACCOUNT = """create table account (
     id int primary key, code text unique, owner text, balance int not null default 0,
     boss int references account on delete cascade)"""

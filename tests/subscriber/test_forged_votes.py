@@ -14,6 +14,8 @@ from tests.fix_topology import MakePair, Pair
 from twopc.errors import TwopcError
 from twopc.sim.topology import Topology
 
+pytestmark = pytest.mark.rewinds
+
 MakeTopology = Callable[..., Awaitable[Topology]]
 TABLE = """
 create table item (id int primary key, n int);

@@ -50,6 +50,7 @@ async def test_no_commit_without_a_coordinator(
     await pair.equal("account", "entry")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("commit", ["presumed_abort", "last_agent"])
 @pytest.mark.parametrize(
     "statements",

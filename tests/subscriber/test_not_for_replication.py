@@ -7,6 +7,8 @@ import pytest
 
 from tests.fix_topology import MakePair, Pair
 
+pytestmark = pytest.mark.rewinds
+
 TABLES = """
 create table parent (id int primary key, n int check (n >= 0));
 create table child (id int generated always as identity primary key,
@@ -55,6 +57,7 @@ async def test_nothing_of_ours_fires(make_pair: MakePair) -> None:
         ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("what", "statement", "origin", "in_replica"),
     [

@@ -13,6 +13,8 @@ from tests.fix_link import Eyes
 from tests.fix_topology import MakePair, Pair
 from twopc.errors import conflict_facts
 
+pytestmark = pytest.mark.rewinds
+
 ACCOUNT = "create table account (id int primary key, balance int not null)"
 ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
 BALANCES = "select id, balance from account order by id"
@@ -255,6 +257,7 @@ async def test_odd_settings_of_the_publishers_database(make_pair: MakePair, ship
     assert len(await pair.same("item")) == 1
 
 
+@pytest.mark.sample(2)
 @both_ways
 @pytest.mark.parametrize("level", ["read committed", "repeatable read", "serializable"])
 async def test_isolation_level_travels(make_pair: MakePair, shipping: str, level: str) -> None:
