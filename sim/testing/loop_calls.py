@@ -72,6 +72,10 @@ class LoopCalls:
             return made
         running = asyncio.run_coroutine_threadsafe(_awaited(made), self._loop)
         self._running.add(running)
+        if (
+            self._is_over
+        ):  # since it was begun: whoever ended it all may have looked before it was added
+            running.cancel()
         try:
             return running.result()
         finally:

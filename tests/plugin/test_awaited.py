@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -14,6 +15,7 @@ from tests.plugin.running import Project
 from twopc.sim.testing import asynchronous, blocking, session
 from twopc.sim.testing.asynchronous import AsyncTestTopology
 from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.loop_calls import LoopCalls
 
 pytest_plugins = ["pytester"]
 
@@ -139,6 +141,38 @@ async def test_a_test_that_gives_up(twopc: AsyncTestTopology) -> None:
     with pytest.raises(asyncio.CancelledError):
         await playing
     assert calls == [0]
+
+
+async def test_a_test_that_gives_up_as_a_function_begins() -> None:
+    """It is cancelled too if the thread that has begun it has not noted it yet."""
+    begun, may_note = asyncio.Event(), threading.Event()
+
+    class Late(set[Any]):
+        """Notes what is running after somebody has looked."""
+
+        def add(self, each: Any) -> None:
+            may_note.wait()
+            super().add(each)
+
+        def __iter__(self) -> Iterator[Any]:
+            noted = [*super().__iter__()]
+            may_note.set()
+            return iter(noted)
+
+    async def waits_for_ever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    calls = LoopCalls(None)
+    calls._running = Late()
+    playing = asyncio.create_task(calls.run(calls.of(waits_for_ever)))
+    await begun.wait()
+    playing.cancel()
+    ended, _ = await asyncio.wait({playing}, timeout=60)
+    for each in [*calls._running]:
+        each.cancel()
+    assert ended
+    assert playing.cancelled()
 
 
 async def test_an_application_in_a_task(twopc: AsyncTestTopology) -> None:
