@@ -133,7 +133,12 @@ CIRCLES: dict[frozenset[str], str] = {
     frozenset({"twopc.sim.faults.stage", "twopc.sim.scenario.postgres_stage"}): (
         "a stage with faults is a stage; few scenarios need one"
     ),
-    frozenset({"twopc.sim.faults.model_stage", "twopc.sim.scenario.model_stage"}): "likewise",
+    frozenset(
+        {
+            "twopc.sim.faults.model_stage", "twopc.sim.scenario.merge_model_stage",
+            "twopc.sim.scenario.model_stage",
+        }
+    ): "likewise, and so is one of nodes that merge",
 }  # fmt: skip
 
 

@@ -14,14 +14,13 @@ from psycopg import sql
 
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import SettledBranch
-from twopc.merge.decision import ConflictType
 from twopc.merge.protections import MergeProtection
 from twopc.sim.faults.merge import MergeFaults
 from twopc.sim.faults.plans import plans_of
 from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_setup import set_up_merge
+from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, set_up_merge
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
 from twopc.sim.scenario.postgres_looking import answer, read_only
@@ -32,15 +31,6 @@ from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge import MergeLocalSession
 from twopc.sim.sessions.waits import Observer, Waits, clients_of
 from twopc.sim.topology.nodes import AnyServer
-
-#: Failed changes that a Subscriber records.
-_ON_THE_WAY_DOWN = frozenset(
-    {
-        ConflictType.DOWNLOAD_INSERT_FAILED,
-        ConflictType.DOWNLOAD_UPDATE_FAILED,
-        ConflictType.DOWNLOAD_DELETE_FAILED,
-    }
-)
 
 
 @asynccontextmanager
@@ -131,7 +121,7 @@ class MergeStage:
         for node in self._topology.nodes:
             every = await read_conflicts(await self._topology.admin(node), None)
             if node not in self._topology.tree.publishers:  # its Publisher has the others
-                every = [each for each in every if each.type in _ON_THE_WAY_DOWN]
+                every = [each for each in every if each.type in ON_THE_WAY_DOWN]
             new = every[self._recorded.get(node, 0) :]
             self._recorded[node] = len(every)
             results += [self._as_read(node, each) for each in new]

@@ -7,11 +7,14 @@ is none, and a run would say it too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from twopc.drivers.points import Points
 from twopc.sim.model.builder import BuildError
 from twopc.sim.model.kernel import SimpyKernel
+from twopc.sim.model.merge.merging import ModelMerging
 from twopc.sim.model.ports import RecorderPort
 from twopc.sim.model.sql import parse
 from twopc.sim.model.system import System, build
@@ -19,6 +22,7 @@ from twopc.sim.model.values import ModelSpec, SqlError, UnsupportedError
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
+from twopc.sim.scenario.merge_model_setup import empty_spec, merging_of
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.stage import SetUpError
@@ -41,9 +45,11 @@ def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     yield from _beyond(scenario)
     try:
         spec = spec_of(scenario)
-        model = built(
-            scenario, spec, Wiring(), kernel=SimpyKernel(spec.seed), recorder=NullRecorder()
-        )
+        kernel, recorder = SimpyKernel(spec.seed), NullRecorder()
+        if scenario.merges:
+            model, _ = built_to_merge(scenario, spec, Points(), kernel=kernel, recorder=recorder)
+        else:
+            model = built(scenario, spec, Wiring(), kernel=kernel, recorder=recorder)
     except SetUpError as error:
         yield error.path, str(error)
         return
@@ -53,6 +59,19 @@ def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             if result is not None:
                 yield path, refusal_text(result)
                 break
+
+
+@contextmanager
+def _placing(scenario: Scenario) -> Generator[None]:
+    """What the model does not know, or a node does not take, has its place in the file."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise SetUpError(
+            error.path or path_of(scenario, error.text), refusal_text(error)
+        ) from error
+    except BuildError as error:
+        raise SetUpError(error.path, f"the model says: {error}") from error
 
 
 def built(
@@ -68,14 +87,28 @@ def built(
     Raises:
         SetUpError: it does not know something, or does not take something, as a server would not.
     """
-    try:
+    with _placing(scenario):
         return build(spec, wiring, kernel=kernel, recorder=recorder)
-    except UnsupportedError as error:
-        raise SetUpError(
-            error.path or path_of(scenario, error.text), refusal_text(error)
-        ) from error
-    except BuildError as error:
-        raise SetUpError(error.path, f"the model says: {error}") from error
+
+
+def built_to_merge(
+    scenario: Scenario,
+    spec: ModelSpec,
+    points: Points,
+    off: frozenset[str] = frozenset(),
+    *,
+    kernel: SimpyKernel,
+    recorder: RecorderPort,
+) -> tuple[System, ModelMerging]:
+    """A model of a scenario of merge replication, and what is merged on it; raises as `built`.
+
+    Args:
+        points: of its sessions.
+        off: protections that are left out.
+    """
+    model = built(scenario, empty_spec(spec), Wiring(), kernel=kernel, recorder=recorder)
+    with _placing(scenario):
+        return model, merging_of(model, spec, scenario, points, off)
 
 
 class NullRecorder:

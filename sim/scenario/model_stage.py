@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
 
+from twopc.drivers.points import Points
 from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError, from_sqlstate
+from twopc.merge.protections import MergeProtection
 from twopc.names import PREFIX
 from twopc.sim.faults.capabilities import ON_MODEL
 from twopc.sim.model.bridge import performed
@@ -21,11 +23,17 @@ from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
 from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.system import System
-from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
+from twopc.sim.model.values import ModelSpec, SqlError, StatementResult, Steps, UnsupportedError
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.model_check import NullRecorder, built, path_of, refusal_text
+from twopc.sim.scenario.model_check import (
+    NullRecorder,
+    built,
+    built_to_merge,
+    path_of,
+    refusal_text,
+)
 from twopc.sim.scenario.model_setup import SETTINGS, spec_of
 from twopc.sim.scenario.stage import (
     AGENTS,
@@ -73,7 +81,7 @@ class ModelTheatre:
         """What a model can do."""
         return Capabilities(
             name="model",
-            protections=SUPPORTED,
+            protections=SUPPORTED | frozenset(MergeProtection),
             faults=frozenset(ON_MODEL),
             points=frozenset().union(*ON_MODEL.values()),
             faults_at=ON_MODEL,
@@ -81,6 +89,7 @@ class ModelTheatre:
             outages=True,
             plain_sessions=True,
             procedures=True,
+            merges=True,
             is_virtual=True,
             settings=SETTINGS,
         )
@@ -107,12 +116,31 @@ class ModelTheatre:
             )
         spec = spec_of(case, seed=self._seed, one_server=self._one_server)
         kernel, recorder = SimpyKernel(spec.seed), NullRecorder()
+        if case.scenario.merges:
+            with loop.inside(kernel):
+                stage = _merging(case, spec, kernel, recorder)
+                yield stage
+                await stage.take_down()
+            return
         with loop.inside(kernel):
             wiring = wiring_for(case.off, self._wiring)
             model = built(case.scenario, spec, wiring, kernel=kernel, recorder=recorder)
             stage = _stage_of(model, case, recorder)
             yield stage
             await stage.take_down()
+
+
+def _merging(
+    case: Case, spec: ModelSpec, kernel: SimpyKernel, recorder: NullRecorder
+) -> ModelStage:
+    """The stage for a case of merge replication."""
+    from twopc.sim.scenario.merge_model_stage import MergeModelStage  # which is a stage, too
+
+    points = Points()
+    model, merging = built_to_merge(
+        case.scenario, spec, points, case.off, kernel=kernel, recorder=recorder
+    )
+    return MergeModelStage(model, case, recorder, merging, points)
 
 
 def _stage_of(model: System, case: Case, recorder: NullRecorder) -> ModelStage:

@@ -12,7 +12,7 @@ from twopc.sim.sessions.interface import NOT_SUBSCRIBED, SyncError
 from twopc.sim.sessions.local import LocalSession, Refusal
 from twopc.sim.sessions.waits import Observer
 
-_NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its order"
+NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its order"
 
 
 class MergeLocalSession(LocalSession):
@@ -69,7 +69,7 @@ class MergeLocalSession(LocalSession):
             raise RejectedError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
 
     async def subscribe(self) -> None:
-        raise LocalProtocolError(_NO_SUBSCRIPTIONS)
+        raise LocalProtocolError(NO_SUBSCRIPTIONS)
 
     async def unsubscribe(self) -> None:
-        raise LocalProtocolError(_NO_SUBSCRIPTIONS)
+        raise LocalProtocolError(NO_SUBSCRIPTIONS)

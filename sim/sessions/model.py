@@ -209,9 +209,10 @@ class CoordinatedSession(VirtualSession):
         also: Sequence[str] = (),
         *,
         any_client: bool = False,
+        client: PublisherClient | None = None,
     ) -> None:
         super().__init__(place, name, node)
-        self._client = place.model.session(name, node, also, any_client=any_client)
+        self._client = client or place.model.session(name, node, also, any_client=any_client)
         self.nodes = (node, *also)
         self.begun: Mapping[str, int] = {}
         """Its process at each node when its last transaction had begun."""

@@ -23,14 +23,8 @@ from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
-
-
-def on_both(path: Path) -> bool:
-    """Without loads, of which no two go the same way, and without what the model does not play."""
-    return path.parent.name not in ("stress", "merge")
-
-
-FILES = [path for path in sorted(SCENARIOS.rglob("*.twopc.yaml")) if on_both(path)]
+#: Without loads, of which no two go the same way.
+FILES = [path for path in sorted(SCENARIOS.rglob("*.twopc.yaml")) if path.parent.name != "stress"]
 #: Played on real servers too, whatever was written: waits, a ring, agents that stop, a node that is away.
 SAMPLE = (
     "immediate/lost_update", "immediate/cross_node_deadlock", "transactional/local_row_blocks_apply",

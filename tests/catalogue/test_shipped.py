@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.agreement.test_catalogue import on_both, on_model
+from tests.agreement.test_catalogue import on_model
 from tests.report.normal import stories
 from twopc.errors import ConfigurationError
 from twopc.sim.report.history import History
@@ -99,7 +99,7 @@ async def test_its_twin_proves_something(path, server):
     assert_proved(loaded, verdict)
 
 
-@pytest.mark.parametrize("path", [each for each in WITH_TWINS if on_both(each)], ids=name_of)
+@pytest.mark.parametrize("path", WITH_TWINS, ids=name_of)
 def test_its_twin_proves_something_in_the_model(path):
     """Likewise."""
     loaded = protected(load(path))

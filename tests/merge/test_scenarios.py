@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from tests.agreement.test_catalogue import on_model
 from twopc.errors import ScenarioError
 from twopc.sim.checkers import nothing_lost
 from twopc.sim.report.history import History
@@ -11,10 +14,13 @@ from twopc.sim.report.html.facts import facts
 from twopc.sim.report.played import played
 from twopc.sim.report.story import story
 from twopc.sim.report.timeline import timeline
+from twopc.sim.scenario.agree import compare
 from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.model_check import unknown
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 from twopc.sim.scenario.searching import script_of
+from twopc.sim.scenario.values import Selection
 
 FILE = """
 twopc: 1
@@ -96,6 +102,18 @@ async def test_sessions_conflicts_and_faults(server) -> None:
     waited = [record.wait["lock"] for record in history.records if record.kind == "blocked"]
     assert waited[-1] == "the agent of ben, which is stopped"
     assert_reported(history)
+    _, mine = await asyncio.to_thread(on_model, scenario(ORDERS))
+    assert [
+        each.text("PostgreSQL", "the model") for each in compare(history.records, mine.records)
+    ] == []
+
+
+def test_the_same_seed_is_the_same_history_in_virtual_time() -> None:
+    """Byte by byte, and nothing fails there."""
+    plays = [on_model(scenario(ORDERS), Selection(seed=7)) for _ in range(2)]
+    assert [each.failures for verdict, _ in plays for each in verdict.orders if each.failures] == []
+    first, second = ([record.line() for record in history.records] for _, history in plays)
+    assert first == second
 
 
 def assert_reported(history: History) -> None:
@@ -152,7 +170,16 @@ async def test_a_change_without_a_trace_is_lost(server, changes) -> None:
     assert nothing_lost(records) == ([text] if changes else [])
 
 
-def test_what_the_model_and_a_search_cannot_play_is_refused_by_name() -> None:
+def test_what_a_search_or_the_model_does_not_know_is_refused_by_name() -> None:
     loaded = scenario("  - {name: one, steps: [a_write, a_sync]}\n")
+    document = parse(
+        (FILE + "  - {name: one, steps: [a_write]}\n")
+        .replace("n: int check", "n: int4range, m: int check")
+        .replace("n < 9", "m < 9")
+        .replace(", n: 0}", "}")
+    )
+    assert [message for _, message in unknown(document.scenario)] == [
+        "the model does not know the type INT4RANGE"
+    ]
     with pytest.raises(ScenarioError, match="a search knows no merge sessions"):
         script_of(loaded)

@@ -109,7 +109,7 @@ class ModelMergeEnd:
 
     async def encounters(self, part: Slice, *, is_upload: bool) -> Sequence[MergeEncounter]:
         """See `MergeEndPort`."""
-        incoming = map(_incoming, part.rows)
+        incoming = map(incoming_of, part.rows)
         return [self.node.encounter(part.artid, self._neighbour, row) for row in incoming]
 
     async def apply(
@@ -125,7 +125,7 @@ class ModelMergeEnd:
         decisions: list[MergeDecision] = []
         failed: dict[UUID, str] = {}
         rejected = 0
-        for row in map(_incoming, part.rows):
+        for row in map(incoming_of, part.rows):
             encounter = self.node.encounter(part.artid, self._neighbour, row)
             judgement = Judgement() if judge is None else judged(judge, [encounter])
             ruling = judgement.resolutions.get(row.rowguid, Resolution())
@@ -135,11 +135,11 @@ class ModelMergeEnd:
                     (REJECTED, f"the change was rejected at {self.name}"),
                     rejected + 1,
                 )
-                self._record(row, fault)
+                self._record(part.artid, encounter, row, fault)
             elif fault is not None:
                 undone = judge.rule_failure(encounter, fault) if judge and is_final else None
                 if is_final:
-                    self._record(row, fault)
+                    self._record(part.artid, encounter, row, fault)
                 if undone is None:
                     failed[row.rowguid] = fault[1]
                     continue
@@ -165,7 +165,7 @@ class ModelMergeEnd:
         self.node.amend(artid, row.rowguid, ruling.row)
         return decision
 
-    def _record(self, row: Incoming, fault: Fault) -> None:
+    def _record(self, artid: UUID, encounter: MergeEncounter, row: Incoming, fault: Fault) -> None:
         self.node.failures[row.rowguid] = ModelFailure(
             rowguid=row.rowguid,
             origin=self._neighbour,
@@ -233,7 +233,8 @@ class ModelMergeEnd:
         self.node.settle(self._neighbour, generation, cleaned)
 
 
-def _incoming(row: MergeRow) -> Incoming:
+def incoming_of(row: MergeRow) -> Incoming:
+    """A row on its way, as a node takes it."""
     return Incoming(
         rowguid=row.rowguid,
         version=RowVersion(

@@ -22,11 +22,13 @@ class ModelMergeArticle:
     parents: tuple[UUID, ...] = ()
     name: str = "item"
     options: MergeOptions = DEFAULT_OPTIONS
+    column_names: tuple[str, ...] = ()
+    """Empty: nobody has named them."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of its columns, as resolvers see them."""
-        return tuple(f"c{place}" for place in range(self.columns))
+        return self.column_names or tuple(f"c{place}" for place in range(self.columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,8 @@ class ModelNode:
         self.functions: dict[str, Callable[..., Steps[Any]]] = {}
         self.procedures: dict[str, Any] = {}
         """Functions written in SQL and PL/pgSQL, by name."""
+        self.on_commit: Callable[[TopXact], None] | None = None
+        """Told of each transaction that has changed something, as others begin to see it."""
         self.keeps_snapshots = False
         """Somebody will ask what a transaction has seen."""
         self.branches: dict[str, prepared.PreparedTransaction] = {}
@@ -257,6 +259,8 @@ class ModelNode:
                     self.tell(f"markers of {_epoch((new or old)[0])}", changed=True)
         top.state = COMMITTED
         top.record = None
+        if record is not None and self.on_commit is not None:
+            self.on_commit(top)
         if record is not None:
             self.commit_no += 1
             top.commit_no = self.commit_no

@@ -1,0 +1,215 @@
+"""Nodes of a model that merge: their tables, their subscriptions, and the sessions between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from uuid import UUID
+
+from twopc.drivers.merge.engine import MergeReport, MergeSession
+from twopc.drivers.points import Points
+from twopc.merge.articles import MergeOptions
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.sim.model.builder import blaming, create_text
+from twopc.sim.model.merge.copies import initialise
+from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
+from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge
+from twopc.sim.model.merge.site_end import SiteMergeEnd
+from twopc.sim.model.node.node import ModelNode
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication import articles
+from twopc.sim.model.system import System
+from twopc.sim.model.values import Steps, TableSpec, Values
+
+_ROWGUID = "uuid not null unique default gen_random_uuid()"
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMergedTable:
+    """A table and how its changes are merged."""
+
+    table: TableSpec
+    rowguid: str
+    adds_rowguid: bool
+    column_tracking: bool
+    options: MergeOptions
+
+
+class ModelMerging:
+    """The merge replication of a model whose nodes are empty.
+
+    Args:
+        publishers: the Publisher of each Subscriber; each node after its own.
+        priorities: of server subscriptions.
+        without: protections that are left out.
+
+    Raises:
+        twopc.sim.model.builder.BuildError: a node does not take what a table says.
+        UnsupportedError: the model does not know something that it says.
+    """
+
+    def __init__(
+        self,
+        model: System,
+        tables: Sequence[ModelMergedTable],
+        publishers: Mapping[str, str],
+        priorities: Mapping[str, float],
+        *,
+        points: Points,
+        without: Set[MergeProtection] = NOTHING_LEFT_OUT,
+    ) -> None:
+        self._model = model
+        self._tables = {UUID(int=place): each for place, each in enumerate(tables, 1)}
+        self._publishers = publishers
+        self._points = points
+        self._without = without
+        self._aged_s = 0.0
+        self._agents: dict[str, set[str]] = {name: set() for name in model.nodes}
+        self.ends: dict[str, tuple[SiteMergeEnd, SiteMergeEnd]] = {}
+        """Of the session that is under way with each Subscriber."""
+        for node in model.nodes.values():
+            self._define(node)
+        root = model.publisher
+        for each in tables:
+            for at, row in enumerate(each.table.rows):
+                with blaming("tables", each.table.name, "rows", at):
+                    articles.insert(root, each.table.name, row)
+        for name in publishers:
+            self._fill(model.nodes[name])
+        self.sites = {
+            name: self._site(node, number)
+            for number, (name, node) in enumerate(model.nodes.items(), 1)
+        }
+        for name, publisher in publishers.items():
+            above = self.sites[publisher].knowledge
+            above.neighbours[name] = ModelNeighbour(
+                replica=0, is_publisher=False, server_priority=priorities.get(name)
+            )
+            initialise(self.sites[name].knowledge, publisher, above)
+
+    def _define(self, node: ModelNode) -> None:
+        for each in self._tables.values():
+            with blaming("tables", each.table.name, "columns"):
+                node.define(_create_text(each))
+        for each in self._tables.values():
+            for at, text in enumerate(each.table.sql):
+                with blaming("tables", each.table.name, "sql", at):
+                    node.define(text)
+
+    def _fill(self, node: ModelNode) -> None:
+        """Give a Subscriber the rows that the Publisher has."""
+        for each in self._tables.values():
+            name = each.table.name
+            for row in self._model.publisher.table(name).rows():
+                node.outside(_insert(name, row), f"a copy of {name}")
+
+    def _site(self, node: ModelNode, replica: int) -> MergeSite:
+        names = {each.table.name: artid for artid, each in self._tables.items()}
+        merged = {}
+        for artid, each in self._tables.items():
+            table = node.table(each.table.name)
+            merged[artid] = ModelMergeArticle(
+                columns=len(table.columns) - 1,
+                column_tracking=each.column_tracking,
+                parents=tuple(
+                    names[key.parent.name] for key in table.references if key.parent is not table
+                ),
+                name=each.table.name,
+                options=each.options,
+                column_names=tuple(c.name for c in table.columns if c.name != each.rowguid),
+            )
+        knowledge = SiteKnowledge(
+            name=node.name,
+            replica=replica,
+            articles=merged,
+            clock=lambda: node.clock() + self._aged_s,
+            without=self._without,
+        )
+        tables = {artid: node.table(each.table.name) for artid, each in self._tables.items()}
+        rowguids = {artid: each.rowguid for artid, each in self._tables.items()}
+        return MergeSite(node, knowledge, tables, rowguids)
+
+    # -- what is done ------------------------------------------------------------------------------
+
+    async def sync(self, subscriber: str) -> MergeReport:
+        """The Merge Agent, once. MergeError"""
+        publisher = self._publishers[subscriber]
+        ends = (
+            SiteMergeEnd(self.sites[publisher], subscriber, self._agents[publisher]),
+            SiteMergeEnd(self.sites[subscriber], publisher, self._agents[subscriber]),
+        )
+        before, self.ends[subscriber] = self.ends.get(subscriber), ends
+        try:
+            return await MergeSession(*ends, self._points).run()
+        finally:
+            if before is None:
+                self.ends.pop(subscriber, None)
+            else:
+                self.ends[subscriber] = before
+
+    def reinitialise(self, subscriber: str) -> None:
+        """Have a Subscriber begin anew with its Publisher's rows, outside of time."""
+        publisher = self._publishers[subscriber]
+        node, above = self._model.nodes[subscriber], self._model.nodes[publisher]
+        site = self.sites[subscriber]
+        node.on_commit = None
+        for each in reversed(self._tables.values()):
+            node.outside(_delete_all(node, each.table.name), f"the rows of {each.table.name}")
+        for each in self._tables.values():
+            for row in above.table(each.table.name).rows():
+                node.outside(_insert(each.table.name, row), f"a copy of {each.table.name}")
+        initialise(site.knowledge, publisher, self.sites[publisher].knowledge)
+        site.knowledge.recorded.clear()
+        site.watch()
+
+    def age(self, days: float) -> None:
+        """Have so many days go by for what is dated."""
+        self._aged_s += days * _DAY_S
+
+    def recorded(self, node: str) -> Sequence[RecordedConflict]:
+        """The conflicts that a node has recorded, the oldest first."""
+        return self.sites[node].knowledge.recorded
+
+    def table_of(self, artid: UUID) -> str:
+        """An article's table."""
+        return self._tables[artid].table.name
+
+    def rowguids(self, node: str, table: str) -> list[UUID]:
+        """Of a table's rows at a node, in the order of their primary keys."""
+        site, artid = self.sites[node], self._artid(table)
+        return [site.rowguid(artid, row) for row in site.tables[artid].rows()]
+
+    def texts(self, table: str, values: Sequence[object]) -> dict[str, str | None]:
+        """The values of a row that has travelled, as text."""
+        artid = self._artid(table)
+        held, rowguid = self._model.publisher.table(table), self._tables[artid].rowguid
+        columns = [column for column in held.columns if column.name != rowguid]
+        return {
+            column.name: value
+            if value is None or isinstance(value, str)
+            else column.type.text(value)
+            for column, value in zip(columns, values, strict=True)
+        }
+
+    def _artid(self, table: str) -> UUID:
+        return next(artid for artid, each in self._tables.items() if each.table.name == table)
+
+
+def _create_text(merged: ModelMergedTable) -> str:
+    text = create_text(merged.table)
+    if not merged.adds_rowguid:
+        return text
+    return f'{text.removesuffix(")")}, "{merged.rowguid}" {_ROWGUID})'
+
+
+def _insert(table: str, row: Values) -> Callable[[OpenTx], Steps[Values]]:
+    return lambda tx: tx.insert(table, row)
+
+
+def _delete_all(node: ModelNode, table: str) -> Callable[[OpenTx], Steps[int]]:
+    there = node.table(table)
+    primary = there.primary
+    assert primary is not None, "a table that is merged has a primary key"
+    keys = [primary.key(row) for row in there.rows()]
+    return lambda tx: tx.delete_all(table, keys)

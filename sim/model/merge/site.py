@@ -1,0 +1,183 @@
+"""A node of the model that merges: its tables hold the rows, and a `ModelMergeNode` what is known of them.
+
+What applications commit is written down when it is committed, so a transaction that commits late belongs to a later
+generation. What an agent commits is written down by its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from twopc.merge.decision import ConflictType, MergeDecision, Side, Verdict
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.sim.model.merge.node import ModelMergeNode
+from twopc.sim.model.merge.records import Incoming, ModelNeighbour
+from twopc.sim.model.merge.records import Values as MergeValues
+from twopc.sim.model.node.heap import HeapTable
+from twopc.sim.model.node.node import ModelNode
+from twopc.sim.model.node.transactions import TopXact
+from twopc.sim.model.values import Values
+
+#: As whom merge agents work.
+AGENT = "merge agent"
+#: What JSON has, too.
+_PLAIN = (str, int, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedConflict:
+    """A conflict, or a change that could not be applied, as a node has recorded it."""
+
+    artid: UUID
+    rowguid: UUID
+    type: ConflictType
+    origin: str
+    winner: str | None
+    code: str
+    reason: str
+    loser: MergeValues | None
+
+
+@dataclass(slots=True, kw_only=True)
+class SiteKnowledge(ModelMergeNode):
+    """What a node knows of its rows, without some protections perhaps; who has won is recorded by name."""
+
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT
+    recorded: list[RecordedConflict] = field(default_factory=list)
+
+    def _decide(
+        self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None
+    ) -> MergeDecision:
+        way = (
+            MergeProtection.DEFERRAL
+            if self.neighbours[neighbour].is_publisher
+            else MergeProtection.LINEAGE
+        )
+        if way in self.without:
+            return MergeDecision(verdict=Verdict.APPLY, version=incoming.version)
+        made = ModelMergeNode._decide(self, artid, neighbour, incoming, choice)
+        if MergeProtection.COLUMN_VERSIONS in self.without:
+            return replace(made, taken=(True,) * len(made.taken))
+        return made
+
+    def _sent_priority(self, peer: ModelNeighbour, writer: int) -> float:
+        if MergeProtection.PRIORITY in self.without:
+            return 0.0
+        return ModelMergeNode._sent_priority(self, peer, writer)
+
+    def take(
+        self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None = None
+    ) -> MergeDecision:
+        """As its base, and a conflict is recorded."""
+        held_by = self.encounter(artid, neighbour, incoming).held_by
+        count = len(self.conflicts)
+        made = ModelMergeNode.take(self, artid, neighbour, incoming, choice)
+        for each in self.conflicts[count:]:
+            assert made.conflict is not None, "a conflict has a type"
+            has_won = made.verdict is Verdict.REPLACE
+            winner, origin = (neighbour, held_by) if has_won else (held_by, neighbour)
+            what = "update" if made.conflict < ConflictType.DELETE_WINS else "change"
+            is_kept = MergeProtection.LOSERS not in self.without
+            self.recorded.append(
+                RecordedConflict(
+                    artid=artid,
+                    rowguid=each.rowguid,
+                    type=made.conflict,
+                    origin=origin,
+                    winner=winner,
+                    code=str(int(made.conflict)),
+                    reason=f"the {what} of {origin} lost against {winner}",
+                    loser=each.loser if is_kept else None,
+                )
+            )
+        return made
+
+
+class MergeSite:
+    """One node.
+
+    Args:
+        tables: each article's table.
+        rowguids: the column by which its rows are known.
+    """
+
+    def __init__(
+        self,
+        node: ModelNode,
+        knowledge: SiteKnowledge,
+        tables: Mapping[UUID, HeapTable],
+        rowguids: Mapping[UUID, str],
+    ) -> None:
+        self.node = node
+        self.knowledge = knowledge
+        self.tables = tables
+        self._artids = {table.name: artid for artid, table in tables.items()}
+        self._guid_at = {artid: table.at[rowguids[artid]] for artid, table in tables.items()}
+        for artid, table in tables.items():
+            knowledge.rows[artid] = {
+                self.rowguid(artid, row): self.values(artid, row) for row in table.rows()
+            }
+        self.watch()
+
+    def watch(self) -> None:
+        """Write down what applications commit from now on."""
+        self.node.on_commit = self._committed
+
+    def rowguid(self, artid: UUID, row: Values) -> UUID:
+        """By which a row is known everywhere."""
+        guid: Any = row[self._guid_at[artid]]
+        assert isinstance(guid, UUID), "its column is uuid"
+        return guid
+
+    def values(self, artid: UUID, row: Values) -> MergeValues:
+        """What travels of a row: everything but the column by which it is known."""
+        columns = self.tables[artid].columns
+        return tuple(
+            value if isinstance(value, _PLAIN) else columns[place].type.text(value)
+            for place, value in enumerate(row)
+            if place != self._guid_at[artid]
+        )
+
+    def row(self, artid: UUID, rowguid: UUID, values: MergeValues) -> Values:
+        """The row that has these values."""
+        table, given = self.tables[artid], iter(values)
+        return tuple(
+            rowguid if place == self._guid_at[artid] else _read(column, next(given))
+            for place, column in enumerate(table.columns)
+        )
+
+    def key(self, artid: UUID, rowguid: UUID, values: MergeValues) -> Values:
+        """The primary key of such a row."""
+        primary = self.tables[artid].primary
+        assert primary is not None, "a table that is merged has a primary key"
+        key: Values = primary.key(self.row(artid, rowguid, values))
+        return key
+
+    def _committed(self, top: TopXact) -> None:
+        """Write down what an application has committed."""
+        if top.session is not None and top.session.role == AGENT:
+            return
+        known = self.knowledge
+        for table, _, old, new in top.changes:
+            artid = self._artids.get(table.name)
+            if artid is None:
+                continue
+            rowguid = self.rowguid(artid, old if new is None else new)
+            before = known.change
+            known.write(artid, rowguid, None if new is None else self.values(artid, new))
+            if MergeProtection.GENERATION_SNAPSHOT in known.without:
+                number = top.xid
+                known.change = max(before, number)
+                known.metadata[artid][rowguid] = replace(
+                    known.metadata[artid][rowguid], change=number
+                )
+
+
+def _read(column: Any, value: object) -> Any:
+    """A value that has travelled, as its column has it."""
+    if isinstance(value, str):
+        return column.type.store(value)
+    return value

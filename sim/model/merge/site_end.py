@@ -1,0 +1,256 @@
+"""One end of a merge session at a node of the model; see `twopc.drivers.merge.ports.MergeEndPort`.
+
+What is decided is decided as in memory; here the rows are locked and written in a transaction of the node's, which may
+wait, and fail as on a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+from uuid import UUID
+
+import psycopg
+
+from twopc.drivers.merge.ports import SliceOutcome
+from twopc.merge.decision import ConflictType
+from twopc.merge.encounters import MergeEncounter
+from twopc.merge.judge import Fault, Judge
+from twopc.merge.marks import Generation
+from twopc.merge.plan import MergeRow, Slice
+from twopc.merge.protections import MergeProtection
+from twopc.sim.model.bridge import performed
+from twopc.sim.model.merge.end import ModelMergeEnd, incoming_of
+from twopc.sim.model.merge.records import Incoming
+from twopc.sim.model.merge.records import Values as MergeValues
+from twopc.sim.model.merge.site import AGENT, MergeSite, RecordedConflict
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.values import RequestLostError, SqlError, Steps
+
+T = TypeVar("T")
+
+#: What is the caller's, and no fault of a row.
+_OF_THE_CALLER = frozenset({"40P01", "40001", "55P03", "57014", "57P01"})
+_SAVEPOINT = "rows"
+
+
+class SiteMergeEnd(ModelMergeEnd):
+    """See `MergeEndPort`.
+
+    Args:
+        agents: which neighbours an agent works for at this node; shared by all ends of the node.
+    """
+
+    def __init__(self, site: MergeSite, neighbour: str, agents: set[str]) -> None:
+        super().__init__(site.knowledge, neighbour, agents)
+        self._site = site
+        self._session: NodeSession | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process at the node; 0 while it has none."""
+        return 0 if self._session is None else self._session.pid
+
+    async def apply(
+        self, part: Slice, coming: Generation, judge: Judge | None = None
+    ) -> SliceOutcome:
+        """See `MergeEndPort`."""
+
+        def note() -> None:
+            self.node.neighbours[self._neighbour].coming = coming
+
+        judges = {} if judge is None else {part.artid: judge}
+        return await self._perform(self._applied([part], judges, note, is_final=False))
+
+    async def receive(
+        self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
+    ) -> SliceOutcome:
+        """See `MergeEndPort`."""
+
+        def note() -> None:
+            self.node.receive(self._neighbour, generation)
+
+        return await self._perform(self._applied(repeated, judges, note, is_final=True))
+
+    async def _perform(self, work: Steps[T]) -> T:
+        node = self._site.node
+        try:
+            return await performed(node.kernel, work, f"{AGENT} of {self._neighbour}")
+        except SqlError as error:
+            raise psycopg.errors.lookup(error.sqlstate)(error.message) from error
+        except RequestLostError as error:
+            raise psycopg.OperationalError(str(error)) from error
+
+    def _applied(
+        self,
+        parts: Sequence[Slice],
+        judges: Mapping[UUID, Judge],
+        note: Callable[[], None],
+        *,
+        is_final: bool,
+    ) -> Steps[SliceOutcome]:
+        session = self._session = self._site.node.connect(AGENT, f"{AGENT} of {self._neighbour}")
+        if MergeProtection.KEY_CHECKS in self._site.knowledge.without:
+            session.settings["session_replication_role"] = "replica"
+        try:
+            yield from session.execute("begin")
+            tx = session.tx
+            assert tx is not None, "it was begun just now"
+            total, failed = SliceOutcome(), dict[UUID, str]()
+            for part in parts:
+                yield from self._lock(tx, part)
+                outcome = yield from self._part(tx, part, judges.get(part.artid), is_final=is_final)
+                failed |= outcome.failed
+                total = total + outcome
+            yield from session.execute("commit")
+            note()
+            return replace(total, failed=failed)
+        finally:
+            self._session = None
+            session.close()
+
+    def _lock(self, tx: OpenTx, part: Slice) -> Steps[None]:
+        """Wait for applications that have changed these rows."""
+        for row in part.rows:
+            values = self.node.rows[part.artid].get(row.rowguid)
+            if values is not None:
+                key = self._site.key(part.artid, row.rowguid, values)
+                yield from tx.lock(self._site.tables[part.artid].name, key)
+
+    def _part(
+        self, tx: OpenTx, part: Slice, judge: Judge | None, *, is_final: bool
+    ) -> Steps[SliceOutcome]:
+        """The rows of a slice at once, if that works; else each by itself."""
+        before = self._known(part.artid)
+        outcome = self._take(part, judge, is_final=is_final)
+        for write in (self._write, self._replace):
+            error = yield from self._tried(tx, write, part, before["rows"])
+            if error is None:
+                return outcome
+        self._forget(part.artid, before)
+        total, failed = SliceOutcome(), dict[UUID, str]()
+        for row in part.rows:
+            one = replace(part, rows=(row,))
+            outcome = yield from self._alone(tx, one, row, judge, is_final=is_final)
+            failed |= outcome.failed
+            total = total + outcome
+        return replace(total, failed=failed)
+
+    def _alone(
+        self, tx: OpenTx, part: Slice, row: MergeRow, judge: Judge | None, *, is_final: bool
+    ) -> Steps[SliceOutcome]:
+        incoming = incoming_of(row)
+        encounter = self.node.encounter(part.artid, self._neighbour, incoming)
+        before = self._known(part.artid)
+        outcome = self._take(part, judge, is_final=is_final)
+        error = yield from self._tried(tx, self._write, part, before["rows"])
+        if error is None:
+            return outcome
+        self._forget(part.artid, before)
+        fault = (error.sqlstate, error.message)
+        undone = judge.rule_failure(encounter, fault) if judge is not None and is_final else None
+        if is_final:
+            self._record(part.artid, encounter, incoming, fault)
+        if undone is None:
+            return SliceOutcome(failed={row.rowguid: error.message})
+        self._put(part.artid, incoming, encounter, undone)
+        yield from self._write(tx, part, before["rows"])
+        return SliceOutcome(rejected=int(undone.row is None))
+
+    def _tried(
+        self,
+        tx: OpenTx,
+        write: Callable[[OpenTx, Slice, Mapping[UUID, MergeValues]], Steps[None]],
+        part: Slice,
+        before: Mapping[UUID, MergeValues],
+    ) -> Steps[SqlError | None]:
+        """What keeps these rows from being written, if anything; then nothing is."""
+        tx.savepoint(_SAVEPOINT)
+        try:
+            yield from write(tx, part, before)
+        except SqlError as error:
+            if error.sqlstate in _OF_THE_CALLER:
+                raise
+            tx.rollback_to(_SAVEPOINT)
+            tx.release(_SAVEPOINT)
+            return error
+        tx.release(_SAVEPOINT)
+        return None
+
+    def _write(self, tx: OpenTx, part: Slice, before: Mapping[UUID, MergeValues]) -> Steps[None]:
+        """The rows as they are known to be now."""
+        site, artid = self._site, part.artid
+        name = site.tables[artid].name
+        for guid, was, now in self._changed(part, before):
+            if now is None:
+                yield from tx.delete(name, site.key(artid, guid, was), _always)
+            elif was is None:
+                yield from tx.insert(name, site.row(artid, guid, now))
+            else:
+                new = site.row(artid, guid, now)
+                yield from tx.change(name, site.key(artid, guid, was), lambda _, new=new: new)  # type: ignore[misc] # a lambda's default
+
+    def _replace(self, tx: OpenTx, part: Slice, before: Mapping[UUID, MergeValues]) -> Steps[None]:
+        """The same, of rows that take values from each other: all of them go first."""
+        site, artid = self._site, part.artid
+        name = site.tables[artid].name
+        changed = list(self._changed(part, before))
+        for guid, was, _ in changed:
+            if was is not None:
+                yield from tx.delete(name, site.key(artid, guid, was), _always)
+        for guid, _, now in changed:
+            if now is not None:
+                yield from tx.insert(name, site.row(artid, guid, now))
+
+    def _changed(self, part: Slice, before: Mapping[UUID, MergeValues]) -> list[Any]:
+        """The rows that are not as they were: each with its values before and now."""
+        rows = self.node.rows[part.artid]
+        pairs = [(row.rowguid, before.get(row.rowguid), rows.get(row.rowguid)) for row in part.rows]
+        return [each for each in pairs if each[1] != each[2]]
+
+    # -- what is known, and taken back ---------------------------------------------------------------
+
+    def _known(self, artid: UUID) -> dict[str, Any]:
+        known = self._site.knowledge
+        return {
+            "rows": dict(known.rows[artid]),
+            "metadata": dict(known.metadata[artid]),
+            "conflicts": list(known.conflicts),
+            "recorded": list(known.recorded),
+        }
+
+    def _forget(self, artid: UUID, before: Mapping[str, Any]) -> None:
+        known = self._site.knowledge
+        known.rows[artid] = dict(before["rows"])
+        known.metadata[artid] = dict(before["metadata"])
+        known.conflicts = list(before["conflicts"])
+        known.recorded = list(before["recorded"])
+
+    def _record(self, artid: UUID, encounter: MergeEncounter, row: Incoming, fault: Fault) -> None:
+        """Once for each row."""
+        known = self._site.knowledge
+        is_upload = not known.neighbours[self._neighbour].is_publisher
+        what = (
+            "delete" if row.version.gone else "update" if encounter.held is not None else "insert"
+        )
+        kind = ConflictType[f"{'upload' if is_upload else 'download'}_{what}_failed".upper()]
+        if any((each.rowguid, each.winner) == (row.rowguid, None) for each in known.recorded):
+            return
+        known.recorded.append(
+            RecordedConflict(
+                artid=artid,
+                rowguid=row.rowguid,
+                type=kind,
+                origin=self._neighbour,
+                winner=None,
+                code=fault[0],
+                reason=fault[1],
+                loser=row.values,
+            )
+        )
+
+
+def _always(_: Any) -> bool:
+    return True

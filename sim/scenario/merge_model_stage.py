@@ -1,0 +1,128 @@
+"""Plays scenarios of merge replication on a model, in virtual time; see `twopc.sim.scenario.stage.Stage`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from twopc.drivers.points import Points
+from twopc.sim.faults.merge import MergeFaults
+from twopc.sim.faults.plans import plans_of
+from twopc.sim.model.merge.merging import ModelMerging
+from twopc.sim.model.merge.site import RecordedConflict
+from twopc.sim.model.system import System
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN
+from twopc.sim.scenario.model_check import NullRecorder
+from twopc.sim.scenario.model_stage import ModelStage
+from twopc.sim.scenario.stage import AGENTS, NodeContent
+from twopc.sim.scenario.values import Case
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.merge_model import MergeVirtualSession
+from twopc.sim.sessions.waits import Waits
+
+
+class MergeModelStage(ModelStage):
+    """Nodes of a model that merge."""
+
+    def __init__(
+        self,
+        model: System,
+        case: Case,
+        recorder: NullRecorder,
+        merging: ModelMerging,
+        points: Points,
+    ) -> None:
+        super().__init__(model, case.scenario, recorder)
+        self._merging = merging
+        self._faults = MergeFaults(points, plans_of(case))
+        self._keys: dict[UUID, Mapping[str, Any]] = {}
+        self._recorded: dict[str, int] = {}
+
+    async def open(self, session: str, node: str) -> ClientSession:
+        """A session of the application's role."""
+        return self._at(session, node)
+
+    def agents(self) -> ClientSession:
+        """A session that syncs for an order."""
+        return self._at(AGENTS, self._model.spec.publisher)
+
+    def _at(self, name: str, node: str) -> MergeVirtualSession:
+        opened = MergeVirtualSession(self._place, name, node, self._merging)
+        self._sessions[name] = opened
+        return opened
+
+    def subscribes(self, node: str) -> bool:
+        """Everybody does, from the beginning to the end."""
+        return True
+
+    async def conflicts(self) -> list[Mapping[str, Any]]:
+        """The conflicts that were recorded since this was asked last."""
+        results = []
+        for node in self._model.nodes:
+            every = self._merging.recorded(node)
+            if node not in self._scenario.topology.tree:  # its Publisher has the others
+                every = [each for each in every if each.type in ON_THE_WAY_DOWN]
+            new = every[self._recorded.get(node, 0) :]
+            self._recorded[node] = len(every)
+            results += [self._as_read(node, each) for each in new]
+        return results
+
+    def _as_read(self, node: str, conflict: RecordedConflict) -> Mapping[str, Any]:
+        table = self._merging.table_of(conflict.artid)
+        stated = self._scenario.tables[table]
+        loser = None
+        if conflict.loser is not None:
+            held = self._merging.texts(table, conflict.loser)
+            loser = {name: held.get(name, str(conflict.rowguid)) for name in stated.columns}
+        key = self._keys.get(conflict.rowguid) or {
+            name: (loser or {}).get(name) for name in stated.key_columns
+        }
+        return {
+            "node": node,
+            "table": table,
+            "key": dict(key),
+            "type": conflict.type.name.lower(),
+            "origin": conflict.origin,
+            "winner": conflict.winner,
+            "resolver": stated.merge.resolver,
+            "reason_code": conflict.code,
+            "reason": conflict.reason,
+            "loser": loser,
+        }
+
+    async def waits(self) -> Waits:
+        """Look at every node's locks."""
+        return self._faults.with_paused(await super().waits(), self._sessions)
+
+    async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
+        """These tables' rows, with these columns."""
+        content = await super().look(node, tables)
+        for name, rows in content.rows.items():
+            keys = self._scenario.tables[name].key_columns
+            for guid, row in zip(self._merging.rowguids(node, name), rows, strict=True):
+                self._keys[guid] = {each: row[each] for each in keys}
+        return content
+
+    async def part(
+        self, subscriber: str, table: str, columns: Sequence[str]
+    ) -> list[dict[str, Any]] | None:
+        """Every row belongs to every Subscriber."""
+        return None
+
+    async def age(self, days: int) -> None:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        self._merging.age(days)
+
+    async def arm(self, fault: Fault) -> None:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        self._faults.arm(fault.id)
+
+    async def fired(self) -> Sequence[tuple[str, str]]:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        return self._faults.fired()
+
+    async def recover(self) -> None:
+        """Mend what heals; there is nothing else to recover."""
+        self._faults.heal()

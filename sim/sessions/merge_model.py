@@ -1,0 +1,60 @@
+"""Sessions in a model at a node that merges: local transactions, and the Merge Agent's own sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from twopc.errors import LocalProtocolError, MergeError
+from twopc.sim.model.clients import PublisherClient
+from twopc.sim.model.merge.merging import ModelMerging
+from twopc.sim.sessions.interface import SyncError
+from twopc.sim.sessions.merge import NO_SUBSCRIPTIONS
+from twopc.sim.sessions.model import CoordinatedSession, SessionPlace
+
+
+class MergeVirtualSession(CoordinatedSession):
+    """One application at one node, whichever it is."""
+
+    def __init__(self, place: SessionPlace, name: str, node: str, merging: ModelMerging) -> None:
+        model = place.model
+        super().__init__(
+            place, name, node, client=PublisherClient(name, model.nodes[node], model.network)
+        )
+        self._merging = merging
+
+    async def syncing(self) -> list[tuple[str, int]]:
+        """Node and process of the two ends of each merge session at work for this session."""
+        return [
+            (end.name, end.pid)
+            for name in self.synced
+            for end in self._merging.ends.get(name, ())
+            if end.pid
+        ]
+
+    async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        model = self._model
+        own = () if self.node == model.spec.publisher else (self.node,)
+        reports = []
+        for name in subscribers or own or model.subscribers:
+            self.synced = (name,)
+            try:
+                report = await self._merging.sync(name)
+            except MergeError as error:
+                raise SyncError(
+                    str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
+                ) from error
+            finally:
+                self.synced = ()
+            reports.append({"subscriber": name, **asdict(report)})
+        return reports
+
+    async def reinitialise(self) -> None:
+        self._merging.reinitialise(self.node)
+
+    async def subscribe(self) -> None:
+        raise LocalProtocolError(NO_SUBSCRIPTIONS)
+
+    async def unsubscribe(self) -> None:
+        raise LocalProtocolError(NO_SUBSCRIPTIONS)
