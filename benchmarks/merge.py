@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Awaitable, Callable
 
-from benchmarks import merge_sessions, merge_tracking
+from benchmarks import merge_rounds, merge_sessions, merge_tracking
 from benchmarks.figures import Figure, report
 
 
@@ -21,9 +22,10 @@ async def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="changed by a statement")
     parser.add_argument("--commits", type=int, default=20_000, help="of writers beside sessions")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--histories", type=int, default=10_000, help="drawn, in memory")
     parser.add_argument("--only", nargs="*", metavar="FIGURE", help="beginnings of their names")
     chosen = parser.parse_args()
-    measures = {
+    measures: dict[tuple[str, ...], Callable[[], Awaitable[list[Figure]]]] = {
         ("merge_track",): lambda: merge_tracking.tracking(chosen.rows, chosen.rounds),
         ("merge_track_one_row",): lambda: merge_tracking.one_row(chosen.rounds),
         ("merge_close", "merge_enumerate"): lambda: merge_tracking.closing(10 * chosen.rows),
@@ -32,6 +34,7 @@ async def main() -> None:
             chosen.rows, chosen.rounds
         ),
         ("merge_idle_session",): merge_sessions.idle,
+        ("merge_rounds",): lambda: merge_rounds.rounds(chosen.histories),
     }
     figures: list[Figure] = []
     for names, measure in measures.items():

@@ -4,33 +4,48 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
+import random
 
 from rich.console import Console
 
-from tests.merge.model_nodes import ModelNodes
-from tests.merge.test_histories import play, play_restored
+from tests.merge.histories import History
+from tests.merge.model_nodes import STAR, TREE, ModelNodes
+from tests.merge.test_histories import play, play_aged, play_restored
+
+
+async def play_all(nodes: ModelNodes, seed: str) -> None:
+    """One history with backups, and in which weeks pass: in the end all nodes have the same rows."""
+    history = History(nodes, random.Random(seed), itertools.count(1).__next__)
+    await history.play(60, ages=0.1, restores=0.1)
+    assert await history.settle() <= 5
+    rows = [await nodes.rows(name) for name in nodes.names]
+    assert all(each == rows[0] for each in rows)
+
+
+KINDS = {"plain": play, "restored": play_restored, "aged": play_aged, "all": play_all}
+SHAPES = {"star": STAR, "tree": TREE}
 
 
 async def main() -> None:
-    """Half of them with backups and restores; the first that fails ends it, with its name."""
+    """Stars and trees, with backups and restores, with weeks that pass; the first that fails ends it, with its name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="how many histories")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     chosen = parser.parse_args()
-    found = 0
-    for number in range(chosen.first, chosen.first + chosen.count // 4):
-        for tracking in ("row", "column"):
-            nodes = ModelNodes(column_tracking=tracking == "column")
-            try:
-                await play(nodes, f"{tracking} {number}")
-                nodes = ModelNodes(column_tracking=tracking == "column")
-                found += await play_restored(nodes, f"{tracking} restored {number}")
-            except BaseException as error:
-                error.add_note(
-                    f"history {number}, tracked by {tracking}: --count 4 --first {number}"
-                )
-                raise
-    Console().print(f"{chosen.count // 4 * 4} histories; in {found} a restored node was noticed")
+    cells = [*itertools.product(KINDS, SHAPES, ("row", "column"))]
+    numbers = range(chosen.first, chosen.first + max(1, chosen.count // len(cells)))
+    for number, (kind, shape, tracking) in itertools.product(numbers, cells):
+        nodes = ModelNodes(column_tracking=tracking == "column", tree=SHAPES[shape])
+        try:
+            await KINDS[kind](nodes, f"{kind} {shape} {tracking} {number}")
+        except BaseException as error:
+            error.add_note(
+                f"history {number}, {kind}, {shape}, tracked by {tracking}:"
+                f" --count {len(cells)} --first {number}"
+            )
+            raise
+    Console().print(f"{len(numbers) * len(cells)} histories")
 
 
 if __name__ == "__main__":

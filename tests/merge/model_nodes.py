@@ -10,6 +10,7 @@ from uuid import UUID
 
 from tests.merge.histories import COLUMNS, Known, Lost
 from twopc.drivers.merge.engine import MergeReport, MergeSession
+from twopc.drivers.merge.ports import SliceOutcome
 from twopc.drivers.points import Points
 from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
 from twopc.merge.handlers import MergeHandler
@@ -42,6 +43,18 @@ class RememberingNode(ModelMergeNode):
                 before = self.forgotten.get(rowguid, {})
                 self.forgotten[rowguid] = joined(before, row.version.lineage)
         return ModelMergeNode.forget(self, upto)
+
+
+class CountingEnd(ModelMergeEnd):
+    """Counts the rows that come, although all of them is known."""
+
+    superfluous = 0
+
+    async def apply(self, *arguments: Any) -> SliceOutcome:
+        """Counts."""
+        outcome = await super().apply(*arguments)
+        CountingEnd.superfluous += outcome.skipped
+        return outcome
 
 
 class ModelNodes:

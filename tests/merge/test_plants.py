@@ -10,7 +10,12 @@ from uuid import UUID
 import pytest
 
 from tests.merge.model_nodes import ModelNodes, RememberingNode
-from tests.merge.test_histories import play, play_aged, play_restored
+from tests.merge.test_histories import (
+    play,
+    play_aged,
+    play_restored,
+    superfluous_rows,
+)
 from twopc.drivers.merge.ports import SliceOutcome
 from twopc.errors import MergeError
 from twopc.merge.decision import MergeDecision, Side, Verdict
@@ -207,6 +212,11 @@ class Echo(ModelMergeNode):
             for rowguid, row in sorted(self.metadata[artid].items())
             if low < row.change <= high
         }
+
+
+def test_an_echo_is_found() -> None:
+    """Within three histories of a tree (`test_histories.test_no_echo_in_a_tree`)."""
+    assert asyncio.run(superfluous_rows(Echo, 3)) > 0
 
 
 AGED: dict[str, Any] = {
