@@ -15,6 +15,8 @@ class Column:
     name: str
     type: str
     """As `format_type` gives it, with its modifier."""
+    plain_type: str = ""
+    """The same without modifier: takes the values of every width and precision."""
     not_null: bool = False
     identity: str = ""
     """``a`` always, ``d`` by default, empty if none."""

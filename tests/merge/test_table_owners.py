@@ -98,14 +98,18 @@ async def test_it_runs_in_the_name_of_the_table(trapped: MergeTopology) -> None:
 
 
 async def test_a_path_that_it_sets(trapped: MergeTopology) -> None:
-    """SET outlasts a call: the session is refused, and nothing of the slice is written."""
+    """SET outlasts a call: the row is refused, and the path is as it was; the session goes on."""
     sets = TRAP.format(more="set search_path = evil, pg_catalog;")
     function = sets[sets.index("create function evil.spring") : sets.index("grant usage")]
     await trapped.execute("anna", function.replace("create function", "create or replace function"))
     await change(trapped, "pub", "insert into item values (500, 1)")
-    with pytest.raises(MergeError, match="has set search_path"):
-        await trapped.sync("anna")
+    report = await trapped.sync("anna")
+    assert (report.downloaded, report.retried) == (0, 1)
     assert await trapped.execute("anna", "select 1 from item where id = 500") == []
+    [(reason,)] = await trapped.execute(
+        "anna", "select reason_text from msrepl.msmerge_conflicts_info where reason_code = '42501'"
+    )
+    assert "has set search_path" in reason
 
 
 CASTS = """

@@ -105,9 +105,9 @@ def is_rejected(encounter: MergeEncounter, ruling: Resolution) -> bool:
 
 
 def is_fault_of_row(sqlstate: str | None) -> bool:
-    """Whether an error concerns the row that was written: not time, rights, room or the server."""
+    """Whether an error concerns the row that was written: not time, room or the server."""
     return (
         sqlstate is not None
         and sqlstate[:2] not in {"40", "53", "57", "58", "XX", "08"}
-        and (sqlstate not in {"55P03", "42501"})
+        and sqlstate != "55P03"
     )

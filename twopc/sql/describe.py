@@ -54,6 +54,7 @@ with recursive regular(attnum, typ, depth) as (
 )
 select a.attname as name,
        format_type(a.atttypid, a.atttypmod) as type,
+       format_type(a.atttypid, -1) as plain_type,
        a.attnotnull as not_null,
        a.attidentity::text as identity,
        a.attgenerated::text as generated,

@@ -42,6 +42,13 @@ def attribute_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
     )
 
 
+def plain_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
+    """As `attribute_definitions`, of whatever width and precision."""
+    return COMMA.join(
+        [sql.SQL("{} {}").format(sql.Identifier(name), raw(c.plain_type)) for name, c in pairs]
+    )
+
+
 def raw(text: str) -> sql.SQL:
     """SQL text that the server itself produced (a type's name, an expression) or that an
     administrator wrote (a row filter). Never a value, never from an application."""
@@ -60,8 +67,10 @@ def same_value(column: Column, left: sql.Composable, right: sql.Composable) -> s
 
     Not by IS NOT DISTINCT FROM, which looks its operator up by the search path.
     """
-    if not column.comparable:
-        left, right = sql.SQL("{}::text").format(left), sql.SQL("{}::text").format(right)
+    if (
+        not column.comparable
+    ):  # a row's text is its types' output; a cast could be the owner's function
+        left, right = sql.SQL("row({})::text").format(left), sql.SQL("row({})::text").format(right)
     return sql.SQL("({} or {} is null and {} is null)").format(equal(left, right), left, right)
 
 

@@ -5,7 +5,7 @@
 --
 -- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
 -- fails then. Such a failure is recorded, once per row, if is_final. What is no fault of the row (a deadlock, a lock
--- that does not come, a full disk, a right that is missing) is the caller's. choices are those of msmerge_take_<artid>.
+-- that does not come, a full disk) is the caller's. choices are those of msmerge_take_<artid>.
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
     is_final boolean, choices text[] default null,
@@ -32,10 +32,10 @@ begin
         execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows, choices;
         return;
     exception
-        when transaction_rollback or lock_not_available or insufficient_privilege or insufficient_resources
+        when transaction_rollback or lock_not_available or insufficient_resources
             or operator_intervention or system_error or internal_error then
             raise;
-        when others then
+        when others or assert_failure then
             null;
     end;
     loop
@@ -50,10 +50,10 @@ begin
                 conflicts := conflicts + counts[3];
                 deferred := deferred + counts[4];
             exception
-                when transaction_rollback or lock_not_available or insufficient_privilege or insufficient_resources
+                when transaction_rollback or lock_not_available or insufficient_resources
                     or operator_intervention or system_error or internal_error then
                     raise;
-                when others then
+                when others or assert_failure then
                     get stacked diagnostics code = returned_sqlstate, reason = message_text;
                     later := later || place;
                     failed := failed || guids[place];

@@ -3,7 +3,8 @@
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
 -- holes:     function, metadata, read, changed_since, path_is_kept, owner, comment
 --
--- What came from the neighbour is not sent back to it.
+-- What came from the neighbour is not sent back to it. Whether a row is gone is seen in the table: a trigger that
+-- deletes the row for which it fires, or puts it back, is recorded before the statement that has fired it.
 create or replace function {function}(after int8, upto int8)
 returns table (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8, "row" text)
 language plpgsql security definer
@@ -26,10 +27,10 @@ begin
         where {changed_since}
           and m.source is distinct from peer
     )
-    select c.rowguid, c.gone, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
+    select c.rowguid, r.rowguid is null, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
            coalesce(c.writer, me), r."row"
     from changed as c
-    left join {read}(array(select d.rowguid from changed as d where not d.gone)) as r on r.rowguid = c.rowguid
+    left join {read}(array(select d.rowguid from changed as d)) as r on r.rowguid = c.rowguid
     order by c.rowguid;
 {path_is_kept}
 end

@@ -24,7 +24,7 @@ begin
 {path_is_kept}
     perform from {metadata} as m where m.rowguid = any ($1) order by m.rowguid for update;
     return query
-    select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+    select i.guid, h."row", case when m.rowguid is not null then h.rowguid is null end, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
            peer.subscriber_server, msrepl.merge_priority(peer, i.writer), me,

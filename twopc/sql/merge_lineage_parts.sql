@@ -11,11 +11,14 @@ as $msrepl$
 begin
     if cardinality(lineage) = 1 and lineage[1] >> 31 <> replica then  -- nearly always
         own := 0; top := lineage[1] & 2147483647; others := lineage;
-        return;
+    else
+        select coalesce(max(v.v & 2147483647) filter (where v.v >> 31 = replica), 0), max(v.v & 2147483647),
+               coalesce(array_agg(v.v order by v.v) filter (where v.v >> 31 <> replica), '{{}}')
+        into own, top, others from unnest(lineage) as v(v);
     end if;
-    select coalesce(max(v.v & 2147483647) filter (where v.v >> 31 = replica), 0), max(v.v & 2147483647),
-           coalesce(array_agg(v.v order by v.v) filter (where v.v >> 31 <> replica), '{{}}')
-    into own, top, others from unnest(lineage) as v(v);
+    if top > 2000000000 then  -- nobody counts so far, and applications must count on
+        raise exception 'version % is out of range', top using errcode = 'numeric_value_out_of_range';
+    end if;
 end
 $msrepl$;
 alter function msrepl.merge_lineage_parts(int8[], int8) owner to {owner};

@@ -141,7 +141,7 @@ class SessionTexts(TrackingTexts):
             "twopc",
             "merge_row_type",
             type=self.row_type,
-            attributes=f.attribute_definitions(pairs),
+            attributes=f.plain_definitions(pairs),
             owner=self.owner,
         )
 
@@ -151,7 +151,7 @@ class SessionTexts(TrackingTexts):
             "merge_conflict_table",
             table=self.conflict_table,
             rowguid=self.rowguid,
-            columns=f.attribute_definitions([(c.name, c) for c in self.article.columns]),
+            columns=f.plain_definitions([(c.name, c) for c in self.article.columns]),
             owner=self.owner,
             role=self.role,
             comment=self._comment("Rows that lost a conflict, or could not be applied, of"),
@@ -186,8 +186,7 @@ class SessionTexts(TrackingTexts):
 
     def _write(self) -> str:
         values = [
-            sql.SQL("t.{column}" if column.identity == "a" else
-                    "case when w.taken is null or (w.taken::boolean[])[{place}] then w.{value} else t.{column} end")
+            sql.SQL("case when w.taken is null or (w.taken::boolean[])[{place}] then w.{value} else t.{column} end")
             .format(
                 column=sql.Identifier(column.name),
                 place=sql.Literal(place),
@@ -195,15 +194,34 @@ class SessionTexts(TrackingTexts):
             )
             for place, column in enumerate(self.article.columns, 1)
         ]  # fmt: skip
+        pairs = list(zip(self.article.columns, values, strict=True))
         assignments = [
             sql.SQL("{} = {}").format(sql.Identifier(column.name), value)
-            for column, value in zip(self.article.columns, values, strict=True)
+            for column, value in pairs
             if column.identity != "a"
         ]
         if (
             not assignments
         ):  # a table of nothing but identity: an update changes nothing, and is counted
             assignments = [sql.SQL("{0} = t.{0}").format(self.rowguid)]
+        identities = [
+            sql.SQL("t.{} <> {}").format(sql.Identifier(column.name), value)
+            for column, value in pairs
+            if column.identity == "a"
+        ]
+        attributes = f.identifiers(self._places)
+        identity_differs: sql.Composable = sql.SQL("false")
+        if identities:
+            identity_differs = sql.SQL(
+                "exists (select from {} as t join unnest($2, $3::{}[], $4) as w(guid, {}, taken)"
+                " on t.{} operator(pg_catalog.=) w.guid where {})"
+            ).format(
+                self.table,
+                self.row_type,
+                attributes,
+                self.rowguid,
+                sql.SQL(" or ").join(identities),
+            )
         return render(
             "twopc",
             "merge_write_rows",
@@ -214,11 +232,12 @@ class SessionTexts(TrackingTexts):
             table_name=sql.Literal(self.article.name),
             rowguid=self.rowguid,
             row_type=self.row_type,
-            attributes=f.identifiers(self._places),
-            assignments=sql.SQL(",\n            ").join(assignments),
+            attributes=attributes,
+            assignments=sql.SQL(",\n                ").join(assignments),
             values=sql.SQL(",\n                   ").join(values),
             columns=f.identifiers(self._columns),
             column_count=sql.Literal(len(self._columns) + 1),
+            identity_differs=identity_differs,
             owner=self.role,
             caller=self.owner,
             comment=self._comment("Writes rows of"),

@@ -4,7 +4,8 @@
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, priority, taken,
 --            keeps_losers, path_is_kept, owner, comment
 --
--- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
+-- Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. Rows are
+-- locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
 -- conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up
 -- by itself. A Subscriber's changes are its own, whoever it names as their writer, but for server subscriptions below it.
@@ -59,7 +60,7 @@ begin
             left join {read}($1) as h on h.rowguid = i.rowguid
             left join lateral (select m.* from {metadata} as m where m.rowguid = i.rowguid offset 0) as m on true
             cross join lateral msrepl.merge_decide(
-                m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+                case when m.rowguid is not null then h.rowguid is null end, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
                 coalesce((select s.priority from msrepl.sysmergesubscriptions as s
                           where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
                 i.gone, i.lineage::int8[], i.colv::int8[],
@@ -87,6 +88,14 @@ begin
         into guids, gones, lineages, colvs, writers, rows, takens, verdicts
         from unnest(judgements) as j where j.verdict in ('apply', 'replace', 'merge', 'keep');
     end if;
+    insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
+    select {tablenick}, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
+           case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
+    from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
+    cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
+    on conflict (rowguid) do update
+    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
+        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
     perform {write}(
         coalesce(array_agg(w.rowguid) filter (where w.gone and w.is_present), '{{}}'),
         coalesce(array_agg(w.rowguid) filter (where not w.gone and w.is_present), '{{}}'),
@@ -101,14 +110,6 @@ begin
         where i.verdict is distinct from 'keep'
     ) as w;
 {path_is_kept}
-    insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
-    select {tablenick}, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
-           case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
-    from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
-    cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
-    on conflict (rowguid) do update
-    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
-        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
 end
 $msrepl$;
 alter function {function}(uuid[], boolean[], text[], text[], int8[], text[], text[]) owner to {owner};

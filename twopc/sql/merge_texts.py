@@ -154,17 +154,17 @@ class TrackingTexts:
         )
 
     def _track_columns(self) -> str:
-        same = [
-            f.same_value(column, sql.Identifier("o", column.name), sql.Identifier("n", column.name))
+        differs = [
+            sql.SQL("row({})::record operator(pg_catalog.*<>) row({})::record").format(
+                sql.Identifier("o", column.name), sql.Identifier("n", column.name)
+            )
             for column in self.article.columns
         ]
         changed = [
-            sql.SQL("(({} is not true)::integer * first_version)::int8").format(each)
-            for each in same
+            sql.SQL("(({})::integer * first_version)::int8").format(each) for each in differs
         ]
         changed_ever = [
-            sql.SQL("(bool_or({} is not true)::integer * first_version)::int8").format(each)
-            for each in same
+            sql.SQL("(bool_or({})::integer * first_version)::int8").format(each) for each in differs
         ]
         versions = [
             sql.SQL(

@@ -5,7 +5,8 @@
 --
 -- Without nested loops: a plan of the join is kept, and one made for few rows would be quadratic for many. Two
 -- foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do not
--- pay for that.
+-- pay for that. Values are compared as they are stored: equality says that 1.0 is 1.00, and a cast to text, where a
+-- type has no equality, is code of whoever made the type.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off
@@ -17,7 +18,8 @@ begin
         return null;
     end if;
     first_version := (select f.last_value + 1 from {floor} as f);
-    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
+    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
+               and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
         select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version,
                array[{changed_ever}]

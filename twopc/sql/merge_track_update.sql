@@ -16,7 +16,8 @@ begin
         return null;
     end if;
     first_version := (select f.last_value + 1 from {floor} as f);
-    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
+    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
+               and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top)
         select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version
         from inserted as n

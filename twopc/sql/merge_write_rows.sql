@@ -2,11 +2,12 @@
 -- called by: msmerge_take_<artid>
 -- tables:    the article's table
 -- holes:     function, runs_as, table, table_text, table_name, rowguid, row_type, attributes, assignments, values,
---            columns, column_count, owner, caller, comment
+--            columns, column_count, identity_differs, owner, caller, comment
 --
 -- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
 -- join reads the whole table for each slice. Rows that exchange values of a unique key clash one after the other: they
--- are deleted, and inserted again, in one statement, so that foreign keys see them as updated. A table with columns
+-- are deleted, and inserted again, in one statement, so that foreign keys see them as updated; likewise rows with
+-- another value of a GENERATED ALWAYS identity, which no UPDATE can set. A table with columns
 -- that do not travel would lose them: there such rows fail.
 create or replace function {function}(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
@@ -18,34 +19,47 @@ as $msrepl$
 declare
     written bigint;
     count bigint;
+    is_whole boolean;
+    is_replaced boolean;
 begin
 {runs_as}
+    is_whole := {column_count} = (
+        select count(*) from pg_attribute as a
+        where a.attrelid = {table_text}::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = '');
+    is_replaced := {identity_differs};
     delete from {table} as t where t.{rowguid} operator(pg_catalog.=) any ($1);
     get diagnostics count = row_count;
     written := count;
-    begin
-        update {table} as t
-        set {assignments}
-        from unnest($2, $3::{row_type}[], $4) as w(guid, {attributes}, taken)
-        where t.{rowguid} operator(pg_catalog.=) w.guid;
-        get diagnostics count = row_count;
-    exception
-        when unique_violation or exclusion_violation then
-            if {column_count} <> (select count(*) from pg_attribute as a where a.attrelid = {table_text}::regclass
-                                  and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') then
-                raise;
-            end if;
-            with removed as (
-                delete from {table} as t where t.{rowguid} operator(pg_catalog.=) any ($2) returning t.*
-            ), complete as materialized (select count(*) as count from removed)  -- before the first is inserted
-            insert into {table} ({rowguid}, {columns}) overriding system value
-            select t.{rowguid}, {values}
-            from complete as c cross join removed as t
-            join unnest($2, $3::{row_type}[], $4) as w(guid, {attributes}, taken)
-                on t.{rowguid} operator(pg_catalog.=) w.guid
-            where c.count > 0;
+    if not is_replaced then
+        begin
+            update {table} as t
+            set {assignments}
+            from unnest($2, $3::{row_type}[], $4) as w(guid, {attributes}, taken)
+            where t.{rowguid} operator(pg_catalog.=) w.guid;
             get diagnostics count = row_count;
-    end;
+        exception
+            when unique_violation or exclusion_violation then
+                if not is_whole then
+                    raise;
+                end if;
+                is_replaced := true;
+        end;
+    elsif not is_whole then
+        raise exception 'a row of % has another identity value, and columns that do not travel', {table_name}
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    if is_replaced then
+        with removed as (
+            delete from {table} as t where t.{rowguid} operator(pg_catalog.=) any ($2) returning t.*
+        ), complete as materialized (select count(*) as count from removed)  -- before the first is inserted
+        insert into {table} ({rowguid}, {columns}) overriding system value
+        select t.{rowguid}, {values}
+        from complete as c cross join removed as t
+        join unnest($2, $3::{row_type}[], $4) as w(guid, {attributes}, taken)
+            on t.{rowguid} operator(pg_catalog.=) w.guid
+        where c.count > 0;
+        get diagnostics count = row_count;
+    end if;
     written := written + count;
     insert into {table} ({rowguid}, {columns}) overriding system value
     select w.* from unnest($5, $6::{row_type}[]) as w;

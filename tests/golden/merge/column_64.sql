@@ -58,7 +58,8 @@ comment on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() is
 --
 -- Without nested loops: a plan of the join is kept, and one made for few rows would be quadratic for many. Two
 -- foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do not
--- pay for that.
+-- pay for that. Values are compared as they are stored: equality says that 1.0 is 1.00, and a cast to text, where a
+-- type has no equality, is code of whoever made the type.
 create or replace function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off
@@ -70,73 +71,74 @@ begin
         return null;
     end if;
     first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
-    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
+    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
+               and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
         select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version,
-               array[(bool_or(("o"."c1" operator(pg_catalog.=) "n"."c1" or "o"."c1" is null and "n"."c1" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c2" operator(pg_catalog.=) "n"."c2" or "o"."c2" is null and "n"."c2" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c3" operator(pg_catalog.=) "n"."c3" or "o"."c3" is null and "n"."c3" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c4" operator(pg_catalog.=) "n"."c4" or "o"."c4" is null and "n"."c4" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c5" operator(pg_catalog.=) "n"."c5" or "o"."c5" is null and "n"."c5" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c6" operator(pg_catalog.=) "n"."c6" or "o"."c6" is null and "n"."c6" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c7" operator(pg_catalog.=) "n"."c7" or "o"."c7" is null and "n"."c7" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c8" operator(pg_catalog.=) "n"."c8" or "o"."c8" is null and "n"."c8" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c9" operator(pg_catalog.=) "n"."c9" or "o"."c9" is null and "n"."c9" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c10" operator(pg_catalog.=) "n"."c10" or "o"."c10" is null and "n"."c10" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c11" operator(pg_catalog.=) "n"."c11" or "o"."c11" is null and "n"."c11" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c12" operator(pg_catalog.=) "n"."c12" or "o"."c12" is null and "n"."c12" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c13" operator(pg_catalog.=) "n"."c13" or "o"."c13" is null and "n"."c13" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c14" operator(pg_catalog.=) "n"."c14" or "o"."c14" is null and "n"."c14" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c15" operator(pg_catalog.=) "n"."c15" or "o"."c15" is null and "n"."c15" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c16" operator(pg_catalog.=) "n"."c16" or "o"."c16" is null and "n"."c16" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c17" operator(pg_catalog.=) "n"."c17" or "o"."c17" is null and "n"."c17" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c18" operator(pg_catalog.=) "n"."c18" or "o"."c18" is null and "n"."c18" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c19" operator(pg_catalog.=) "n"."c19" or "o"."c19" is null and "n"."c19" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c20" operator(pg_catalog.=) "n"."c20" or "o"."c20" is null and "n"."c20" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c21" operator(pg_catalog.=) "n"."c21" or "o"."c21" is null and "n"."c21" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c22" operator(pg_catalog.=) "n"."c22" or "o"."c22" is null and "n"."c22" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c23" operator(pg_catalog.=) "n"."c23" or "o"."c23" is null and "n"."c23" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c24" operator(pg_catalog.=) "n"."c24" or "o"."c24" is null and "n"."c24" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c25" operator(pg_catalog.=) "n"."c25" or "o"."c25" is null and "n"."c25" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c26" operator(pg_catalog.=) "n"."c26" or "o"."c26" is null and "n"."c26" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c27" operator(pg_catalog.=) "n"."c27" or "o"."c27" is null and "n"."c27" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c28" operator(pg_catalog.=) "n"."c28" or "o"."c28" is null and "n"."c28" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c29" operator(pg_catalog.=) "n"."c29" or "o"."c29" is null and "n"."c29" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c30" operator(pg_catalog.=) "n"."c30" or "o"."c30" is null and "n"."c30" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c31" operator(pg_catalog.=) "n"."c31" or "o"."c31" is null and "n"."c31" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c32" operator(pg_catalog.=) "n"."c32" or "o"."c32" is null and "n"."c32" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c33" operator(pg_catalog.=) "n"."c33" or "o"."c33" is null and "n"."c33" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c34" operator(pg_catalog.=) "n"."c34" or "o"."c34" is null and "n"."c34" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c35" operator(pg_catalog.=) "n"."c35" or "o"."c35" is null and "n"."c35" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c36" operator(pg_catalog.=) "n"."c36" or "o"."c36" is null and "n"."c36" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c37" operator(pg_catalog.=) "n"."c37" or "o"."c37" is null and "n"."c37" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c38" operator(pg_catalog.=) "n"."c38" or "o"."c38" is null and "n"."c38" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c39" operator(pg_catalog.=) "n"."c39" or "o"."c39" is null and "n"."c39" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c40" operator(pg_catalog.=) "n"."c40" or "o"."c40" is null and "n"."c40" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c41" operator(pg_catalog.=) "n"."c41" or "o"."c41" is null and "n"."c41" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c42" operator(pg_catalog.=) "n"."c42" or "o"."c42" is null and "n"."c42" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c43" operator(pg_catalog.=) "n"."c43" or "o"."c43" is null and "n"."c43" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c44" operator(pg_catalog.=) "n"."c44" or "o"."c44" is null and "n"."c44" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c45" operator(pg_catalog.=) "n"."c45" or "o"."c45" is null and "n"."c45" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c46" operator(pg_catalog.=) "n"."c46" or "o"."c46" is null and "n"."c46" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c47" operator(pg_catalog.=) "n"."c47" or "o"."c47" is null and "n"."c47" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c48" operator(pg_catalog.=) "n"."c48" or "o"."c48" is null and "n"."c48" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c49" operator(pg_catalog.=) "n"."c49" or "o"."c49" is null and "n"."c49" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c50" operator(pg_catalog.=) "n"."c50" or "o"."c50" is null and "n"."c50" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c51" operator(pg_catalog.=) "n"."c51" or "o"."c51" is null and "n"."c51" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c52" operator(pg_catalog.=) "n"."c52" or "o"."c52" is null and "n"."c52" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c53" operator(pg_catalog.=) "n"."c53" or "o"."c53" is null and "n"."c53" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c54" operator(pg_catalog.=) "n"."c54" or "o"."c54" is null and "n"."c54" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c55" operator(pg_catalog.=) "n"."c55" or "o"."c55" is null and "n"."c55" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c56" operator(pg_catalog.=) "n"."c56" or "o"."c56" is null and "n"."c56" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c57" operator(pg_catalog.=) "n"."c57" or "o"."c57" is null and "n"."c57" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c58" operator(pg_catalog.=) "n"."c58" or "o"."c58" is null and "n"."c58" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c59" operator(pg_catalog.=) "n"."c59" or "o"."c59" is null and "n"."c59" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c60" operator(pg_catalog.=) "n"."c60" or "o"."c60" is null and "n"."c60" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c61" operator(pg_catalog.=) "n"."c61" or "o"."c61" is null and "n"."c61" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c62" operator(pg_catalog.=) "n"."c62" or "o"."c62" is null and "n"."c62" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c63" operator(pg_catalog.=) "n"."c63" or "o"."c63" is null and "n"."c63" is null) is not true)::integer * first_version)::int8,
-            (bool_or(("o"."c64" operator(pg_catalog.=) "n"."c64" or "o"."c64" is null and "n"."c64" is null) is not true)::integer * first_version)::int8]
+               array[(bool_or(row("o"."c1")::record operator(pg_catalog.*<>) row("n"."c1")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c2")::record operator(pg_catalog.*<>) row("n"."c2")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c3")::record operator(pg_catalog.*<>) row("n"."c3")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c4")::record operator(pg_catalog.*<>) row("n"."c4")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c5")::record operator(pg_catalog.*<>) row("n"."c5")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c6")::record operator(pg_catalog.*<>) row("n"."c6")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c7")::record operator(pg_catalog.*<>) row("n"."c7")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c8")::record operator(pg_catalog.*<>) row("n"."c8")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c9")::record operator(pg_catalog.*<>) row("n"."c9")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c10")::record operator(pg_catalog.*<>) row("n"."c10")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c11")::record operator(pg_catalog.*<>) row("n"."c11")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c12")::record operator(pg_catalog.*<>) row("n"."c12")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c13")::record operator(pg_catalog.*<>) row("n"."c13")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c14")::record operator(pg_catalog.*<>) row("n"."c14")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c15")::record operator(pg_catalog.*<>) row("n"."c15")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c16")::record operator(pg_catalog.*<>) row("n"."c16")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c17")::record operator(pg_catalog.*<>) row("n"."c17")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c18")::record operator(pg_catalog.*<>) row("n"."c18")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c19")::record operator(pg_catalog.*<>) row("n"."c19")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c20")::record operator(pg_catalog.*<>) row("n"."c20")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c21")::record operator(pg_catalog.*<>) row("n"."c21")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c22")::record operator(pg_catalog.*<>) row("n"."c22")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c23")::record operator(pg_catalog.*<>) row("n"."c23")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c24")::record operator(pg_catalog.*<>) row("n"."c24")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c25")::record operator(pg_catalog.*<>) row("n"."c25")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c26")::record operator(pg_catalog.*<>) row("n"."c26")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c27")::record operator(pg_catalog.*<>) row("n"."c27")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c28")::record operator(pg_catalog.*<>) row("n"."c28")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c29")::record operator(pg_catalog.*<>) row("n"."c29")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c30")::record operator(pg_catalog.*<>) row("n"."c30")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c31")::record operator(pg_catalog.*<>) row("n"."c31")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c32")::record operator(pg_catalog.*<>) row("n"."c32")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c33")::record operator(pg_catalog.*<>) row("n"."c33")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c34")::record operator(pg_catalog.*<>) row("n"."c34")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c35")::record operator(pg_catalog.*<>) row("n"."c35")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c36")::record operator(pg_catalog.*<>) row("n"."c36")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c37")::record operator(pg_catalog.*<>) row("n"."c37")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c38")::record operator(pg_catalog.*<>) row("n"."c38")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c39")::record operator(pg_catalog.*<>) row("n"."c39")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c40")::record operator(pg_catalog.*<>) row("n"."c40")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c41")::record operator(pg_catalog.*<>) row("n"."c41")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c42")::record operator(pg_catalog.*<>) row("n"."c42")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c43")::record operator(pg_catalog.*<>) row("n"."c43")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c44")::record operator(pg_catalog.*<>) row("n"."c44")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c45")::record operator(pg_catalog.*<>) row("n"."c45")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c46")::record operator(pg_catalog.*<>) row("n"."c46")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c47")::record operator(pg_catalog.*<>) row("n"."c47")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c48")::record operator(pg_catalog.*<>) row("n"."c48")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c49")::record operator(pg_catalog.*<>) row("n"."c49")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c50")::record operator(pg_catalog.*<>) row("n"."c50")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c51")::record operator(pg_catalog.*<>) row("n"."c51")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c52")::record operator(pg_catalog.*<>) row("n"."c52")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c53")::record operator(pg_catalog.*<>) row("n"."c53")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c54")::record operator(pg_catalog.*<>) row("n"."c54")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c55")::record operator(pg_catalog.*<>) row("n"."c55")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c56")::record operator(pg_catalog.*<>) row("n"."c56")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c57")::record operator(pg_catalog.*<>) row("n"."c57")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c58")::record operator(pg_catalog.*<>) row("n"."c58")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c59")::record operator(pg_catalog.*<>) row("n"."c59")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c60")::record operator(pg_catalog.*<>) row("n"."c60")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c61")::record operator(pg_catalog.*<>) row("n"."c61")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c62")::record operator(pg_catalog.*<>) row("n"."c62")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c63")::record operator(pg_catalog.*<>) row("n"."c63")::record)::integer * first_version)::int8,
+            (bool_or(row("o"."c64")::record operator(pg_catalog.*<>) row("n"."c64")::record)::integer * first_version)::int8]
         from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
         group by n."rowguid"
         on conflict (rowguid) do update
@@ -209,70 +211,70 @@ begin
     else
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
         select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version,
-               array[((("o"."c1" operator(pg_catalog.=) "n"."c1" or "o"."c1" is null and "n"."c1" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c2" operator(pg_catalog.=) "n"."c2" or "o"."c2" is null and "n"."c2" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c3" operator(pg_catalog.=) "n"."c3" or "o"."c3" is null and "n"."c3" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c4" operator(pg_catalog.=) "n"."c4" or "o"."c4" is null and "n"."c4" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c5" operator(pg_catalog.=) "n"."c5" or "o"."c5" is null and "n"."c5" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c6" operator(pg_catalog.=) "n"."c6" or "o"."c6" is null and "n"."c6" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c7" operator(pg_catalog.=) "n"."c7" or "o"."c7" is null and "n"."c7" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c8" operator(pg_catalog.=) "n"."c8" or "o"."c8" is null and "n"."c8" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c9" operator(pg_catalog.=) "n"."c9" or "o"."c9" is null and "n"."c9" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c10" operator(pg_catalog.=) "n"."c10" or "o"."c10" is null and "n"."c10" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c11" operator(pg_catalog.=) "n"."c11" or "o"."c11" is null and "n"."c11" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c12" operator(pg_catalog.=) "n"."c12" or "o"."c12" is null and "n"."c12" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c13" operator(pg_catalog.=) "n"."c13" or "o"."c13" is null and "n"."c13" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c14" operator(pg_catalog.=) "n"."c14" or "o"."c14" is null and "n"."c14" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c15" operator(pg_catalog.=) "n"."c15" or "o"."c15" is null and "n"."c15" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c16" operator(pg_catalog.=) "n"."c16" or "o"."c16" is null and "n"."c16" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c17" operator(pg_catalog.=) "n"."c17" or "o"."c17" is null and "n"."c17" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c18" operator(pg_catalog.=) "n"."c18" or "o"."c18" is null and "n"."c18" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c19" operator(pg_catalog.=) "n"."c19" or "o"."c19" is null and "n"."c19" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c20" operator(pg_catalog.=) "n"."c20" or "o"."c20" is null and "n"."c20" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c21" operator(pg_catalog.=) "n"."c21" or "o"."c21" is null and "n"."c21" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c22" operator(pg_catalog.=) "n"."c22" or "o"."c22" is null and "n"."c22" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c23" operator(pg_catalog.=) "n"."c23" or "o"."c23" is null and "n"."c23" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c24" operator(pg_catalog.=) "n"."c24" or "o"."c24" is null and "n"."c24" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c25" operator(pg_catalog.=) "n"."c25" or "o"."c25" is null and "n"."c25" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c26" operator(pg_catalog.=) "n"."c26" or "o"."c26" is null and "n"."c26" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c27" operator(pg_catalog.=) "n"."c27" or "o"."c27" is null and "n"."c27" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c28" operator(pg_catalog.=) "n"."c28" or "o"."c28" is null and "n"."c28" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c29" operator(pg_catalog.=) "n"."c29" or "o"."c29" is null and "n"."c29" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c30" operator(pg_catalog.=) "n"."c30" or "o"."c30" is null and "n"."c30" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c31" operator(pg_catalog.=) "n"."c31" or "o"."c31" is null and "n"."c31" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c32" operator(pg_catalog.=) "n"."c32" or "o"."c32" is null and "n"."c32" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c33" operator(pg_catalog.=) "n"."c33" or "o"."c33" is null and "n"."c33" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c34" operator(pg_catalog.=) "n"."c34" or "o"."c34" is null and "n"."c34" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c35" operator(pg_catalog.=) "n"."c35" or "o"."c35" is null and "n"."c35" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c36" operator(pg_catalog.=) "n"."c36" or "o"."c36" is null and "n"."c36" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c37" operator(pg_catalog.=) "n"."c37" or "o"."c37" is null and "n"."c37" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c38" operator(pg_catalog.=) "n"."c38" or "o"."c38" is null and "n"."c38" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c39" operator(pg_catalog.=) "n"."c39" or "o"."c39" is null and "n"."c39" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c40" operator(pg_catalog.=) "n"."c40" or "o"."c40" is null and "n"."c40" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c41" operator(pg_catalog.=) "n"."c41" or "o"."c41" is null and "n"."c41" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c42" operator(pg_catalog.=) "n"."c42" or "o"."c42" is null and "n"."c42" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c43" operator(pg_catalog.=) "n"."c43" or "o"."c43" is null and "n"."c43" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c44" operator(pg_catalog.=) "n"."c44" or "o"."c44" is null and "n"."c44" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c45" operator(pg_catalog.=) "n"."c45" or "o"."c45" is null and "n"."c45" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c46" operator(pg_catalog.=) "n"."c46" or "o"."c46" is null and "n"."c46" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c47" operator(pg_catalog.=) "n"."c47" or "o"."c47" is null and "n"."c47" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c48" operator(pg_catalog.=) "n"."c48" or "o"."c48" is null and "n"."c48" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c49" operator(pg_catalog.=) "n"."c49" or "o"."c49" is null and "n"."c49" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c50" operator(pg_catalog.=) "n"."c50" or "o"."c50" is null and "n"."c50" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c51" operator(pg_catalog.=) "n"."c51" or "o"."c51" is null and "n"."c51" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c52" operator(pg_catalog.=) "n"."c52" or "o"."c52" is null and "n"."c52" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c53" operator(pg_catalog.=) "n"."c53" or "o"."c53" is null and "n"."c53" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c54" operator(pg_catalog.=) "n"."c54" or "o"."c54" is null and "n"."c54" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c55" operator(pg_catalog.=) "n"."c55" or "o"."c55" is null and "n"."c55" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c56" operator(pg_catalog.=) "n"."c56" or "o"."c56" is null and "n"."c56" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c57" operator(pg_catalog.=) "n"."c57" or "o"."c57" is null and "n"."c57" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c58" operator(pg_catalog.=) "n"."c58" or "o"."c58" is null and "n"."c58" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c59" operator(pg_catalog.=) "n"."c59" or "o"."c59" is null and "n"."c59" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c60" operator(pg_catalog.=) "n"."c60" or "o"."c60" is null and "n"."c60" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c61" operator(pg_catalog.=) "n"."c61" or "o"."c61" is null and "n"."c61" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c62" operator(pg_catalog.=) "n"."c62" or "o"."c62" is null and "n"."c62" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c63" operator(pg_catalog.=) "n"."c63" or "o"."c63" is null and "n"."c63" is null) is not true)::integer * first_version)::int8,
-            ((("o"."c64" operator(pg_catalog.=) "n"."c64" or "o"."c64" is null and "n"."c64" is null) is not true)::integer * first_version)::int8]
+               array[((row("o"."c1")::record operator(pg_catalog.*<>) row("n"."c1")::record)::integer * first_version)::int8,
+            ((row("o"."c2")::record operator(pg_catalog.*<>) row("n"."c2")::record)::integer * first_version)::int8,
+            ((row("o"."c3")::record operator(pg_catalog.*<>) row("n"."c3")::record)::integer * first_version)::int8,
+            ((row("o"."c4")::record operator(pg_catalog.*<>) row("n"."c4")::record)::integer * first_version)::int8,
+            ((row("o"."c5")::record operator(pg_catalog.*<>) row("n"."c5")::record)::integer * first_version)::int8,
+            ((row("o"."c6")::record operator(pg_catalog.*<>) row("n"."c6")::record)::integer * first_version)::int8,
+            ((row("o"."c7")::record operator(pg_catalog.*<>) row("n"."c7")::record)::integer * first_version)::int8,
+            ((row("o"."c8")::record operator(pg_catalog.*<>) row("n"."c8")::record)::integer * first_version)::int8,
+            ((row("o"."c9")::record operator(pg_catalog.*<>) row("n"."c9")::record)::integer * first_version)::int8,
+            ((row("o"."c10")::record operator(pg_catalog.*<>) row("n"."c10")::record)::integer * first_version)::int8,
+            ((row("o"."c11")::record operator(pg_catalog.*<>) row("n"."c11")::record)::integer * first_version)::int8,
+            ((row("o"."c12")::record operator(pg_catalog.*<>) row("n"."c12")::record)::integer * first_version)::int8,
+            ((row("o"."c13")::record operator(pg_catalog.*<>) row("n"."c13")::record)::integer * first_version)::int8,
+            ((row("o"."c14")::record operator(pg_catalog.*<>) row("n"."c14")::record)::integer * first_version)::int8,
+            ((row("o"."c15")::record operator(pg_catalog.*<>) row("n"."c15")::record)::integer * first_version)::int8,
+            ((row("o"."c16")::record operator(pg_catalog.*<>) row("n"."c16")::record)::integer * first_version)::int8,
+            ((row("o"."c17")::record operator(pg_catalog.*<>) row("n"."c17")::record)::integer * first_version)::int8,
+            ((row("o"."c18")::record operator(pg_catalog.*<>) row("n"."c18")::record)::integer * first_version)::int8,
+            ((row("o"."c19")::record operator(pg_catalog.*<>) row("n"."c19")::record)::integer * first_version)::int8,
+            ((row("o"."c20")::record operator(pg_catalog.*<>) row("n"."c20")::record)::integer * first_version)::int8,
+            ((row("o"."c21")::record operator(pg_catalog.*<>) row("n"."c21")::record)::integer * first_version)::int8,
+            ((row("o"."c22")::record operator(pg_catalog.*<>) row("n"."c22")::record)::integer * first_version)::int8,
+            ((row("o"."c23")::record operator(pg_catalog.*<>) row("n"."c23")::record)::integer * first_version)::int8,
+            ((row("o"."c24")::record operator(pg_catalog.*<>) row("n"."c24")::record)::integer * first_version)::int8,
+            ((row("o"."c25")::record operator(pg_catalog.*<>) row("n"."c25")::record)::integer * first_version)::int8,
+            ((row("o"."c26")::record operator(pg_catalog.*<>) row("n"."c26")::record)::integer * first_version)::int8,
+            ((row("o"."c27")::record operator(pg_catalog.*<>) row("n"."c27")::record)::integer * first_version)::int8,
+            ((row("o"."c28")::record operator(pg_catalog.*<>) row("n"."c28")::record)::integer * first_version)::int8,
+            ((row("o"."c29")::record operator(pg_catalog.*<>) row("n"."c29")::record)::integer * first_version)::int8,
+            ((row("o"."c30")::record operator(pg_catalog.*<>) row("n"."c30")::record)::integer * first_version)::int8,
+            ((row("o"."c31")::record operator(pg_catalog.*<>) row("n"."c31")::record)::integer * first_version)::int8,
+            ((row("o"."c32")::record operator(pg_catalog.*<>) row("n"."c32")::record)::integer * first_version)::int8,
+            ((row("o"."c33")::record operator(pg_catalog.*<>) row("n"."c33")::record)::integer * first_version)::int8,
+            ((row("o"."c34")::record operator(pg_catalog.*<>) row("n"."c34")::record)::integer * first_version)::int8,
+            ((row("o"."c35")::record operator(pg_catalog.*<>) row("n"."c35")::record)::integer * first_version)::int8,
+            ((row("o"."c36")::record operator(pg_catalog.*<>) row("n"."c36")::record)::integer * first_version)::int8,
+            ((row("o"."c37")::record operator(pg_catalog.*<>) row("n"."c37")::record)::integer * first_version)::int8,
+            ((row("o"."c38")::record operator(pg_catalog.*<>) row("n"."c38")::record)::integer * first_version)::int8,
+            ((row("o"."c39")::record operator(pg_catalog.*<>) row("n"."c39")::record)::integer * first_version)::int8,
+            ((row("o"."c40")::record operator(pg_catalog.*<>) row("n"."c40")::record)::integer * first_version)::int8,
+            ((row("o"."c41")::record operator(pg_catalog.*<>) row("n"."c41")::record)::integer * first_version)::int8,
+            ((row("o"."c42")::record operator(pg_catalog.*<>) row("n"."c42")::record)::integer * first_version)::int8,
+            ((row("o"."c43")::record operator(pg_catalog.*<>) row("n"."c43")::record)::integer * first_version)::int8,
+            ((row("o"."c44")::record operator(pg_catalog.*<>) row("n"."c44")::record)::integer * first_version)::int8,
+            ((row("o"."c45")::record operator(pg_catalog.*<>) row("n"."c45")::record)::integer * first_version)::int8,
+            ((row("o"."c46")::record operator(pg_catalog.*<>) row("n"."c46")::record)::integer * first_version)::int8,
+            ((row("o"."c47")::record operator(pg_catalog.*<>) row("n"."c47")::record)::integer * first_version)::int8,
+            ((row("o"."c48")::record operator(pg_catalog.*<>) row("n"."c48")::record)::integer * first_version)::int8,
+            ((row("o"."c49")::record operator(pg_catalog.*<>) row("n"."c49")::record)::integer * first_version)::int8,
+            ((row("o"."c50")::record operator(pg_catalog.*<>) row("n"."c50")::record)::integer * first_version)::int8,
+            ((row("o"."c51")::record operator(pg_catalog.*<>) row("n"."c51")::record)::integer * first_version)::int8,
+            ((row("o"."c52")::record operator(pg_catalog.*<>) row("n"."c52")::record)::integer * first_version)::int8,
+            ((row("o"."c53")::record operator(pg_catalog.*<>) row("n"."c53")::record)::integer * first_version)::int8,
+            ((row("o"."c54")::record operator(pg_catalog.*<>) row("n"."c54")::record)::integer * first_version)::int8,
+            ((row("o"."c55")::record operator(pg_catalog.*<>) row("n"."c55")::record)::integer * first_version)::int8,
+            ((row("o"."c56")::record operator(pg_catalog.*<>) row("n"."c56")::record)::integer * first_version)::int8,
+            ((row("o"."c57")::record operator(pg_catalog.*<>) row("n"."c57")::record)::integer * first_version)::int8,
+            ((row("o"."c58")::record operator(pg_catalog.*<>) row("n"."c58")::record)::integer * first_version)::int8,
+            ((row("o"."c59")::record operator(pg_catalog.*<>) row("n"."c59")::record)::integer * first_version)::int8,
+            ((row("o"."c60")::record operator(pg_catalog.*<>) row("n"."c60")::record)::integer * first_version)::int8,
+            ((row("o"."c61")::record operator(pg_catalog.*<>) row("n"."c61")::record)::integer * first_version)::int8,
+            ((row("o"."c62")::record operator(pg_catalog.*<>) row("n"."c62")::record)::integer * first_version)::int8,
+            ((row("o"."c63")::record operator(pg_catalog.*<>) row("n"."c63")::record)::integer * first_version)::int8,
+            ((row("o"."c64")::record operator(pg_catalog.*<>) row("n"."c64")::record)::integer * first_version)::int8]
         from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
@@ -452,14 +454,14 @@ grant select, insert, update, delete on "public"."t" to "msrepl_table_c268110370
 -- called by: msmerge_write_<artid>, msmerge_log_<artid>
 -- tables:    none
 -- holes:     type, attributes, owner
-create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" integer, "n2" integer, "n3" integer, "n4" integer, "n5" integer, "n6" integer, "n7" integer, "n8" integer, "n9" integer, "n10" integer, "n11" integer, "n12" integer, "n13" integer, "n14" integer, "n15" integer, "n16" integer, "n17" integer, "n18" integer, "n19" integer, "n20" integer, "n21" integer, "n22" integer, "n23" integer, "n24" integer, "n25" integer, "n26" integer, "n27" integer, "n28" integer, "n29" integer, "n30" integer, "n31" integer, "n32" integer, "n33" integer, "n34" integer, "n35" integer, "n36" integer, "n37" integer, "n38" integer, "n39" integer, "n40" integer, "n41" integer, "n42" integer, "n43" integer, "n44" integer, "n45" integer, "n46" integer, "n47" integer, "n48" integer, "n49" integer, "n50" integer, "n51" integer, "n52" integer, "n53" integer, "n54" integer, "n55" integer, "n56" integer, "n57" integer, "n58" integer, "n59" integer, "n60" integer, "n61" integer, "n62" integer, "n63" integer, "n64" integer);
+create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" , "n2" , "n3" , "n4" , "n5" , "n6" , "n7" , "n8" , "n9" , "n10" , "n11" , "n12" , "n13" , "n14" , "n15" , "n16" , "n17" , "n18" , "n19" , "n20" , "n21" , "n22" , "n23" , "n24" , "n25" , "n26" , "n27" , "n28" , "n29" , "n30" , "n31" , "n32" , "n33" , "n34" , "n35" , "n36" , "n37" , "n38" , "n39" , "n40" , "n41" , "n42" , "n43" , "n44" , "n45" , "n46" , "n47" , "n48" , "n49" , "n50" , "n51" , "n52" , "n53" , "n54" , "n55" , "n56" , "n57" , "n58" , "n59" , "n60" , "n61" , "n62" , "n63" , "n64" );
 alter type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" owner to "msrepl_owner_0123456789ab";
 
 -- msmerge_conflict_<publication>_<article>: rows that have lost a conflict, or could not be applied.
 -- called by: msmerge_log_<artid>
 -- tables:    itself
 -- holes:     table, rowguid, columns, owner, role, comment
-create table "msrepl"."msmerge_conflict_merge_t" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "c1" integer, "c2" integer, "c3" integer, "c4" integer, "c5" integer, "c6" integer, "c7" integer, "c8" integer, "c9" integer, "c10" integer, "c11" integer, "c12" integer, "c13" integer, "c14" integer, "c15" integer, "c16" integer, "c17" integer, "c18" integer, "c19" integer, "c20" integer, "c21" integer, "c22" integer, "c23" integer, "c24" integer, "c25" integer, "c26" integer, "c27" integer, "c28" integer, "c29" integer, "c30" integer, "c31" integer, "c32" integer, "c33" integer, "c34" integer, "c35" integer, "c36" integer, "c37" integer, "c38" integer, "c39" integer, "c40" integer, "c41" integer, "c42" integer, "c43" integer, "c44" integer, "c45" integer, "c46" integer, "c47" integer, "c48" integer, "c49" integer, "c50" integer, "c51" integer, "c52" integer, "c53" integer, "c54" integer, "c55" integer, "c56" integer, "c57" integer, "c58" integer, "c59" integer, "c60" integer, "c61" integer, "c62" integer, "c63" integer, "c64" integer);
+create table "msrepl"."msmerge_conflict_merge_t" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "c1" , "c2" , "c3" , "c4" , "c5" , "c6" , "c7" , "c8" , "c9" , "c10" , "c11" , "c12" , "c13" , "c14" , "c15" , "c16" , "c17" , "c18" , "c19" , "c20" , "c21" , "c22" , "c23" , "c24" , "c25" , "c26" , "c27" , "c28" , "c29" , "c30" , "c31" , "c32" , "c33" , "c34" , "c35" , "c36" , "c37" , "c38" , "c39" , "c40" , "c41" , "c42" , "c43" , "c44" , "c45" , "c46" , "c47" , "c48" , "c49" , "c50" , "c51" , "c52" , "c53" , "c54" , "c55" , "c56" , "c57" , "c58" , "c59" , "c60" , "c61" , "c62" , "c63" , "c64" );
 alter table "msrepl"."msmerge_conflict_merge_t" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_conflict_merge_t" from public;
 grant select, insert, update on "msrepl"."msmerge_conflict_merge_t" to "msrepl_table_c268110370c2_f059f10c4aed";
@@ -534,11 +536,12 @@ comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uui
 -- called by: msmerge_take_<artid>
 -- tables:    the article's table
 -- holes:     function, runs_as, table, table_text, table_name, rowguid, row_type, attributes, assignments, values,
---            columns, column_count, owner, caller, comment
+--            columns, column_count, identity_differs, owner, caller, comment
 --
 -- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
 -- join reads the whole table for each slice. Rows that exchange values of a unique key clash one after the other: they
--- are deleted, and inserted again, in one statement, so that foreign keys see them as updated. A table with columns
+-- are deleted, and inserted again, in one statement, so that foreign keys see them as updated; likewise rows with
+-- another value of a GENERATED ALWAYS identity, which no UPDATE can set. A table with columns
 -- that do not travel would lose them: there such rows fail.
 create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
@@ -550,6 +553,8 @@ as $msrepl$
 declare
     written bigint;
     count bigint;
+    is_whole boolean;
+    is_replaced boolean;
 begin
 -- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
 -- called by: rendered into functions of a table's role, first
@@ -563,89 +568,100 @@ begin
                   hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
 
+    is_whole := 65 = (
+        select count(*) from pg_attribute as a
+        where a.attrelid = '"public"."t"'::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = '');
+    is_replaced := false;
     delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($1);
     get diagnostics count = row_count;
     written := count;
-    begin
-        update "public"."t" as t
-        set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
-            "c2" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
-            "c3" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
-            "c4" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
-            "c5" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
-            "c6" = case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
-            "c7" = case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
-            "c8" = case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end,
-            "c9" = case when w.taken is null or (w.taken::boolean[])[9] then w."n9" else t."c9" end,
-            "c10" = case when w.taken is null or (w.taken::boolean[])[10] then w."n10" else t."c10" end,
-            "c11" = case when w.taken is null or (w.taken::boolean[])[11] then w."n11" else t."c11" end,
-            "c12" = case when w.taken is null or (w.taken::boolean[])[12] then w."n12" else t."c12" end,
-            "c13" = case when w.taken is null or (w.taken::boolean[])[13] then w."n13" else t."c13" end,
-            "c14" = case when w.taken is null or (w.taken::boolean[])[14] then w."n14" else t."c14" end,
-            "c15" = case when w.taken is null or (w.taken::boolean[])[15] then w."n15" else t."c15" end,
-            "c16" = case when w.taken is null or (w.taken::boolean[])[16] then w."n16" else t."c16" end,
-            "c17" = case when w.taken is null or (w.taken::boolean[])[17] then w."n17" else t."c17" end,
-            "c18" = case when w.taken is null or (w.taken::boolean[])[18] then w."n18" else t."c18" end,
-            "c19" = case when w.taken is null or (w.taken::boolean[])[19] then w."n19" else t."c19" end,
-            "c20" = case when w.taken is null or (w.taken::boolean[])[20] then w."n20" else t."c20" end,
-            "c21" = case when w.taken is null or (w.taken::boolean[])[21] then w."n21" else t."c21" end,
-            "c22" = case when w.taken is null or (w.taken::boolean[])[22] then w."n22" else t."c22" end,
-            "c23" = case when w.taken is null or (w.taken::boolean[])[23] then w."n23" else t."c23" end,
-            "c24" = case when w.taken is null or (w.taken::boolean[])[24] then w."n24" else t."c24" end,
-            "c25" = case when w.taken is null or (w.taken::boolean[])[25] then w."n25" else t."c25" end,
-            "c26" = case when w.taken is null or (w.taken::boolean[])[26] then w."n26" else t."c26" end,
-            "c27" = case when w.taken is null or (w.taken::boolean[])[27] then w."n27" else t."c27" end,
-            "c28" = case when w.taken is null or (w.taken::boolean[])[28] then w."n28" else t."c28" end,
-            "c29" = case when w.taken is null or (w.taken::boolean[])[29] then w."n29" else t."c29" end,
-            "c30" = case when w.taken is null or (w.taken::boolean[])[30] then w."n30" else t."c30" end,
-            "c31" = case when w.taken is null or (w.taken::boolean[])[31] then w."n31" else t."c31" end,
-            "c32" = case when w.taken is null or (w.taken::boolean[])[32] then w."n32" else t."c32" end,
-            "c33" = case when w.taken is null or (w.taken::boolean[])[33] then w."n33" else t."c33" end,
-            "c34" = case when w.taken is null or (w.taken::boolean[])[34] then w."n34" else t."c34" end,
-            "c35" = case when w.taken is null or (w.taken::boolean[])[35] then w."n35" else t."c35" end,
-            "c36" = case when w.taken is null or (w.taken::boolean[])[36] then w."n36" else t."c36" end,
-            "c37" = case when w.taken is null or (w.taken::boolean[])[37] then w."n37" else t."c37" end,
-            "c38" = case when w.taken is null or (w.taken::boolean[])[38] then w."n38" else t."c38" end,
-            "c39" = case when w.taken is null or (w.taken::boolean[])[39] then w."n39" else t."c39" end,
-            "c40" = case when w.taken is null or (w.taken::boolean[])[40] then w."n40" else t."c40" end,
-            "c41" = case when w.taken is null or (w.taken::boolean[])[41] then w."n41" else t."c41" end,
-            "c42" = case when w.taken is null or (w.taken::boolean[])[42] then w."n42" else t."c42" end,
-            "c43" = case when w.taken is null or (w.taken::boolean[])[43] then w."n43" else t."c43" end,
-            "c44" = case when w.taken is null or (w.taken::boolean[])[44] then w."n44" else t."c44" end,
-            "c45" = case when w.taken is null or (w.taken::boolean[])[45] then w."n45" else t."c45" end,
-            "c46" = case when w.taken is null or (w.taken::boolean[])[46] then w."n46" else t."c46" end,
-            "c47" = case when w.taken is null or (w.taken::boolean[])[47] then w."n47" else t."c47" end,
-            "c48" = case when w.taken is null or (w.taken::boolean[])[48] then w."n48" else t."c48" end,
-            "c49" = case when w.taken is null or (w.taken::boolean[])[49] then w."n49" else t."c49" end,
-            "c50" = case when w.taken is null or (w.taken::boolean[])[50] then w."n50" else t."c50" end,
-            "c51" = case when w.taken is null or (w.taken::boolean[])[51] then w."n51" else t."c51" end,
-            "c52" = case when w.taken is null or (w.taken::boolean[])[52] then w."n52" else t."c52" end,
-            "c53" = case when w.taken is null or (w.taken::boolean[])[53] then w."n53" else t."c53" end,
-            "c54" = case when w.taken is null or (w.taken::boolean[])[54] then w."n54" else t."c54" end,
-            "c55" = case when w.taken is null or (w.taken::boolean[])[55] then w."n55" else t."c55" end,
-            "c56" = case when w.taken is null or (w.taken::boolean[])[56] then w."n56" else t."c56" end,
-            "c57" = case when w.taken is null or (w.taken::boolean[])[57] then w."n57" else t."c57" end,
-            "c58" = case when w.taken is null or (w.taken::boolean[])[58] then w."n58" else t."c58" end,
-            "c59" = case when w.taken is null or (w.taken::boolean[])[59] then w."n59" else t."c59" end,
-            "c60" = case when w.taken is null or (w.taken::boolean[])[60] then w."n60" else t."c60" end,
-            "c61" = case when w.taken is null or (w.taken::boolean[])[61] then w."n61" else t."c61" end,
-            "c62" = case when w.taken is null or (w.taken::boolean[])[62] then w."n62" else t."c62" end,
-            "c63" = case when w.taken is null or (w.taken::boolean[])[63] then w."n63" else t."c63" end,
-            "c64" = case when w.taken is null or (w.taken::boolean[])[64] then w."n64" else t."c64" end
-        from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", taken)
-        where t."rowguid" operator(pg_catalog.=) w.guid;
-        get diagnostics count = row_count;
-    exception
-        when unique_violation or exclusion_violation then
-            if 65 <> (select count(*) from pg_attribute as a where a.attrelid = '"public"."t"'::regclass
-                                  and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') then
-                raise;
-            end if;
-            with removed as (
-                delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($2) returning t.*
-            ), complete as materialized (select count(*) as count from removed)  -- before the first is inserted
-            insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64") overriding system value
-            select t."rowguid", case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
+    if not is_replaced then
+        begin
+            update "public"."t" as t
+            set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
+                "c2" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
+                "c3" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
+                "c4" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
+                "c5" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
+                "c6" = case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
+                "c7" = case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
+                "c8" = case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end,
+                "c9" = case when w.taken is null or (w.taken::boolean[])[9] then w."n9" else t."c9" end,
+                "c10" = case when w.taken is null or (w.taken::boolean[])[10] then w."n10" else t."c10" end,
+                "c11" = case when w.taken is null or (w.taken::boolean[])[11] then w."n11" else t."c11" end,
+                "c12" = case when w.taken is null or (w.taken::boolean[])[12] then w."n12" else t."c12" end,
+                "c13" = case when w.taken is null or (w.taken::boolean[])[13] then w."n13" else t."c13" end,
+                "c14" = case when w.taken is null or (w.taken::boolean[])[14] then w."n14" else t."c14" end,
+                "c15" = case when w.taken is null or (w.taken::boolean[])[15] then w."n15" else t."c15" end,
+                "c16" = case when w.taken is null or (w.taken::boolean[])[16] then w."n16" else t."c16" end,
+                "c17" = case when w.taken is null or (w.taken::boolean[])[17] then w."n17" else t."c17" end,
+                "c18" = case when w.taken is null or (w.taken::boolean[])[18] then w."n18" else t."c18" end,
+                "c19" = case when w.taken is null or (w.taken::boolean[])[19] then w."n19" else t."c19" end,
+                "c20" = case when w.taken is null or (w.taken::boolean[])[20] then w."n20" else t."c20" end,
+                "c21" = case when w.taken is null or (w.taken::boolean[])[21] then w."n21" else t."c21" end,
+                "c22" = case when w.taken is null or (w.taken::boolean[])[22] then w."n22" else t."c22" end,
+                "c23" = case when w.taken is null or (w.taken::boolean[])[23] then w."n23" else t."c23" end,
+                "c24" = case when w.taken is null or (w.taken::boolean[])[24] then w."n24" else t."c24" end,
+                "c25" = case when w.taken is null or (w.taken::boolean[])[25] then w."n25" else t."c25" end,
+                "c26" = case when w.taken is null or (w.taken::boolean[])[26] then w."n26" else t."c26" end,
+                "c27" = case when w.taken is null or (w.taken::boolean[])[27] then w."n27" else t."c27" end,
+                "c28" = case when w.taken is null or (w.taken::boolean[])[28] then w."n28" else t."c28" end,
+                "c29" = case when w.taken is null or (w.taken::boolean[])[29] then w."n29" else t."c29" end,
+                "c30" = case when w.taken is null or (w.taken::boolean[])[30] then w."n30" else t."c30" end,
+                "c31" = case when w.taken is null or (w.taken::boolean[])[31] then w."n31" else t."c31" end,
+                "c32" = case when w.taken is null or (w.taken::boolean[])[32] then w."n32" else t."c32" end,
+                "c33" = case when w.taken is null or (w.taken::boolean[])[33] then w."n33" else t."c33" end,
+                "c34" = case when w.taken is null or (w.taken::boolean[])[34] then w."n34" else t."c34" end,
+                "c35" = case when w.taken is null or (w.taken::boolean[])[35] then w."n35" else t."c35" end,
+                "c36" = case when w.taken is null or (w.taken::boolean[])[36] then w."n36" else t."c36" end,
+                "c37" = case when w.taken is null or (w.taken::boolean[])[37] then w."n37" else t."c37" end,
+                "c38" = case when w.taken is null or (w.taken::boolean[])[38] then w."n38" else t."c38" end,
+                "c39" = case when w.taken is null or (w.taken::boolean[])[39] then w."n39" else t."c39" end,
+                "c40" = case when w.taken is null or (w.taken::boolean[])[40] then w."n40" else t."c40" end,
+                "c41" = case when w.taken is null or (w.taken::boolean[])[41] then w."n41" else t."c41" end,
+                "c42" = case when w.taken is null or (w.taken::boolean[])[42] then w."n42" else t."c42" end,
+                "c43" = case when w.taken is null or (w.taken::boolean[])[43] then w."n43" else t."c43" end,
+                "c44" = case when w.taken is null or (w.taken::boolean[])[44] then w."n44" else t."c44" end,
+                "c45" = case when w.taken is null or (w.taken::boolean[])[45] then w."n45" else t."c45" end,
+                "c46" = case when w.taken is null or (w.taken::boolean[])[46] then w."n46" else t."c46" end,
+                "c47" = case when w.taken is null or (w.taken::boolean[])[47] then w."n47" else t."c47" end,
+                "c48" = case when w.taken is null or (w.taken::boolean[])[48] then w."n48" else t."c48" end,
+                "c49" = case when w.taken is null or (w.taken::boolean[])[49] then w."n49" else t."c49" end,
+                "c50" = case when w.taken is null or (w.taken::boolean[])[50] then w."n50" else t."c50" end,
+                "c51" = case when w.taken is null or (w.taken::boolean[])[51] then w."n51" else t."c51" end,
+                "c52" = case when w.taken is null or (w.taken::boolean[])[52] then w."n52" else t."c52" end,
+                "c53" = case when w.taken is null or (w.taken::boolean[])[53] then w."n53" else t."c53" end,
+                "c54" = case when w.taken is null or (w.taken::boolean[])[54] then w."n54" else t."c54" end,
+                "c55" = case when w.taken is null or (w.taken::boolean[])[55] then w."n55" else t."c55" end,
+                "c56" = case when w.taken is null or (w.taken::boolean[])[56] then w."n56" else t."c56" end,
+                "c57" = case when w.taken is null or (w.taken::boolean[])[57] then w."n57" else t."c57" end,
+                "c58" = case when w.taken is null or (w.taken::boolean[])[58] then w."n58" else t."c58" end,
+                "c59" = case when w.taken is null or (w.taken::boolean[])[59] then w."n59" else t."c59" end,
+                "c60" = case when w.taken is null or (w.taken::boolean[])[60] then w."n60" else t."c60" end,
+                "c61" = case when w.taken is null or (w.taken::boolean[])[61] then w."n61" else t."c61" end,
+                "c62" = case when w.taken is null or (w.taken::boolean[])[62] then w."n62" else t."c62" end,
+                "c63" = case when w.taken is null or (w.taken::boolean[])[63] then w."n63" else t."c63" end,
+                "c64" = case when w.taken is null or (w.taken::boolean[])[64] then w."n64" else t."c64" end
+            from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", taken)
+            where t."rowguid" operator(pg_catalog.=) w.guid;
+            get diagnostics count = row_count;
+        exception
+            when unique_violation or exclusion_violation then
+                if not is_whole then
+                    raise;
+                end if;
+                is_replaced := true;
+        end;
+    elsif not is_whole then
+        raise exception 'a row of % has another identity value, and columns that do not travel', 't'
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    if is_replaced then
+        with removed as (
+            delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($2) returning t.*
+        ), complete as materialized (select count(*) as count from removed)  -- before the first is inserted
+        insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64") overriding system value
+        select t."rowguid", case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
                    case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
                    case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
                    case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
@@ -709,12 +725,12 @@ begin
                    case when w.taken is null or (w.taken::boolean[])[62] then w."n62" else t."c62" end,
                    case when w.taken is null or (w.taken::boolean[])[63] then w."n63" else t."c63" end,
                    case when w.taken is null or (w.taken::boolean[])[64] then w."n64" else t."c64" end
-            from complete as c cross join removed as t
-            join unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", taken)
-                on t."rowguid" operator(pg_catalog.=) w.guid
-            where c.count > 0;
-            get diagnostics count = row_count;
-    end;
+        from complete as c cross join removed as t
+        join unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29", "n30", "n31", "n32", "n33", "n34", "n35", "n36", "n37", "n38", "n39", "n40", "n41", "n42", "n43", "n44", "n45", "n46", "n47", "n48", "n49", "n50", "n51", "n52", "n53", "n54", "n55", "n56", "n57", "n58", "n59", "n60", "n61", "n62", "n63", "n64", taken)
+            on t."rowguid" operator(pg_catalog.=) w.guid
+        where c.count > 0;
+        get diagnostics count = row_count;
+    end if;
     written := written + count;
     insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19", "c20", "c21", "c22", "c23", "c24", "c25", "c26", "c27", "c28", "c29", "c30", "c31", "c32", "c33", "c34", "c35", "c36", "c37", "c38", "c39", "c40", "c41", "c42", "c43", "c44", "c45", "c46", "c47", "c48", "c49", "c50", "c51", "c52", "c53", "c54", "c55", "c56", "c57", "c58", "c59", "c60", "c61", "c62", "c63", "c64") overriding system value
     select w.* from unnest($5, $6::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[]) as w;
@@ -770,7 +786,8 @@ comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
 -- holes:     function, metadata, read, changed_since, path_is_kept, owner, comment
 --
--- What came from the neighbour is not sent back to it.
+-- What came from the neighbour is not sent back to it. Whether a row is gone is seen in the table: a trigger that
+-- deletes the row for which it fires, or puts it back, is recorded before the statement that has fired it.
 create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8)
 returns table (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8, "row" text)
 language plpgsql security definer
@@ -794,10 +811,10 @@ begin
           and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)
           and m.source is distinct from peer
     )
-    select c.rowguid, c.gone, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
+    select c.rowguid, r.rowguid is null, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
            coalesce(c.writer, me), r."row"
     from changed as c
-    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d where not d.gone)) as r on r.rowguid = c.rowguid
+    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d)) as r on r.rowguid = c.rowguid
     order by c.rowguid;
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
@@ -854,7 +871,7 @@ begin
 
     perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
     return query
-    select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+    select i.guid, h."row", case when m.rowguid is not null then h.rowguid is null end, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
            peer.subscriber_server, msrepl.merge_priority(peer, i.writer), me,
@@ -929,7 +946,8 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, priority, taken,
 --            keeps_losers, path_is_kept, owner, comment
 --
--- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
+-- Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. Rows are
+-- locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
 -- conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up
 -- by itself. A Subscriber's changes are its own, whoever it names as their writer, but for server subscriptions below it.
@@ -995,7 +1013,7 @@ begin
             left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"($1) as h on h.rowguid = i.rowguid
             left join lateral (select m.* from "msrepl"."msmerge_metadata_7" as m where m.rowguid = i.rowguid offset 0) as m on true
             cross join lateral msrepl.merge_decide(
-                m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+                case when m.rowguid is not null then h.rowguid is null end, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
                 coalesce((select s.priority from msrepl.sysmergesubscriptions as s
                           where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
                 i.gone, i.lineage::int8[], i.colv::int8[],
@@ -1045,6 +1063,14 @@ begin
         into guids, gones, lineages, colvs, writers, rows, takens, verdicts
         from unnest(judgements) as j where j.verdict in ('apply', 'replace', 'merge', 'keep');
     end if;
+    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
+    select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
+           case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
+    from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
+    cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
+    on conflict (rowguid) do update
+    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
+        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
     perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
         coalesce(array_agg(w.rowguid) filter (where w.gone and w.is_present), '{}'),
         coalesce(array_agg(w.rowguid) filter (where not w.gone and w.is_present), '{}'),
@@ -1070,14 +1096,6 @@ begin
                   hint = 'Have its function SET search_path in its definition.';
     end if;
 
-    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
-    select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
-           case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
-    from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
-    cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
-    on conflict (rowguid) do update
-    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
-        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
 end
 $msrepl$;
 alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) owner to "msrepl_owner_0123456789ab";

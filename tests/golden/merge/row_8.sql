@@ -69,7 +69,8 @@ begin
         return null;
     end if;
     first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
-    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f' and c.confupdtype in ('c', 'n', 'd')) then
+    if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
+               and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
         select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version
         from inserted as n
@@ -193,14 +194,14 @@ grant select, insert, update, delete on "public"."t" to "msrepl_table_c268110370
 -- called by: msmerge_write_<artid>, msmerge_log_<artid>
 -- tables:    none
 -- holes:     type, attributes, owner
-create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" integer, "n2" integer, "n3" integer, "n4" integer, "n5" integer, "n6" integer, "n7" integer, "n8" integer);
+create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" , "n2" , "n3" , "n4" , "n5" , "n6" , "n7" , "n8" );
 alter type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" owner to "msrepl_owner_0123456789ab";
 
 -- msmerge_conflict_<publication>_<article>: rows that have lost a conflict, or could not be applied.
 -- called by: msmerge_log_<artid>
 -- tables:    itself
 -- holes:     table, rowguid, columns, owner, role, comment
-create table "msrepl"."msmerge_conflict_merge_t" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "c1" integer, "c2" integer, "c3" integer, "c4" integer, "c5" integer, "c6" integer, "c7" integer, "c8" integer);
+create table "msrepl"."msmerge_conflict_merge_t" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "c1" , "c2" , "c3" , "c4" , "c5" , "c6" , "c7" , "c8" );
 alter table "msrepl"."msmerge_conflict_merge_t" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_conflict_merge_t" from public;
 grant select, insert, update on "msrepl"."msmerge_conflict_merge_t" to "msrepl_table_c268110370c2_f059f10c4aed";
@@ -275,11 +276,12 @@ comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uui
 -- called by: msmerge_take_<artid>
 -- tables:    the article's table
 -- holes:     function, runs_as, table, table_text, table_name, rowguid, row_type, attributes, assignments, values,
---            columns, column_count, owner, caller, comment
+--            columns, column_count, identity_differs, owner, caller, comment
 --
 -- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
 -- join reads the whole table for each slice. Rows that exchange values of a unique key clash one after the other: they
--- are deleted, and inserted again, in one statement, so that foreign keys see them as updated. A table with columns
+-- are deleted, and inserted again, in one statement, so that foreign keys see them as updated; likewise rows with
+-- another value of a GENERATED ALWAYS identity, which no UPDATE can set. A table with columns
 -- that do not travel would lose them: there such rows fail.
 create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
@@ -291,6 +293,8 @@ as $msrepl$
 declare
     written bigint;
     count bigint;
+    is_whole boolean;
+    is_replaced boolean;
 begin
 -- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
 -- called by: rendered into functions of a table's role, first
@@ -304,33 +308,44 @@ begin
                   hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
 
+    is_whole := 9 = (
+        select count(*) from pg_attribute as a
+        where a.attrelid = '"public"."t"'::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = '');
+    is_replaced := false;
     delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($1);
     get diagnostics count = row_count;
     written := count;
-    begin
-        update "public"."t" as t
-        set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
-            "c2" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
-            "c3" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
-            "c4" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
-            "c5" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
-            "c6" = case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
-            "c7" = case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
-            "c8" = case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end
-        from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", taken)
-        where t."rowguid" operator(pg_catalog.=) w.guid;
-        get diagnostics count = row_count;
-    exception
-        when unique_violation or exclusion_violation then
-            if 9 <> (select count(*) from pg_attribute as a where a.attrelid = '"public"."t"'::regclass
-                                  and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') then
-                raise;
-            end if;
-            with removed as (
-                delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($2) returning t.*
-            ), complete as materialized (select count(*) as count from removed)  -- before the first is inserted
-            insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8") overriding system value
-            select t."rowguid", case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
+    if not is_replaced then
+        begin
+            update "public"."t" as t
+            set "c1" = case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
+                "c2" = case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
+                "c3" = case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
+                "c4" = case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
+                "c5" = case when w.taken is null or (w.taken::boolean[])[5] then w."n5" else t."c5" end,
+                "c6" = case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
+                "c7" = case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
+                "c8" = case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end
+            from unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", taken)
+            where t."rowguid" operator(pg_catalog.=) w.guid;
+            get diagnostics count = row_count;
+        exception
+            when unique_violation or exclusion_violation then
+                if not is_whole then
+                    raise;
+                end if;
+                is_replaced := true;
+        end;
+    elsif not is_whole then
+        raise exception 'a row of % has another identity value, and columns that do not travel', 't'
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    if is_replaced then
+        with removed as (
+            delete from "public"."t" as t where t."rowguid" operator(pg_catalog.=) any ($2) returning t.*
+        ), complete as materialized (select count(*) as count from removed)  -- before the first is inserted
+        insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8") overriding system value
+        select t."rowguid", case when w.taken is null or (w.taken::boolean[])[1] then w."n1" else t."c1" end,
                    case when w.taken is null or (w.taken::boolean[])[2] then w."n2" else t."c2" end,
                    case when w.taken is null or (w.taken::boolean[])[3] then w."n3" else t."c3" end,
                    case when w.taken is null or (w.taken::boolean[])[4] then w."n4" else t."c4" end,
@@ -338,12 +353,12 @@ begin
                    case when w.taken is null or (w.taken::boolean[])[6] then w."n6" else t."c6" end,
                    case when w.taken is null or (w.taken::boolean[])[7] then w."n7" else t."c7" end,
                    case when w.taken is null or (w.taken::boolean[])[8] then w."n8" else t."c8" end
-            from complete as c cross join removed as t
-            join unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", taken)
-                on t."rowguid" operator(pg_catalog.=) w.guid
-            where c.count > 0;
-            get diagnostics count = row_count;
-    end;
+        from complete as c cross join removed as t
+        join unnest($2, $3::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[], $4) as w(guid, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", taken)
+            on t."rowguid" operator(pg_catalog.=) w.guid
+        where c.count > 0;
+        get diagnostics count = row_count;
+    end if;
     written := written + count;
     insert into "public"."t" ("rowguid", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8") overriding system value
     select w.* from unnest($5, $6::"msrepl"."msmerge_row_00112233445566778899aabbccddeeff"[]) as w;
@@ -399,7 +414,8 @@ comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
 -- holes:     function, metadata, read, changed_since, path_is_kept, owner, comment
 --
--- What came from the neighbour is not sent back to it.
+-- What came from the neighbour is not sent back to it. Whether a row is gone is seen in the table: a trigger that
+-- deletes the row for which it fires, or puts it back, is recorded before the statement that has fired it.
 create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8)
 returns table (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8, "row" text)
 language plpgsql security definer
@@ -423,10 +439,10 @@ begin
           and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)
           and m.source is distinct from peer
     )
-    select c.rowguid, c.gone, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
+    select c.rowguid, r.rowguid is null, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
            coalesce(c.writer, me), r."row"
     from changed as c
-    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d where not d.gone)) as r on r.rowguid = c.rowguid
+    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d)) as r on r.rowguid = c.rowguid
     order by c.rowguid;
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
@@ -483,7 +499,7 @@ begin
 
     perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
     return query
-    select i.guid, h."row", m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+    select i.guid, h."row", case when m.rowguid is not null then h.rowguid is null end, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
            peer.subscriber_server, msrepl.merge_priority(peer, i.writer), me,
@@ -558,7 +574,8 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, priority, taken,
 --            keeps_losers, path_is_kept, owner, comment
 --
--- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
+-- Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. Rows are
+-- locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
 -- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
 -- conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up
 -- by itself. A Subscriber's changes are its own, whoever it names as their writer, but for server subscriptions below it.
@@ -624,7 +641,7 @@ begin
             left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"($1) as h on h.rowguid = i.rowguid
             left join lateral (select m.* from "msrepl"."msmerge_metadata_7" as m where m.rowguid = i.rowguid offset 0) as m on true
             cross join lateral msrepl.merge_decide(
-                m.gone, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
+                case when m.rowguid is not null then h.rowguid is null end, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
                 coalesce((select s.priority from msrepl.sysmergesubscriptions as s
                           where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
                 i.gone, i.lineage::int8[], i.colv::int8[],
@@ -674,6 +691,14 @@ begin
         into guids, gones, lineages, colvs, writers, rows, takens, verdicts
         from unnest(judgements) as j where j.verdict in ('apply', 'replace', 'merge', 'keep');
     end if;
+    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
+    select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
+           case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
+    from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
+    cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
+    on conflict (rowguid) do update
+    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
+        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
     perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
         coalesce(array_agg(w.rowguid) filter (where w.gone and w.is_present), '{}'),
         coalesce(array_agg(w.rowguid) filter (where not w.gone and w.is_present), '{}'),
@@ -699,14 +724,6 @@ begin
                   hint = 'Have its function SET search_path in its definition.';
     end if;
 
-    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
-    select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
-           case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
-    from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
-    cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
-    on conflict (rowguid) do update
-    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
-        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
 end
 $msrepl$;
 alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) owner to "msrepl_owner_0123456789ab";

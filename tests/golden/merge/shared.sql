@@ -152,11 +152,14 @@ as $msrepl$
 begin
     if cardinality(lineage) = 1 and lineage[1] >> 31 <> replica then  -- nearly always
         own := 0; top := lineage[1] & 2147483647; others := lineage;
-        return;
+    else
+        select coalesce(max(v.v & 2147483647) filter (where v.v >> 31 = replica), 0), max(v.v & 2147483647),
+               coalesce(array_agg(v.v order by v.v) filter (where v.v >> 31 <> replica), '{}')
+        into own, top, others from unnest(lineage) as v(v);
     end if;
-    select coalesce(max(v.v & 2147483647) filter (where v.v >> 31 = replica), 0), max(v.v & 2147483647),
-           coalesce(array_agg(v.v order by v.v) filter (where v.v >> 31 <> replica), '{}')
-    into own, top, others from unnest(lineage) as v(v);
+    if top > 2000000000 then  -- nobody counts so far, and applications must count on
+        raise exception 'version % is out of range', top using errcode = 'numeric_value_out_of_range';
+    end if;
 end
 $msrepl$;
 alter function msrepl.merge_lineage_parts(int8[], int8) owner to "msrepl_owner_0123456789ab";
@@ -1267,7 +1270,7 @@ begin
             execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artid::text, '-', ''))
                 using id, guid, "row";
         exception
-            when data_exception or check_violation then
+            when others or assert_failure then
                 null;  -- a value that no column of that type takes here: it is known by its reason alone
         end;
     end if;
@@ -1305,7 +1308,7 @@ comment on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[]
 --
 -- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
 -- fails then. Such a failure is recorded, once per row, if is_final. What is no fault of the row (a deadlock, a lock
--- that does not come, a full disk, a right that is missing) is the caller's. choices are those of msmerge_take_<artid>.
+-- that does not come, a full disk) is the caller's. choices are those of msmerge_take_<artid>.
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
     is_final boolean, choices text[] default null,
@@ -1332,10 +1335,10 @@ begin
         execute take into applied, skipped, conflicts, deferred using guids, gones, lineages, colvs, writers, rows, choices;
         return;
     exception
-        when transaction_rollback or lock_not_available or insufficient_privilege or insufficient_resources
+        when transaction_rollback or lock_not_available or insufficient_resources
             or operator_intervention or system_error or internal_error then
             raise;
-        when others then
+        when others or assert_failure then
             null;
     end;
     loop
@@ -1350,10 +1353,10 @@ begin
                 conflicts := conflicts + counts[3];
                 deferred := deferred + counts[4];
             exception
-                when transaction_rollback or lock_not_available or insufficient_privilege or insufficient_resources
+                when transaction_rollback or lock_not_available or insufficient_resources
                     or operator_intervention or system_error or internal_error then
                     raise;
-                when others then
+                when others or assert_failure then
                     get stacked diagnostics code = returned_sqlstate, reason = message_text;
                     later := later || place;
                     failed := failed || guids[place];

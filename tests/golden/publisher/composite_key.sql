@@ -423,8 +423,8 @@ begin
         begin
             delete from "sales"."line" as t
             using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5")
-            where "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
-            and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
+            where "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and (row("t"."code")::text operator(pg_catalog.=) row("r"."o3")::text or row("t"."code")::text is null and row("r"."o3")::text is null)
+            and (row("t"."data")::text operator(pg_catalog.=) row("r"."o4")::text or row("t"."data")::text is null and row("r"."o4")::text is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null);
             get diagnostics again = row_count;
             done := kept + again;
@@ -435,8 +435,8 @@ begin
                 for update of t;
                 delete from "sales"."line" as t
                 using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5")
-                where "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
-            and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
+                where "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and (row("t"."code")::text operator(pg_catalog.=) row("r"."o3")::text or row("t"."code")::text is null and row("r"."o3")::text is null)
+            and (row("t"."data")::text operator(pg_catalog.=) row("r"."o4")::text or row("t"."data")::text is null and row("r"."o4")::text is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null);
                 get diagnostics again = row_count;
                 done := done + again;
@@ -468,8 +468,8 @@ begin
         where t."c5" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
-            and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
+            select from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and (row("t"."code")::text operator(pg_catalog.=) row("r"."o3")::text or row("t"."code")::text is null and row("r"."o3")::text is null)
+            and (row("t"."data")::text operator(pg_catalog.=) row("r"."o4")::text or row("t"."data")::text is null and row("r"."o4")::text is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null)
         ) then
             perform msrepl.raise_conflict(

@@ -29,7 +29,7 @@ from twopc.drivers.merge.ports import (
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging, MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter
-from twopc.merge.judge import Judge
+from twopc.merge.judge import Judge, is_fault_of_row
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import MergeRow, Slice
 from twopc.sql import path
@@ -194,29 +194,19 @@ class ServerMergeEnd:
             rows = await self._rows(query.as_string(None), after, number)
             if self._articles[artid].options.keeps_deletes:
                 rows = [row for row in rows if not row[1] and row[5] is not None]
-            changed[artid] = [self._row(artid, *row) for row in rows]
+            changed[artid] = [
+                MergeRow(
+                    rowguid=rowguid,
+                    gone=gone,
+                    lineage=lineage,
+                    columns=columns,
+                    writer=writer,
+                    row=row,
+                )
+                for rowguid, gone, lineage, columns, writer, row in rows
+            ]
         await self._rows("commit")
         return OutgoingChanges(generation=Generation(number=number, guid=guid), rows=changed)
-
-    def _row(
-        self,
-        artid: UUID,
-        rowguid: UUID,
-        gone: bool,
-        lineage: str,
-        columns: str | None,
-        writer: int,
-        row: str | None,
-    ) -> MergeRow:
-        if row is None and not gone:
-            raise MergeError(
-                f"row {rowguid} of {self._articles[artid].name} at {self.name} was changed, and is not there: a "
-                "session in the replica role has deleted it, or a trigger was disabled; insert and delete it",
-                node=self.name,
-            )
-        return MergeRow(
-            rowguid=rowguid, gone=gone, lineage=lineage, columns=columns, writer=writer, row=row
-        )
 
     def _judged(self, part: Slice) -> JudgedRows:
         assert self._connection is not None
@@ -268,7 +258,9 @@ class ServerMergeEnd:
         outcome, left = await self._apply_in_turns(parts, judges)
         try:
             await self._rows("set constraints all immediate")
-        except psycopg.IntegrityError:
+        except psycopg.Error as error:
+            if not is_fault_of_row(error.sqlstate):
+                raise
             await self._rows("rollback to each_by_itself; set constraints all immediate")
             outcome, left = await self._apply_in_turns(parts, judges)
         failed: dict[UUID, str] = {}
