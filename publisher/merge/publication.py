@@ -37,6 +37,9 @@ ARTICLES_MAX = 256
 PUBLICATION = "merge"
 """What a publication is called unless it is named."""
 
+CONFLICT_ID = "msrepl_conflict_id"
+"""Column of every conflict table, beside those of the table itself."""
+
 _TRACKING = ("row", "column")
 
 
@@ -138,6 +141,10 @@ def _check(table: Table, where: str) -> None:
                 "which merge publications do not allow yet: use NO ACTION or RESTRICT"
             )
     travelling = _travelling(table, ROWGUID)
+    if any(column.name == CONFLICT_ID for column in travelling):
+        raise ArticleError(
+            f"{where} has a column {CONFLICT_ID!r}, as its conflict table will have: rename it"
+        )
     if not travelling:
         raise ArticleError(f"{where} has no column besides the one by which its rows are known")
     if len(travelling) > COLUMNS_MAX:

@@ -5,10 +5,12 @@ Every function takes administrators' connections.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
@@ -52,6 +54,8 @@ class MergePair:
     subscriber: str
     above: Connection
     below: Connection
+    connect_above: Callable[[], Awaitable[Connection]]
+    """Makes a further connection to the Publisher."""
     app_role: str
     """The application's, which may use the tables."""
     without: Set[MergeProtection] = NOTHING_LEFT_OUT
@@ -93,6 +97,23 @@ async def check_kind(
         )
 
 
+def check_encodings(pair: MergePair) -> None:
+    """Refuse databases of different encodings: a character that one of them lacks would stop every session.
+
+    Raises:
+        SubscriptionError: names both.
+    """
+    above, below = (
+        each.info.parameter_status("server_encoding") for each in (pair.above, pair.below)
+    )
+    if above != below:
+        raise SubscriptionError(
+            f"{pair.subscriber}: its database {pair.below.info.dbname!r} has encoding {below}, and that of "
+            f"{pair.publisher}, {pair.above.info.dbname!r}, has {above}: characters that one of them lacks could not "
+            f"travel. Create a database with encoding {above} for {pair.subscriber}"
+        )
+
+
 async def own_priority(node: Connection) -> float | None:
     """The priority of a node's own changes; None: it has a client subscription."""
     row = await (
@@ -108,7 +129,7 @@ async def begin(pair: MergePair, *, is_server: bool, priority: float, over: bool
     """Give a Subscriber its tables, with the rows that the Publisher has in one snapshot, and enter it at both ends.
 
     Nobody waits for the copy: that snapshot is the generation with which the subscription begins. The agents' roles
-    are there.
+    are there. Inside a transaction of the Subscriber's.
 
     Args:
         over: it has the tables already, and what is in them is replaced.
@@ -148,6 +169,14 @@ async def begin(pair: MergePair, *, is_server: bool, priority: float, over: bool
         )
 
 
+async def withdraw(pair: MergePair) -> None:
+    """Forget a Subscriber whose subscription did not begin, with the agents' roles, where an end still answers."""
+    with suppress(psycopg.Error):
+        await neighbours.dismiss(pair.above, pair.subscriber)
+    with suppress(psycopg.Error):
+        await neighbours.drop_agent(pair.below, pair.publisher)
+
+
 async def leave(pair: MergePair) -> None:
     """End tracking at a Subscriber; its tables stay, as ordinary ones."""
     await subscription.leave(pair.below)
@@ -182,23 +211,22 @@ async def _copy(pair: MergePair, *, over: bool, is_client: bool) -> Generation:
     above, below = pair.above, pair.below
     publisher = await neighbours.name_self(above, pair.publisher)
     merged = await tracking.articles(above)
-    async with above.transaction():
-        await above.execute("set transaction isolation level repeatable read")
-        generation = await neighbours.close_generation(above)
-        await above.execute(path.SET_LOCAL)
-        copied = [article_of(await describe(above, each.schema, each.table)) for each in merged]
-        if over:
-            await subscription.empty_tables(below, copied)
-        for article in copied:
-            columns = [column.name for column in article.columns if column.takes_values]
-            blocks = _blocks(above, article.schema, article.table, columns)
-            await subscription.receive_table(below, article, blocks, over=over)
+    async with await pair.connect_above() as reader, reader.transaction():
+        generation = await _moment(above, reader)
+        await reader.execute(path.SET_LOCAL)
+        copied = [article_of(await describe(reader, each.schema, each.table)) for each in merged]
+        async with subscription.emptied(below, copied) if over else nullcontext():
+            for article in copied:
+                columns = [column.name for column in article.columns if column.takes_values]
+                blocks = _blocks(reader, article.schema, article.table, columns)
+                await subscription.receive_table(below, article, blocks, over=over)
         if not over:
             await subscription.join_tables(below, copied)
+        await below.execute(path.SET_LOCAL)
         for each in merged:
-            metadata = await (await above.execute(_METADATA, (each.nickname,))).fetchall()
+            metadata = await (await reader.execute(_METADATA, (each.nickname,))).fetchall()
             floor = sql.Identifier(names.SCHEMA, names.merge_floor(each.nickname))
-            cursor = await above.execute(sql.SQL("select last_value from {}").format(floor))
+            cursor = await reader.execute(sql.SQL("select last_value from {}").format(floor))
             [(highest,)] = await cursor.fetchall()
             await subscription.track(
                 below,
@@ -211,7 +239,22 @@ async def _copy(pair: MergePair, *, over: bool, is_client: bool) -> Generation:
                 without=pair.without,
             )
             await grant_tables(below, each.schema, each.table, pair.app_role)
-        await retention.set_retention(below, await retention.read_retention(above))
+        await retention.set_retention(below, await retention.read_retention(reader))
+    return generation
+
+
+async def _moment(above: Connection, reader: Connection) -> Generation:
+    """Close a generation, and have a transaction that has just begun read what is in it and in those before.
+
+    The table of generations is locked for that moment only: sessions with others go on while rows are copied.
+    """
+    isolation = "set transaction isolation level repeatable read"
+    async with above.transaction():
+        await above.execute(isolation)
+        generation = await neighbours.close_generation(above)
+        [(snapshot,)] = await (await above.execute("select pg_export_snapshot()")).fetchall()
+        await reader.execute(isolation)
+        await reader.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
     return generation
 
 

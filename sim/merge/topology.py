@@ -243,15 +243,22 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             priority: of a server subscription, from 0 to less than 100.
 
         Raises:
-            SubscriptionError: the kind or priority is none, it subscribes already, or has such a table.
+            SubscriptionError: the kind or priority is none, it subscribes already, has such a table, or another
+                encoding; nothing is changed.
         """
         pair = await self.pair(subscriber)
+        subscriptions.check_encodings(pair)
         await subscriptions.check_kind(subscriber, kind, priority, pair.above, pair.publisher)
         if subscriber in await neighbours.subscriber_names(pair.above):
             raise SubscriptionError(f"{subscriber} subscribes already")
-        await self._make_logins(pair)
-        async with pair.below.transaction():
-            await subscriptions.begin(pair, is_server=kind == "server", priority=priority or 0)
+        try:
+            await self._make_logins(pair)
+            async with pair.below.transaction():
+                await subscriptions.begin(pair, is_server=kind == "server", priority=priority or 0)
+        except BaseException:
+            self._forget_logins(pair)
+            await subscriptions.withdraw(pair)
+            raise
 
     async def unsubscribe(self, subscriber: str) -> None:
         """End a subscription: its tables stay at the Subscriber, as ordinary tables. Changes not sent are not sent.
@@ -269,8 +276,7 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         await neighbours.dismiss(pair.above, subscriber)
         async with pair.below.transaction():
             await subscriptions.leave(pair)
-        for ends in ((pair.publisher, subscriber), (subscriber, pair.publisher)):
-            self._logins.pop(ends, None)
+        self._forget_logins(pair)
 
     async def pair(self, subscriber: str) -> MergePair:
         """A Subscriber and its Publisher, with administrators' connections.
@@ -284,6 +290,7 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             subscriber=subscriber,
             above=await self.admin(publisher),
             below=await self.admin(subscriber),
+            connect_above=self.node(publisher).connect,
             app_role=self.node(publisher).app_role,
             without=self._without,
         )
@@ -292,6 +299,10 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         ends = (pair.publisher, pair.subscriber)
         for node, other in (ends, ends[::-1]):
             await self._login(node, other).make(await self.admin(node))
+
+    def _forget_logins(self, pair: MergePair) -> None:
+        for ends in ((pair.publisher, pair.subscriber), (pair.subscriber, pair.publisher)):
+            self._logins.pop(ends, None)
 
     # -- sessions ----------------------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ connection (a superuser's), inside a transaction.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Sequence, Set
-from typing import Any
+from collections.abc import AsyncIterable, AsyncIterator, Sequence, Set
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -27,15 +28,30 @@ Connection = AsyncConnection[Any]
 METADATA = ("rowguid", "gone", "lineage", "colv", "writer")
 
 
-async def empty_tables(connection: Connection, articles: Sequence[Article]) -> None:
-    """Take all rows out of copies, which are tracked no more, before others are filled in.
+_TRIGGERS = """
+select t.tgname::text, t.tgenabled::text from pg_trigger as t
+where t.tgrelid = %s::text::regclass and not t.tgisinternal and t.tgenabled <> 'D'
+"""
+_MODES: dict[str, LiteralString] = {"O": "", "R": "replica ", "A": "always "}
+"""How a trigger is enabled, by ``tgenabled``."""
 
-    Until the transaction ends foreign keys are not checked, and no trigger of the user's fires.
+
+@asynccontextmanager
+async def emptied(connection: Connection, articles: Sequence[Article]) -> AsyncIterator[None]:
+    """Take all rows out of copies, which are tracked no more, while others are filled in.
+
+    Until the transaction ends foreign keys are not checked. No trigger of the user's fires meanwhile, not even one
+    that is ENABLE ALWAYS.
 
     Raises:
         SubscriptionError: a table that is no copy refers to one.
     """
     await connection.execute("set local session_replication_role = replica")
+    enabled: list[tuple[sql.Identifier, str, str]] = []
+    for table in map(f.table_of, articles):
+        cursor = await connection.execute(_TRIGGERS, (table.as_string(connection),))
+        enabled += [(table, trigger, mode) for trigger, mode in await cursor.fetchall()]
+        await connection.execute(sql.SQL("alter table {} disable trigger user").format(table))
     tables = f.COMMA.join([f.table_of(article) for article in articles])
     try:
         async with connection.transaction():
@@ -44,6 +60,13 @@ async def empty_tables(connection: Connection, articles: Sequence[Article]) -> N
         raise SubscriptionError(
             f"a table of the Subscriber's own refers to one that is filled anew: {error.diag.message_detail}"
         ) from error
+    yield
+    for table, trigger, mode in enabled:
+        await connection.execute(
+            sql.SQL("alter table {} enable " + _MODES[mode] + "trigger {}").format(
+                table, sql.Identifier(trigger)
+            )
+        )
 
 
 async def receive_table(

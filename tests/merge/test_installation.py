@@ -102,6 +102,10 @@ REFUSED = {
         ),
         "changes rows by itself",
     ),
+    "a column of conflict tables": (
+        ("create table t (id int primary key, msrepl_conflict_id int)",),
+        "has a column 'msrepl_conflict_id'",
+    ),
     "rowguid of another type": (("create table t (id int primary key, rowguid text)",), "21162"),
     "rowguid that may be NULL": (("create table t (id int primary key, rowguid uuid unique)",), "21162"),
     "rowguid that is not unique": (

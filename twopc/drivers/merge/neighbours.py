@@ -114,11 +114,16 @@ async def admit(connection: Connection, neighbour: MergeNeighbour) -> None:
 
 async def dismiss(connection: Connection, name: str) -> None:
     """Forget a neighbour, and drop the role of its agent; harmless if it is not known."""
-    role = agent_role(connection.info.dbname, name)
     await connection.execute(
         "delete from msrepl.sysmergesubscriptions where subscriber_server = %s and not is_self",
         (name,),
     )
+    await drop_agent(connection, name)
+
+
+async def drop_agent(connection: Connection, neighbour: str) -> None:
+    """Drop the role of the agent that works here for a neighbour; harmless if there is none."""
+    role = agent_role(connection.info.dbname, neighbour)
     roles = await connection.execute("select from pg_roles where rolname = %s", (role,))
     if roles.rowcount:
         await connection.execute(compose("twopc", "drop_rights", role=sql.Identifier(role)))
