@@ -26,7 +26,7 @@ _SHORTEST = 4
 
 def conflicts(
     table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="TABLE or SCHEMA.TABLE. Default: all.")
+        str | None, typer.Argument(metavar="TABLE", help="TABLE or SCHEMA.TABLE. Default: all.")
     ] = None,
     nodes: MergeNodes = None,
     folder: Folder = None,
