@@ -380,9 +380,9 @@ def calls_role(owner: str) -> str:
     return f"{table_roles(owner)}calls"
 
 
-def resolver_role(owner: str) -> str:
-    """The role in whose name a Publisher calls SQL resolvers of merge replication."""
-    return f"{table_roles(owner)}resolver"
+def resolver_role(owner: str, artid: UUID) -> str:
+    """The role in whose name a Publisher calls the SQL resolver of one article of a merge publication."""
+    return f"{table_roles(owner)}resolver_{artid.hex[:12]}"
 
 
 #: What the name of every replication slot of ours begins with.

@@ -60,4 +60,5 @@ async def install_resolver(
         )
     schema, function, _ = row
     texts = SessionTexts(article, tracking.owner_role(connection.info.dbname), publication)
-    await connection.execute(texts.ask(sql.Identifier(schema, function), schema).encode())
+    for each in texts.ask(sql.Identifier(schema, function), schema):
+        await connection.execute(each.encode())

@@ -12,6 +12,7 @@ from psycopg import AsyncConnection, DataError, sql
 from psycopg.abc import Buffer
 from psycopg.rows import dict_row
 from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoader
+from psycopg.types.json import JsonLoader
 
 from twopc import names
 from twopc.drivers.merge.tracking import stored_articles
@@ -56,11 +57,16 @@ class _LenientTimestamptz(TimestamptzLoader):
         return _or_text(super().load, data)
 
 
+class _LenientJson(JsonLoader):
+    def load(self, data: Buffer) -> Any:
+        return _or_text(super().load, data)
+
+
 def _or_text(load: Callable[[Buffer], Any], data: Buffer) -> Any:
-    """A value; its text where Python has none for it, as for a date of ``infinity``."""
+    """A value; its text where Python has none for it, as for a date of ``infinity``, or a document that is too deep."""
     try:
         return load(data)
-    except DataError:
+    except (DataError, RecursionError):
         return bytes(data).decode()
 
 
@@ -68,6 +74,8 @@ _LENIENT: dict[str, Any] = {
     "date": _LenientDate,
     "timestamp": _LenientTimestamp,
     "timestamptz": _LenientTimestamptz,
+    "json": _LenientJson,
+    "jsonb": _LenientJson,
 }
 _INFO = """
 select conflict_id, msrepl_create_time, rowguid, conflict_type, origin_datasource, winner, reason_code, reason_text

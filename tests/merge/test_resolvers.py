@@ -39,6 +39,10 @@ CASES = {
         resolver="additive(v)", type="numeric(8,2)", held="null", incoming="1.50", ends=("1.50", "pub"),
         tracking="column",
     ),
+    "exact": Case(
+        resolver="additive(v)", type="numeric", held="123456789012345678901234567890.12", incoming="1.01",
+        ends=("123456789012345678901234567891.13", "pub"), tracking="column",
+    ),
     "mean": Case(
         resolver="averaging(v)", type="int", held="12", incoming="15", ends=("14", "pub"),
         tracking="column",
@@ -126,6 +130,82 @@ async def test_each_resolver(server: EmbeddedServer) -> None:
             assert (conflict.origin, conflict.loser and conflict.loser["by"]) == (loser, loser)
         again = await topology.sync("anna")
         assert (again.uploaded, again.downloaded, again.conflicts) == (0, 0, 0)
+        await topology.assert_converged()
+
+
+async def test_a_column_that_is_not_in_conflict(server: EmbeddedServer) -> None:
+    """Values that nobody has changed are not added up or joined; a change of one side alone holds."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        for table, kind, value, resolver in (
+            ("stock", "int", "10", "additive(v)"),
+            ("memo", "text", "'milk'", "merge_text(v, '; ')"),
+        ):
+            await topology.execute(
+                "pub", f"create table {table} (id int primary key, v {kind}, by text)"
+            )
+            await topology.execute(
+                "pub", f"insert into {table} select i, {value} from generate_series(1, 2) as i"
+            )
+            await topology.publish(table, tracking="column", resolver=resolver)
+        await topology.subscribe("anna")
+        for node in ("pub", "anna"):
+            await topology.execute(
+                node, f"update stock set by = '{node}'; update memo set by = '{node}'"
+            )
+        await topology.execute("anna", "update stock set v = 15 where id = 2")
+        await topology.execute("anna", "update memo set v = 'tea' where id = 2")
+        assert (await topology.sync("anna")).conflicts == 4
+        for node in ("pub", "anna"):
+            rows = await topology.execute(node, "select v::text, by from stock order by id")
+            rows += await topology.execute(node, "select v, by from memo order by id")
+            assert rows == [("10", "pub"), ("15", "pub"), ("milk", "pub"), ("tea", "pub")]
+
+
+FAILING = """
+create function asserting(conflict jsonb) returns jsonb language plpgsql as
+    $$ begin assert false, 'never'; return null; end $$;
+create function steady(conflict jsonb) returns jsonb language sql as $$ select '{"winner": "incoming"}'::jsonb $$;
+create function dropping(conflict jsonb) returns jsonb language plpgsql as $$
+declare
+    other regprocedure;
+begin
+    for other in select p.oid::regprocedure from pg_proc as p where p.proname ~ 'msmerge_(ask|call)_' loop
+        begin
+            execute format('drop function %s', other);
+        exception when insufficient_privilege then
+            null;
+        end;
+    end loop;
+    return null;
+end $$;
+"""
+
+
+async def test_resolvers_that_fail(server: EmbeddedServer) -> None:
+    """A failed assertion makes a failed change; a resolver reaches none of another table; a document may be deep."""
+    deep = "(repeat('[', 3000) || repeat(']', 3000))::jsonb"
+    tables = ("dropping", "asserting", "steady")
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute("pub", FAILING)
+        for table in tables:
+            await topology.execute(
+                "pub", f"create table {table} (id int primary key, v int, d jsonb)"
+            )
+            await topology.execute("pub", f"insert into {table} values (1, 0), (2, 0)")
+            await topology.publish(table, tracking="column", resolver=f"sql:public.{table}")
+        await topology.subscribe("anna")
+        for table in tables:
+            await topology.execute("pub", f"update {table} set v = 1 where id = 1")
+            await topology.execute("anna", f"update {table} set v = 2, d = {deep}")
+        assert (await topology.sync("anna")).retried == 1
+        assert await topology.execute("pub", "select v from steady") == [(2,), (2,)]
+        [failed] = await topology.conflicts("asserting")
+        assert failed.reason.endswith("never (P0004)")
+        await topology.execute(
+            "pub",
+            "create or replace function asserting(conflict jsonb) returns jsonb return null::jsonb",
+        )
+        assert (await topology.sync("anna")).retried == 0
         await topology.assert_converged()
 
 

@@ -132,7 +132,7 @@ def decide(
     lineage = stamped(joined(held.lineage, incoming.lineage), replica)
     lineage[replica] = max(lineage[replica], floor + 1)
     stamp = (replica, lineage[replica])
-    of_held, of_incoming = _unseen(held, incoming), _unseen(incoming, held)
+    of_held, of_incoming = unseen(held, incoming), unseen(incoming, held)
     is_apart = (
         column_tracking
         and not (is_ambiguous or held.gone or incoming.gone)
@@ -197,8 +197,8 @@ def _padded(
     return columns if columns is not None else (None,) * count
 
 
-def _unseen(one: RowVersion, other: RowVersion) -> tuple[bool, ...]:
-    """For each column, whether its last change is one that `other` does not stand on."""
+def unseen(one: RowVersion, other: RowVersion) -> tuple[bool, ...]:
+    """For each column of `one`, whether its last change is one that `other` does not stand on."""
     count = max(len(one.columns or ()), len(other.columns or ()))
     return tuple(
         column is not None and other.lineage.get(column[0], 0) < column[1]

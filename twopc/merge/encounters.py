@@ -42,6 +42,8 @@ class MergeEncounter:
     incoming_version: RowVersion
     default: MergeDecision
     """What becomes of it if nobody says otherwise."""
+    is_same: bool = False
+    """Both rows have the same values, or both are deleted: only what they stand on differs."""
     answer: object = None
     """What the article's SQL resolver has said of it; an exception if it failed."""
 

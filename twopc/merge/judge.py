@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from twopc.merge.decision import Side, Verdict
-from twopc.merge.encounters import MergeEncounter, Resolution, checked
+from twopc.merge.encounters import MergeEncounter, Resolution, Row, checked, standing
 from twopc.merge.handlers import MergeHandler, asked, resolution
 from twopc.merge.resolvers import MergeResolver
 
@@ -32,6 +32,9 @@ class Judge:
     compensates: bool = False
     answers: dict[UUID, tuple[MergeEncounter, Resolution]] = field(default_factory=dict)
     """What somebody has said of rows as they were shown to him; it counts for those alone."""
+    settled: dict[UUID, Row | None] = field(default_factory=dict)
+    """What the handler has left of rows on the way up: it is not asked about them again when they go down to where
+    they came from, and undo there what it has rejected."""
 
     @property
     def is_asked(self) -> bool:
@@ -49,10 +52,10 @@ class Judge:
         shown, answer = self.answers.get(encounter.rowguid, (None, None))
         if shown == encounter:
             return checked(answer, encounter)
-        if self.handler is not None:
+        if self.handler is not None and not self._is_settled(encounter):
             made = checked(resolution(asked(self.handler, encounter)), encounter)
             if made is not None:
-                return made
+                return self._settle(encounter, made)
         if self.resolver is not None and (encounter.conflict is not None or self.resolver.asks_all):
             return checked(self.resolver.decide(encounter), encounter)
         return None
@@ -62,8 +65,26 @@ class Judge:
         if self.handler is not None:
             made = checked(resolution(self.handler.failed_change(encounter, *fault)), encounter)
             if made is not None and (made.winner is Side.HELD or made.row is not None):
-                return made
-        return Resolution(winner=Side.HELD) if self.compensates else None
+                return self._settle(encounter, made)
+        if not self.compensates:
+            return None
+        return self._settle(encounter, Resolution(winner=Side.HELD))
+
+    def _is_settled(self, encounter: MergeEncounter) -> bool:
+        """Nothing is left to ask about: the row does not change, or is one that was decided about on its way up."""
+        if encounter.is_same and encounter.conflict is None:
+            return True
+        is_left = not encounter.is_upload and encounter.rowguid in self.settled
+        return is_left and self.settled[encounter.rowguid] == encounter.incoming
+
+    def _settle(self, encounter: MergeEncounter, ruling: Resolution) -> Resolution:
+        if encounter.is_upload:
+            winner = ruling.winner or encounter.winner
+            row = encounter.held if winner is Side.HELD else encounter.incoming
+            if ruling.row is not None:
+                row = {**standing(encounter, winner)[1], **ruling.row}
+            self.settled[encounter.rowguid] = row
+        return ruling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import takewhile
 from typing import Any, Protocol
 
 from twopc.errors import ArticleError
-from twopc.merge.decision import Side
+from twopc.merge.decision import Side, unseen
 from twopc.merge.encounters import MergeEncounter, Resolution
 
 PYTHON, SQL = "python:", "sql:"
@@ -55,7 +55,25 @@ class _Call:
         assert held is not None and incoming is not None
         return held[self.column], incoming[self.column]
 
+    @property
+    def is_changed(self) -> tuple[bool, bool]:
+        """Whether the column was changed where the row is held, and where it comes from, since both were the same.
 
+        If it is not known, because two different rows stand on the same changes, values that differ are two changes.
+        """
+        one, other = self.encounter.held_version, self.encounter.incoming_version
+        assert one is not None and self.encounter.held is not None
+        if one.lineage == other.lineage:
+            held, incoming = self.values
+            return (held != incoming,) * 2
+        place = [*self.encounter.held].index(self.column)
+        return unseen(one, other)[place], unseen(other, one)[place]
+
+
+#: So many digits as a numeric of PostgreSQL may have: sums and halves are exact. Infinities give NaN, as there.
+_EXACT = Context(prec=150_000, traps=[])
+Combination = Callable[[_Call, Any, Any], Any]
+"""Makes one value of two that are not NULL."""
 Rule = Callable[[_Call], Resolution | None]
 
 
@@ -108,27 +126,36 @@ def _digits(text: str) -> tuple[int, ...]:
     return (*map(int, re.split(r"\D", whole)), int(fraction.ljust(6, "0")[:6] or 0))
 
 
-def _replaced(call: _Call, value: Any) -> Resolution:
-    return Resolution(row={call.column: value})
+def _both(combine: Combination) -> Rule:
+    """Both changes of the column hold, in the winner's row; NULL gives way, and a change of one side alone holds."""
+
+    def rule(call: _Call) -> Resolution | None:
+        (held, incoming), (is_held_changed, is_incoming_changed) = call.values, call.is_changed
+        if not is_held_changed and not is_incoming_changed:
+            return None
+        if is_held_changed and is_incoming_changed and held is not None and incoming is not None:
+            value = combine(call, held, incoming)
+        elif is_held_changed and is_incoming_changed:
+            value = incoming if held is None else held
+        else:
+            value = held if is_held_changed else incoming
+        return Resolution(row={call.column: value})
+
+    return rule
 
 
-def _additive(call: _Call) -> Resolution | None:
-    held, incoming = call.values
-    if held is None or incoming is None:
-        return _replaced(call, incoming if held is None else held)
+def _sum(_: _Call, held: Any, incoming: Any) -> Any:
     number(held), number(incoming)
-    return _replaced(call, held + incoming)
+    return _EXACT.add(held, incoming) if isinstance(held, Decimal) else held + incoming
 
 
-def _averaging(call: _Call) -> Resolution | None:
-    held, incoming = call.values
-    if held is None or incoming is None:
-        return _replaced(call, incoming if held is None else held)
-    number(held), number(incoming)
-    if isinstance(held, int):
-        mean = (Decimal(held) + Decimal(incoming)) / 2
-        return _replaced(call, int(mean.to_integral_value(rounding=ROUND_HALF_UP)))
-    return _replaced(call, (held + incoming) / 2)
+def _mean(call: _Call, held: Any, incoming: Any) -> Any:
+    total = _sum(call, held, incoming)
+    if isinstance(total, Decimal):
+        return _EXACT.divide(total, Decimal(2))
+    if isinstance(total, int):
+        return int((Decimal(total) / 2).to_integral_value(rounding=ROUND_HALF_UP))
+    return total / 2
 
 
 def _by(key: Callable[[Any], Any], *, is_greater: bool) -> Rule:
@@ -148,23 +175,20 @@ def _by(key: Callable[[Any], Any], *, is_greater: bool) -> Rule:
     return rule
 
 
-def _merge_text(call: _Call) -> Resolution | None:
-    held, incoming = call.values
-    if held is None or incoming is None:
-        return _replaced(call, incoming if held is None else held)
+def _joined_texts(call: _Call, held: str, incoming: str) -> str:
     pairs = zip(held, incoming, strict=False)
     common = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     rests = (held[len(common) :], incoming[len(common) :])
-    return _replaced(call, common + call.delimiter.join(rests))
+    return common + call.delimiter.join(rests)
 
 
 KINDS: Mapping[str, ResolverKind] = {
     "additive": ResolverKind(
-        rule=_additive, about="the sum of both values, in the winner's row", takes="number",
+        rule=_both(_sum), about="the sum of both values, in the winner's row", takes="number",
         needs_column_tracking=True,
     ),
     "averaging": ResolverKind(
-        rule=_averaging, about="the mean of both values, in the winner's row", takes="number",
+        rule=_both(_mean), about="the mean of both values, in the winner's row", takes="number",
         needs_column_tracking=True,
     ),
     "minimum": ResolverKind(
@@ -183,7 +207,7 @@ KINDS: Mapping[str, ResolverKind] = {
         rule=_by(number, is_greater=True), about="the row with the larger priority wins", takes="number"
     ),
     "merge_text": ResolverKind(
-        rule=_merge_text, about="what both texts begin with, and then both rests, in the winner's row",
+        rule=_both(_joined_texts), about="what both texts begin with, and then both rests, in the winner's row",
         takes="text", takes_delimiter=True, needs_column_tracking=True,
     ),
     "subscriber_wins": ResolverKind(

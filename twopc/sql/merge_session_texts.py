@@ -41,6 +41,7 @@ _FUNCTIONS: dict[str, LiteralString] = {
     "write": "uuid[], uuid[], text[], text[], uuid[], text[]",
     "log": "uuid, uuid, text",
     "ask": ASK_ARGUMENTS,
+    "call": ASK_ARGUMENTS,
     "take": "uuid[], boolean[], text[], text[], int8[], text[], text[]",
 }
 
@@ -109,28 +110,39 @@ class SessionTexts(TrackingTexts):
         return [
             *(text.as_string(None) for text in texts),
             drop_text(self.owner_name, self.article.schema, self.article.table),
-            drop_role_text(names.resolver_role(self.owner_name)),
+            drop_role_text(names.resolver_role(self.owner_name, self.article.artid)),
         ]
 
-    def ask(self, target: sql.Identifier, target_schema: str) -> str:
-        """What calls a SQL resolver, for agents.
+    def ask(self, target: sql.Identifier, target_schema: str) -> list[str]:
+        """What calls a SQL resolver, and what agents ask it by.
 
         Args:
             target: the resolver, with its schema.
         """
-        role = names.resolver_role(self.owner_name)
-        return render(
+        role = names.resolver_role(self.owner_name, self.article.artid)
+        call = render(
             "twopc",
-            "merge_ask",
-            function=self.function("ask"),
+            "merge_call_resolver",
+            function=self.function("call"),
             role=sql.Identifier(role),
             role_text=sql.Literal(role),
+            role_comment=sql.Literal(f"Calls the resolver of {self.article.name}"),
             runs_as=runs_as(role),
             schema=sql.Identifier(names.SCHEMA),
             target_schema=sql.Identifier(target_schema),
             target=target,
+            caller=self.owner,
+            comment=self._comment("Calls the resolver of"),
+        )
+        ask = render(
+            "twopc",
+            "merge_ask",
+            function=self.function("ask"),
+            call=self.function("call"),
+            owner=self.owner,
             comment=self._comment("Asks the resolver about a conflict of"),
         )
+        return [call, ask]
 
     def _comment(self, does: str) -> sql.Literal:
         return sql.Literal(f"{does} {self.article.name} for merge replication")

@@ -160,9 +160,11 @@ class ModelMergeEnd:
     ) -> MergeDecision:
         if ruling.row is None:
             return self.node.take(artid, self._neighbour, row, ruling.winner)
-        side, _ = standing(encounter, ruling.winner or encounter.winner)
+        side, base = standing(encounter, ruling.winner or encounter.winner)
         decision = self.node.take(artid, self._neighbour, row, side)
-        self.node.amend(artid, row.rowguid, ruling.row)
+        changed = {name: value for name, value in ruling.row.items() if value != base[name]}
+        if changed:
+            self.node.amend(artid, row.rowguid, changed)
         return decision
 
     def _record(self, artid: UUID, encounter: MergeEncounter, row: Incoming, fault: Fault) -> None:

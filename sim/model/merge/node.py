@@ -347,6 +347,7 @@ class ModelMergeNode:
             priority=self._sent_priority(peer, incoming.writer),
             held_version=metadata.version if metadata is not None else None,
             incoming_version=incoming.version,
+            is_same=held == incoming.values,
             default=self._decide(artid, neighbour, incoming, None),
         )
 

@@ -2232,6 +2232,8 @@ drop function if exists "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(
 
 drop function if exists "msrepl"."msmerge_ask_00112233445566778899aabbccddeeff"(jsonb);
 
+drop function if exists "msrepl"."msmerge_call_00112233445566778899aabbccddeeff"(jsonb);
+
 drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]);
 
 drop type if exists "msrepl"."msmerge_row_00112233445566778899aabbccddeeff";
@@ -2260,12 +2262,12 @@ $msrepl$;
 -- holes:     role, role_text
 do $msrepl$
 begin
-    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_resolver') and not exists (
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_resolver_001122334455') and not exists (
         select from pg_proc as p join pg_roles as r on r.oid = p.proowner
-        where r.rolname = 'msrepl_table_c268110370c2_resolver' and p.pronamespace = to_regnamespace('msrepl')
+        where r.rolname = 'msrepl_table_c268110370c2_resolver_001122334455' and p.pronamespace = to_regnamespace('msrepl')
     ) then
-        drop owned by "msrepl_table_c268110370c2_resolver" cascade;
-        drop role "msrepl_table_c268110370c2_resolver";
+        drop owned by "msrepl_table_c268110370c2_resolver_001122334455" cascade;
+        drop role "msrepl_table_c268110370c2_resolver_001122334455";
     end if;
 end
 $msrepl$;

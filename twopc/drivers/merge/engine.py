@@ -23,7 +23,7 @@ from twopc.drivers.merge.tally import SessionTally
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging
-from twopc.merge.encounters import MergeEncounter, Resolution
+from twopc.merge.encounters import MergeEncounter, Resolution, Row
 from twopc.merge.handlers import MergeHandler
 from twopc.merge.judge import Judge, judged
 from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
@@ -87,6 +87,7 @@ class MergeSession:
         self._ask = ask
         self._articles: Mapping[UUID, SessionArticle] = {}
         self._resolvers: dict[UUID, MergeResolver] = {}
+        self._settled: dict[UUID, dict[UUID, Row | None]] = defaultdict(dict)
         self._order: tuple[UUID, ...] = ()
         self._tally = SessionTally()
 
@@ -252,6 +253,7 @@ class MergeSession:
             resolver=self._resolvers.get(artid) if is_upload else None,
             handler=self._handlers.get(article.name),
             compensates=article.options.compensates,
+            settled=self._settled[artid],
         )
 
     async def _repeat(self, step: Callable[[], Awaitable[SliceOutcome]]) -> SliceOutcome:

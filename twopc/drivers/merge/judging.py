@@ -7,20 +7,18 @@ it says is done. A row that fails with it is rolled back by itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
-from psycopg import AsyncConnection, sql
-from psycopg.adapt import PyFormat, Transformer
-from psycopg.pq import Format
-from psycopg.types.composite import RecordLoader, TupleDumper
+from psycopg import sql
 
 from twopc import names
 from twopc.drivers.merge.ports import SessionArticle
+from twopc.drivers.merge.row_texts import RowTexts, Texts
 from twopc.merge.decision import RowVersion, Side, Verdict, decide
 from twopc.merge.encounters import MergeEncounter, Resolution, standing
 from twopc.merge.judge import (
@@ -44,9 +42,6 @@ _APPLY = (
     " %s, %s::text[])"
 )
 _RECORD = "select msrepl.merge_record_failures(%s, %s::uuid[], %s::boolean[], %s::text[], %s::text[], %s::text[])"
-_JSON = {114, 3802}
-
-Texts = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,68 +54,17 @@ class Taken:
     rejected: int = 0
 
 
-class RowTexts:
-    """Rows of an article between the text of a record and values by column.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRow:
+    """How a row is written."""
 
-    Args:
-        types: OIDs of the columns' types.
-    """
-
-    def __init__(
-        self, columns: Sequence[str], types: Sequence[int], connection: AsyncConnection[Any]
-    ) -> None:
-        self._columns = columns
-        self._types = types
-        self._adapters = Transformer(connection)
-
-    def split(self, row: str) -> Texts:
-        """The text of each column's value."""
-        texts = RecordLoader(0, self._adapters.connection).load(row.encode())
-        return texts or (None,)
-
-    def joined(self, texts: Texts) -> str:
-        """The record of them."""
-        return bytes(TupleDumper(tuple, self._adapters).dump(texts) or b"").decode()
-
-    def values(self, texts: Texts) -> dict[str, Any]:
-        """The values by column."""
-        triples = zip(self._columns, self._types, texts, strict=True)
-        return {
-            column: None if text is None else self._value(oid, text)
-            for column, oid, text in triples
-        }
-
-    def _value(self, oid: int, text: str) -> Any:
-        try:
-            return self._adapters.get_loader(oid, Format.TEXT).load(text.encode())
-        except (psycopg.DataError, ValueError):
-            return text  # Python has no value for it
-
-    def with_values(self, texts: Texts, row: Mapping[str, Any]) -> Texts:
-        """The row's texts with other values.
-
-        Raises:
-            ValueError: a value has no text.
-        """
-        triples = zip(self._columns, self._types, texts, strict=True)
-        return tuple(
-            self._text(oid, row[column]) if column in row else text for column, oid, text in triples
-        )
-
-    def _text(self, oid: int, value: Any) -> str | None:
-        if value is None or isinstance(value, str):
-            return value
-        if oid in _JSON:
-            return json.dumps(value)
-        try:
-            dumped = self._adapters.get_dumper(value, PyFormat.TEXT).dump(value)
-        except psycopg.Error as error:
-            raise ValueError(f"{value!r} is no value of a column: {error}") from error
-        return None if dumped is None else bytes(dumped).decode()
-
-    def differs(self, row: Mapping[str, Any], base: Mapping[str, Any]) -> list[bool]:
-        """Of each column, whether it gets another value."""
-        return [column in row and row[column] != base[column] for column in self._columns]
+    row: MergeRow
+    side: Side | None = None
+    """Whose row stays; None: as by default."""
+    made: str | None = None
+    """The row with other values, which are put on it afterwards; None: it stays as it is."""
+    takens: tuple[bool, ...] = ()
+    """Which columns those are."""
 
 
 class JudgedRows:
@@ -162,8 +106,6 @@ class JudgedRows:
                 "table": encounter.table,
                 "rowguid": str(encounter.rowguid),
                 "type": encounter.conflict,
-                "held": self._json(encounter.held, self._held[encounter.rowguid]),
-                "incoming": self._json(encounter.incoming, self._came[encounter.rowguid]),
                 "held_by": encounter.held_by,
                 "incoming_by": encounter.incoming_by,
                 "held_priority": encounter.held_priority,
@@ -171,22 +113,29 @@ class JudgedRows:
                 "default": encounter.winner,
             }
         )
-        [(text,)] = await self._query(
-            _call("select {}(%s::jsonb)::text", "ask", self._part.artid), described
-        )
-        await self._query("reset all")  # what the resolver may have set
-        answer = json.loads(text, parse_float=Decimal)
-        failure = RuntimeError(answer["error"]) if "error" in answer else None
-        return replace(encounter, answer=failure or answer["answer"])
+        held, came = (self._document(side[encounter.rowguid]) for side in (self._held, self._came))
+        question = f'{described[:-1]}, "held": {held}, "incoming": {came}}}'
+        await self._query("savepoint asked")
+        answer: object
+        try:
+            [(text,)] = await self._query(
+                _call("select {}(%s::jsonb)::text", "ask", self._part.artid), question
+            )
+            reply = json.loads(text, parse_float=Decimal)
+            answer = RuntimeError(reply["error"]) if "error" in reply else reply["answer"]
+        except (
+            psycopg.Error,
+            RecursionError,
+        ) as error:  # no document that PostgreSQL, or Python, can read
+            if isinstance(error, psycopg.Error) and not is_fault_of_row(error.sqlstate):
+                raise
+            await self._query("rollback to savepoint asked")
+            answer = error
+        await self._query("release savepoint asked; reset all")  # what the resolver may have set
+        return replace(encounter, answer=answer)
 
-    def _json(self, row: Mapping[str, Any] | None, texts: Texts | None) -> dict[str, Any] | None:
-        """Numbers, booleans and documents as they are, all else as PostgreSQL prints it."""
-        if row is None or texts is None:
-            return None
-        return {
-            column: value if isinstance(value, bool | int | dict | list) else text
-            for (column, value), text in zip(row.items(), texts, strict=True)
-        }
+    def _document(self, texts: Texts | None) -> str:
+        return "null" if texts is None else self._texts.document(texts)
 
     def _encounter(self, row: MergeRow, answer: tuple[Any, ...], is_upload: bool) -> MergeEncounter:
         _, text, gone, lineage, colv, held_by, held_priority, peer, priority, replica = answer[:10]
@@ -207,6 +156,7 @@ class JudgedRows:
             priority=priority,
             held_version=held,
             incoming_version=incoming,
+            is_same=row.row == text,
             default=decide(
                 held,
                 incoming,
@@ -231,97 +181,140 @@ class JudgedRows:
         Args:
             is_final: what fails is recorded.
         """
-        encounters = await self.encounters(is_upload=judge.is_upload)
-        judgement = judged(judge, encounters)
+        encounters = {
+            encounter.rowguid: encounter
+            for encounter in await self.encounters(is_upload=judge.is_upload)
+        }
+        judgement = judged(judge, [*encounters.values()])
         rulings = judgement.resolutions
-        failed: dict[UUID, Fault] = dict(judgement.faults)
-        counts = [0, 0, 0, 0]
-        amended = {guid for guid, ruling in rulings.items() if ruling.row is not None}
-        plain = [r for r in self._part.rows if r.rowguid not in amended | failed.keys()]
-        taken = await apply_rows(self._query, self._part.artid, plain, is_final, rulings)
-        _add(counts, taken.counts)
-        by_guid = {encounter.rowguid: encounter for encounter in encounters}
-        for row in self._part.rows:
-            if row.rowguid in amended:
-                outcome = await self._amended(row, by_guid[row.rowguid], rulings[row.rowguid])
-                _add(counts, outcome.counts)
-                failed |= outcome.failed
-        if is_final:
-            await self._record(failed)
-        failed |= taken.failed
+        planned, faults = self._planned(encounters, rulings, leaving=judgement.faults)
+        taken = await self._put(planned)
+        counts, failed = [*taken.counts], {**judgement.faults, **faults, **taken.failed}
         rejected = {
             guid: (REJECTED, f"the change was rejected at {self._node}")
             for guid, ruling in rulings.items()
-            if guid not in failed and is_rejected(by_guid[guid], ruling)
+            if guid not in failed and is_rejected(encounters[guid], ruling)
         }
         await self._record(rejected)
         undone = 0
-        for row in self._part.rows if is_final else ():
-            if row.rowguid in failed:
-                ruling, failed[row.rowguid] = _ruled(
-                    judge, by_guid[row.rowguid], failed[row.rowguid]
-                )
-                if ruling is None:
-                    continue
-                outcome = await self._amended(row, by_guid[row.rowguid], ruling)
-                if not outcome.failed:
-                    _add(counts, outcome.counts)
-                    undone += ruling.row is None
-                    del failed[row.rowguid]
+        if is_final and failed:
+            await self._record(failed)
+            undone = await self._undo(judge, encounters, failed, counts)
         return Taken(
             counts=(counts[0], counts[1], counts[2], counts[3]),
             failed=failed,
             rejected=len(rejected) + undone,
         )
 
-    async def _amended(self, row: MergeRow, encounter: MergeEncounter, ruling: Resolution) -> Taken:
-        """Take one row as the ruling says, and put its values on it; all of it or nothing."""
-        await self._query("savepoint judged")
-        try:
-            outcome = await self._put(row, encounter, ruling)
-            fault = outcome.failed.get(row.rowguid)
-        except (psycopg.Error, ValueError) as error:
-            code = error.sqlstate if isinstance(error, psycopg.Error) else JUDGE_FAILED
-            if code is None or not is_fault_of_row(code):
-                raise
-            outcome, fault = Taken(failed={}), (code, str(error).partition("\n")[0])
-        if fault is not None:
-            await self._query("rollback to savepoint judged")
-            outcome = Taken(failed={row.rowguid: fault})
-        await self._query("release savepoint judged")
-        return outcome
+    async def _undo(
+        self,
+        judge: Judge,
+        encounters: Mapping[UUID, MergeEncounter],
+        failed: dict[UUID, Fault],
+        counts: list[int],
+    ) -> int:
+        """Do what the judge says about changes that have failed; how many of them are undone at their origin."""
+        rulings: dict[UUID, Resolution] = {}
+        for guid, fault in failed.items():
+            ruling, failed[guid] = _ruled(judge, encounters[guid], fault)
+            if ruling is not None:
+                rulings[guid] = ruling
+        planned, faults = self._planned(
+            {guid: encounters[guid] for guid in rulings}, rulings, leaving={}
+        )
+        taken = await self._put(planned)
+        _add(counts, taken.counts)
+        still = {**faults, **taken.failed}
+        failed |= still
+        for guid in rulings.keys() - still.keys():
+            del failed[guid]
+        return sum(rulings[guid].row is None for guid in rulings.keys() - still.keys())
 
-    async def _put(self, row: MergeRow, encounter: MergeEncounter, ruling: Resolution) -> Taken:
-        artid, values = self._part.artid, ruling.row
-        side = ruling.winner or encounter.winner
-        if values is None:
-            return await apply_rows(
-                self._query, artid, [row], False, {row.rowguid: replace(ruling, winner=side)}
-            )
-        side, base = standing(encounter, side)
+    def _planned(
+        self,
+        encounters: Mapping[UUID, MergeEncounter],
+        rulings: Mapping[UUID, Resolution],
+        *,
+        leaving: Collection[UUID],
+    ) -> tuple[list[JudgedRow], dict[UUID, Fault]]:
+        """How the rows are written, in their order, and those for which a value was given that is none."""
+        planned: list[JudgedRow] = []
+        faults: dict[UUID, Fault] = {}
+        for row in self._part.rows:
+            if row.rowguid not in encounters or row.rowguid in leaving:
+                continue
+            ruling = rulings.get(row.rowguid, Resolution())
+            try:
+                planned.append(self._plan(row, encounters[row.rowguid], ruling))
+            except ValueError as error:
+                faults[row.rowguid] = JUDGE_FAILED, str(error)
+        return planned, faults
+
+    def _plan(self, row: MergeRow, encounter: MergeEncounter, ruling: Resolution) -> JudgedRow:
+        if ruling.row is None:
+            return JudgedRow(row=row, side=ruling.winner)
+        side, _ = standing(encounter, ruling.winner or encounter.winner)
         texts = (self._held if side is Side.HELD else self._came)[row.rowguid]
         assert texts is not None
-        made = self._texts.joined(self._texts.with_values(texts, values))
+        changed = self._texts.with_values(texts, ruling.row)
+        if changed == texts:
+            return JudgedRow(row=row, side=side)
+        made = self._texts.joined(changed)
         if encounter.default.verdict is Verdict.APPLY and side is Side.INCOMING:
             row = replace(row, row=made)
-        outcome = await apply_rows(
-            self._query, artid, [row], False, {row.rowguid: Resolution(winner=side)}
-        )
-        if not outcome.failed:
-            is_merged = encounter.default.verdict is Verdict.MERGE
-            takens = [
-                (is_merged and column in values) or differs
-                for column, differs in zip(
-                    self._article.columns, self._texts.differs(values, base), strict=True
-                )
-            ]
+        takens = tuple(one != other for one, other in zip(texts, changed, strict=True))
+        return JudgedRow(row=row, side=side, made=made, takens=takens)
+
+    async def _put(self, planned: Sequence[JudgedRow]) -> Taken:
+        """Write rows: all together, as they may exchange values; else each that gets other values by itself."""
+        others = [each for each in planned if each.made is None]
+        if len(others) == len(planned):
+            return await self._write(planned)
+        together = await self._attempt(planned)
+        if isinstance(together, Taken):
+            return together
+        taken = await self._write(others)
+        counts, failed = [*taken.counts], dict(taken.failed)
+        for each in planned:
+            if each.made is not None:
+                outcome = await self._attempt([each])
+                if isinstance(outcome, Taken):
+                    _add(counts, outcome.counts)
+                    failed |= outcome.failed
+                else:
+                    failed[each.row.rowguid] = outcome
+        return Taken(counts=(counts[0], counts[1], counts[2], counts[3]), failed=failed)
+
+    async def _attempt(self, planned: Sequence[JudgedRow]) -> Taken | Fault:
+        """Write rows, or none of them if their other values cannot be put on them."""
+        await self._query("savepoint judged")
+        try:
+            taken = await self._write(planned)
+        except psycopg.Error as error:
+            if error.sqlstate is None or not is_fault_of_row(error.sqlstate):
+                raise
+            await self._query("rollback to savepoint judged; release savepoint judged")
+            return error.sqlstate, str(error).partition("\n")[0]
+        await self._query("release savepoint judged")
+        return taken
+
+    async def _write(self, planned: Sequence[JudgedRow]) -> Taken:
+        rows = [each.row for each in planned]
+        sides = [each.side for each in planned]
+        taken = await apply_rows(self._query, self._part.artid, rows, False, sides)
+        amended = [
+            each
+            for each in planned
+            if each.made is not None and each.row.rowguid not in taken.failed
+        ]
+        if amended:
             await self._query(
-                _call("select {}(%s::uuid[], %s::text[], %s::text[])", "amend", artid),
-                [row.rowguid],
-                [made],
-                ["{" + ",".join("t" if taken else "f" for taken in takens) + "}"],
+                _call("select {}(%s::uuid[], %s::text[], %s::text[])", "amend", self._part.artid),
+                [each.row.rowguid for each in amended],
+                [each.made for each in amended],
+                [f"{{{','.join(map(str, each.takens))}}}" for each in amended],
             )
-        return outcome
+        return taken
 
     async def _record(self, faults: Mapping[UUID, Fault]) -> None:
         rows = [row for row in self._part.rows if row.rowguid in faults]
@@ -342,12 +335,11 @@ async def apply_rows(
     artid: UUID,
     rows: Sequence[MergeRow],
     is_final: bool,
-    rulings: Mapping[UUID, Resolution],
+    sides: Sequence[Side | None],
 ) -> Taken:
-    """``merge_apply``, with the sides that were chosen."""
+    """``merge_apply``, with the sides that were chosen; none: none was."""
     if not rows:
         return Taken(failed={})
-    sides = [rulings[row.rowguid].winner if row.rowguid in rulings else None for row in rows]
     [answer] = await query(
         _APPLY,
         artid,

@@ -18,7 +18,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.pq import TransactionStatus
 
 from twopc import names
-from twopc.drivers.merge.judging import JudgedRows, RowTexts, apply_rows
+from twopc.drivers.merge.judging import JudgedRows, apply_rows
 from twopc.drivers.merge.ports import (
     ConflictRecord,
     OutgoingChanges,
@@ -26,6 +26,7 @@ from twopc.drivers.merge.ports import (
     SessionRecord,
     SliceOutcome,
 )
+from twopc.drivers.merge.row_texts import RowTexts
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging, MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter
@@ -295,7 +296,7 @@ class ServerMergeEnd:
         if judge is not None:
             taken = await self._judged(part).take(judge, is_final=is_final)
         else:
-            taken = await apply_rows(self._rows, part.artid, part.rows, is_final, {})
+            taken = await apply_rows(self._rows, part.artid, part.rows, is_final, ())
         applied, skipped, conflicts, deferred = taken.counts
         return SliceOutcome(
             applied=applied,
