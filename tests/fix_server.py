@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -33,6 +34,9 @@ class Database:
 
 MakeDatabase = Callable[[], Database]
 
+#: No two databases of a worker have the same name: roles outlive theirs, and nothing is to be taken for another's.
+_numbers = itertools.count()
+
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
@@ -53,7 +57,7 @@ def make_database(server: EmbeddedServer) -> Iterator[MakeDatabase]:
     made: list[Database] = []
 
     def make() -> Database:
-        database = Database(server=server, name=f"test_{len(made)}")
+        database = Database(server=server, name=f"test_{next(_numbers)}")
         server.create_database(database.name)
         made.append(database)
         return database

@@ -61,7 +61,7 @@ async def test_a_prepared_transaction_in_another_database_is_named(
         connection.execute("begin; create table t (); prepare transaction 'somebody''s'")
         try:
             await pub.execute("set statement_timeout = '7s'")
-            with pytest.raises(ServerError, match=r"'somebody''s' in database test_1"):
+            with pytest.raises(ServerError, match=f"'somebody''s' in database {other.name}"):
                 await slot.create(pub, NAME, timeout_ms=300)
             cursor = await pub.execute("show statement_timeout")
             assert await cursor.fetchone() == ("7s",)
@@ -76,7 +76,8 @@ async def test_an_open_transaction_is_named(
 ) -> None:
     with make_database().connect(autocommit=False) as writer:
         writer.execute("create table t ()")
-        with pytest.raises(ServerError, match=f"pid {writer.info.backend_pid} in database test_1"):
+        whose = f"pid {writer.info.backend_pid} in database {writer.info.dbname}"
+        with pytest.raises(ServerError, match=whose):
             await slot.create(pub, NAME, timeout_ms=300)
 
 
@@ -85,7 +86,7 @@ async def test_a_slot_of_another_database_is_refused(
 ) -> None:
     await slot.create(pub, NAME)
     async with await AsyncConnection.connect(make_database().dsn, autocommit=True) as other:
-        with pytest.raises(ServerError, match="it reads database 'test_0'"):
+        with pytest.raises(ServerError, match=f"it reads database '{pub.info.dbname}'"):
             await slot.create(other, NAME)
 
 

@@ -90,7 +90,7 @@ async def test_one_that_ends_the_transaction(here: Here) -> None:
 @pytest.mark.parametrize(
     ("made", "named", "said"),
     [
-        ("", "mine", r"procedure mine for upd of t \(MCALL\) at 'test_0' does not exist in schema public: create "
+        ("", "mine", r"procedure mine for upd of t \(MCALL\) at 'test_\d+' does not exist in schema public: create "
          r"it with the parameters \(c1 integer, c2 text, c3 integer, pkc1 integer, bitmap bytea\)"),
         ("create function mine(int, text) returns int return 1", "mine",
          r"has the parameters \(integer, text\); this call brings \(c1 integer, c2 text"),

@@ -56,7 +56,7 @@ async def test_two_articles_of_one_table(here: Here) -> None:
     article = await here.article("t")
     chosen = {each: f"sp_ms{each}_t_12345678" for each in ("ins", "upd", "del")}
     with pytest.raises(
-        SubscriptionError, match=r"function sp_msins_t\(.*\) of 'test_0' has the name and the"
+        SubscriptionError, match=r"function sp_msins_t\(.*\) of 'test_\d+' has the name and the"
     ):
         await procedures.create(here.admin, article, 8, propagation(), AGENT)
     await procedures.create(here.admin, article, 8, propagation(), AGENT, procedures=chosen)
