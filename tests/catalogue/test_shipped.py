@@ -74,7 +74,6 @@ def test_it_explains_itself(path):
         assert any(map(any, said)), f"{order.name} says nothing of its rows"
 
 
-@pytest.mark.sample(32)
 @pytest.mark.catalogue
 @pytest.mark.parametrize("path", PLAYED, ids=name_of)
 async def test_it_passes(path, server, golden):
