@@ -103,7 +103,7 @@ async def publish(
         )
         await install_resolver(connection, article, publication, where)
         await foreign_keys.make_deferrable(
-            connection, await _relid(connection, artid), ArticleTable.MERGE
+            connection, await tracking.table_oid(connection, artid), ArticleTable.MERGE
         )
         return article
 
@@ -119,7 +119,9 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
             tables = {(stored.schema, stored.table), (stored.source_schema, stored.source_object)}
             if (schema, table) in tables:
                 await foreign_keys.restore(
-                    connection, await _relid(connection, stored.artid), ArticleTable.MERGE
+                    connection,
+                    await tracking.table_oid(connection, stored.artid),
+                    ArticleTable.MERGE,
                 )
                 await tracking.untrack(connection, stored)
                 return
@@ -171,15 +173,6 @@ def _needs_rowguid(table: Table, where: str, name: str, *, is_named: bool) -> bo
             "(21162): name another, or rename it"
         )
     return False
-
-
-async def _relid(connection: Connection, artid: UUID) -> int:
-    cursor = await connection.execute(
-        "select objid::int8 from msrepl.sysmergearticles where artid = %s", (artid,)
-    )
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 async def _draw(connection: Connection) -> UUID:

@@ -34,6 +34,7 @@ from twopc.sim.cli.merge_looking import row, sessions
 from twopc.sim.cli.merge_looking import status as merge_status
 from twopc.sim.cli.merge_looking import validate as merge_validate
 from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention, rewound
+from twopc.sim.cli.merge_upkeep import regenerate as merge_regenerate
 from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from twopc.sim.cli.procedure import procedure
 from twopc.sim.cli.publish import article, install, publish, uninstall, unpublish
@@ -186,6 +187,7 @@ MERGE_COMMANDS = (
     (cleanup, "cleanup", "Remove metadata that is no longer needed."),
     (retention, "retention", "Set how long metadata is kept."),
     (rewound, "rewound", "Tell a node that it was restored from a backup."),
+    (merge_regenerate, "regenerate", "Enable triggers of merged tables again."),
     (merge_doctor, "doctor", "Find what is wrong that sessions do not notice."),
 )
 

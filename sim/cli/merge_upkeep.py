@@ -1,4 +1,4 @@
-"""``twopc merge reinit, cleanup, retention, rewound``: what a topology that merges needs from time to time."""
+"""``twopc merge reinit, cleanup, regenerate, retention, rewound``: what a topology that merges needs from time to time."""
 
 from __future__ import annotations
 
@@ -54,6 +54,16 @@ def cleanup(nodes: MergeNodes = None, folder: Folder = None, as_json: Json = Fal
         return
     for name, count in removed.items():
         print(f"{name}: metadata of {count} row{'s' * (count != 1)} removed")
+
+
+def regenerate(nodes: MergeNodes = None, folder: Folder = None) -> None:
+    """Enable at every node the triggers by which changes are recorded and keys are checked for agents.
+
+    Needed after a foreign key was added to a merged table, or its triggers were disabled. Changes made meanwhile may
+    not be recorded: validate the Subscribers.
+    """
+    with_merge(nodes, lambda topology: topology.regenerate(), folder=folder)
+    print("triggers are enabled; `twopc merge validate` finds changes that were missed")
 
 
 def retention(

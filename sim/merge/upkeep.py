@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from twopc.drivers.merge import retention
+from twopc.drivers.merge import retention, tracking
 from twopc.drivers.merge.checks import MergeFinding, check_nodes
 from twopc.drivers.merge.engine import MergeReport
 from twopc.drivers.merge.rows import (
@@ -22,6 +22,8 @@ from twopc.drivers.merge.rows import (
 )
 from twopc.drivers.merge.status import NodeStatus, RecordedSession, read_sessions, read_status
 from twopc.errors import MergeError, SubscriptionError
+from twopc.publisher import foreign_keys
+from twopc.publisher.foreign_keys import ArticleTable
 from twopc.sim.merge import subscriptions
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.merge.subscriptions import MergePair
@@ -110,6 +112,22 @@ class MergeUpkeep(ABC):
     async def check(self) -> list[MergeFinding]:
         """What is wrong at the nodes that sessions would not notice; see `twopc.drivers.merge.checks`."""
         return await check_nodes(await self.members())
+
+    async def regenerate(self) -> None:
+        """Enable at every node the triggers by which changes are recorded and keys are checked for agents.
+
+        Needed after a foreign key was added, or after triggers were disabled; whoever has disabled them may have made
+        changes that are not recorded: validate then.
+
+        Raises:
+            ArticleError: a table was dropped.
+        """
+        for connection in (await self.members()).values():
+            for stored in await tracking.stored_articles(connection):
+                async with connection.transaction():
+                    relid = await tracking.table_oid(connection, stored.artid)
+                    await foreign_keys.make_deferrable(connection, relid, ArticleTable.MERGE)
+                    await tracking.regenerate(connection, stored)
 
     async def validate(
         self, subscriber: str, *, level: int = CHECKSUMS, repair: bool = False

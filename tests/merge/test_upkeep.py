@@ -189,7 +189,7 @@ async def test_what_checks_find(merge_shop: MergeTopology) -> None:
     )
     found = [(each.node, each.what) for each in await merge_shop.check()]
     for node, what in (
-        ("anna", "is disabled: updates are missed"),
+        ("anna", "misses updates: trigger"),
         ("ben", "1 row went without a record"),
         ("ben", "is a copy of one that merges"),
         ("ben", f"has the replica number {replica}, and so has anna"),

@@ -1,7 +1,9 @@
 -- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
 -- called by: merge agents, at the beginning of a session
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired, msrepl.merge_faults
 -- holes:     owner
+--
+-- Refused if a merged table is not what it was.
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
     out coming_guid uuid, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb
@@ -12,6 +14,7 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me msrepl.msmerge_replica;
+    fault record;
 begin
     select r.* into me from msrepl.msmerge_replica as r;
     if me.system_identifier <> (select s.system_identifier from pg_control_system() as s)
@@ -19,6 +22,11 @@ begin
     then
         raise exception 'database % is a copy of one that merges: its transaction ids are others', current_database()
             using errcode = 'object_not_in_prerequisite_state', hint = 'Uninstall merge replication here, and subscribe anew.';
+    end if;
+    select f.* into fault from msrepl.merge_faults() as f limit 1;
+    if found then
+        raise exception 'table % %', fault.name, fault.what
+            using errcode = 'object_not_in_prerequisite_state', hint = fault.remedy;
     end if;
     replica := me.replica;
     former := me.former;

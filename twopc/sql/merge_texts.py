@@ -63,6 +63,7 @@ _SHARED = (
     "merge_refuse_rowguid",
     "merge_refuse_change",
     "refuse_truncate_function",
+    "merge_faults",
 )
 
 _EVENTS = {

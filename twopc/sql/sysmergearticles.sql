@@ -27,7 +27,7 @@ create table if not exists msrepl.sysmergearticles (
     conflict_table text not null,
     conflict_logging text not null default 'publisher' check (conflict_logging in ('publisher', 'subscriber', 'both')),
     conflict_retention integer not null default 14 check (conflict_retention >= 0),
-    checked_keys text[] not null default array[]::text[],
+    checked_keys text[] default array[]::text[],
     altered_keys text[] not null default array[]::text[],
     cleanup_waits text[] not null default array[]::text[],
     unique (source_schema, source_object)

@@ -61,7 +61,7 @@ create table if not exists msrepl.sysmergearticles (
     conflict_table text not null,
     conflict_logging text not null default 'publisher' check (conflict_logging in ('publisher', 'subscriber', 'both')),
     conflict_retention integer not null default 14 check (conflict_retention >= 0),
-    checked_keys text[] not null default array[]::text[],
+    checked_keys text[] default array[]::text[],
     altered_keys text[] not null default array[]::text[],
     cleanup_waits text[] not null default array[]::text[],
     unique (source_schema, source_object)
@@ -819,8 +819,10 @@ comment on function msrepl.merge_priority(msrepl.sysmergesubscriptions, int8) is
 
 -- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
 -- called by: merge agents, at the beginning of a session
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired, msrepl.merge_faults
 -- holes:     owner
+--
+-- Refused if a merged table is not what it was.
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
     out coming_guid uuid, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb
@@ -831,6 +833,7 @@ as $msrepl$
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
     me msrepl.msmerge_replica;
+    fault record;
 begin
     select r.* into me from msrepl.msmerge_replica as r;
     if me.system_identifier <> (select s.system_identifier from pg_control_system() as s)
@@ -838,6 +841,11 @@ begin
     then
         raise exception 'database % is a copy of one that merges: its transaction ids are others', current_database()
             using errcode = 'object_not_in_prerequisite_state', hint = 'Uninstall merge replication here, and subscribe anew.';
+    end if;
+    select f.* into fault from msrepl.merge_faults() as f limit 1;
+    if found then
+        raise exception 'table % %', fault.name, fault.what
+            using errcode = 'object_not_in_prerequisite_state', hint = fault.remedy;
     end if;
     replica := me.replica;
     former := me.former;
@@ -1438,3 +1446,91 @@ $msrepl$;
 alter function msrepl.refuse_truncate() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.refuse_truncate() from public;
 comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicated table';
+
+-- msrepl.merge_faults: what has become of merged tables that sessions cannot go on with, and what mends each.
+-- called by: msrepl.merge_hello; twopc.drivers.merge.checks
+-- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, catalogs
+-- holes:     owner
+--
+-- Changes would go unrecorded, agents would break foreign keys, or rows would not fit. Types are those that the article's row type
+-- was made of. Which tracking triggers a table has hangs on the article's options; those of keys are enabled ALWAYS,
+-- unless checked_keys is NULL.
+create or replace function msrepl.merge_faults() returns table (artid uuid, name text, what text, remedy text)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    with tracked as (
+        select a.*, replace(a.artid::text, '-', '') as hex, c.relrowsecurity, n.nspname, c.relname,
+               format('%I.%I', n.nspname, c.relname) as here,
+               case when (select s.subscriber_type from msrepl.sysmergesubscriptions as s where s.is_self) = 2
+                   then a.upload_options else 'normal' end as upload
+        from msrepl.sysmergearticles as a
+        left join pg_class as c on c.oid = a.objid
+        left join pg_namespace as n on n.oid = c.relnamespace
+    )
+    select t.artid, case t.source_schema when 'public' then '' else t.source_schema || '.' end || t.source_object, f.what, f.remedy
+    from tracked as t
+    cross join lateral (
+        select 1, 'was dropped', 'unsubscribe every Subscriber, unpublish the table, and publish it again'
+        where t.relname is null
+        union all
+        select 2, format('was moved to schema %I', t.nspname), format('alter table %s set schema %I', t.here, t.source_schema)
+        where t.nspname <> t.source_schema
+        union all
+        select 2, format('was renamed to %I', t.relname), format('alter table %s rename to %I', t.here, t.source_object)
+        where t.relname <> t.source_object
+        union all
+        select 2, format('has become a part of %s', i.inhparent::regclass),
+               case when p.relkind = 'p' then format('alter table %s detach partition %s', i.inhparent::regclass, t.here)
+                    else format('alter table %s no inherit %s', t.here, i.inhparent::regclass) end
+        from pg_inherits as i join pg_class as p on p.oid = i.inhparent where i.inhrelid = t.objid
+        union all
+        select 2, format('has a child %s, whose rows are not merged', i.inhrelid::regclass),
+               format('alter table %s no inherit %s', i.inhrelid::regclass, t.here)
+        from pg_inherits as i where i.inhparent = t.objid
+        union all
+        select 2, 'has row security, which hides rows from sessions', format('alter table %s disable row level security', t.here)
+        where t.relrowsecurity
+        union all
+        select 2, format('has lost its column %I', w.name),
+               'rename it back; if it was dropped, unsubscribe every Subscriber, unpublish the table, and publish it again'
+        from unnest(t.columns || t.rowguid) as w(name)
+        where t.relname is not null and not exists (
+            select from pg_attribute as b where b.attrelid = t.objid and b.attname = w.name and not b.attisdropped)
+        union all
+        select 2, format('has another type in column %I: %s', w.name, format_type(b.atttypid, b.atttypmod)),
+               format('alter table %s alter column %I type %s; or unsubscribe every Subscriber, unpublish the table, and publish it again',
+                      t.here, w.name, format_type(r.atttypid, r.atttypmod))
+        from unnest(t.columns) with ordinality as w(name, place)
+        join pg_attribute as b on b.attrelid = t.objid and b.attname = w.name and not b.attisdropped
+        join pg_type as y on y.typnamespace = 'msrepl'::regnamespace and y.typname = 'msmerge_row_' || t.hex
+        join pg_attribute as r on r.attrelid = y.typrelid and r.attname = 'n' || w.place
+        where b.atttypid <> r.atttypid
+        union all
+        select 3, format('%s: trigger %I is %s', w.missed, 'msmerge_' || w.kind || '_' || t.hex,
+                         case when g.oid is null then 'missing' else 'not enabled ALWAYS' end),
+               case when g.oid is null then 'unsubscribe every Subscriber, unpublish the table, and publish it again'
+                    else 'twopc merge regenerate, then validate every Subscriber, since changes may have been missed' end
+        from (values ('ins', 'misses inserts', t.upload = 'normal'), ('upd', 'misses updates', t.upload = 'normal'),
+                     ('del', 'misses deletions', t.upload = 'normal' and t.delete_tracking),
+                     ('ref', 'takes changes that are refused', t.upload = 'refused'),
+                     ('guid', 'takes updates of the column by which rows are known', true)) as w(kind, missed, is_due)
+        left join pg_trigger as g on g.tgrelid = t.objid and g.tgname = 'msmerge_' || w.kind || '_' || t.hex
+        where w.is_due and t.relname is not null and g.tgenabled is distinct from 'A'
+        union all
+        select 3, format('has key %I, which is not checked for agents: a trigger of it is not enabled ALWAYS', k.conname),
+               'twopc merge regenerate'
+        from pg_trigger as g join pg_constraint as k on k.oid = g.tgconstraint and k.contype in ('f', 'p', 'u', 'x')
+        where g.tgrelid = t.objid and g.tgisinternal and g.tgenabled <> 'A' and t.checked_keys is not null
+            and k.conrelid in (select a.objid from msrepl.sysmergearticles as a)
+        group by k.conname
+        union all
+        select 3, format('takes TRUNCATE: trigger %I is disabled', g.tgname), 'twopc merge regenerate'
+        from pg_trigger as g
+        where g.tgrelid = t.objid and g.tgfoid = 'msrepl.refuse_truncate()'::regprocedure and g.tgenabled = 'D'
+    ) as f(weight, what, remedy)
+    order by f.weight, t.nickname, f.what
+$msrepl$;
+alter function msrepl.merge_faults() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_faults() from public;
+comment on function msrepl.merge_faults() is 'What has become of merged tables that sessions cannot go on with';

@@ -12,29 +12,15 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from twopc import names
-from twopc.drivers.merge.tracking import StoredMergeArticle, articles, stored_articles
-from twopc.errors import ArticleError
+from twopc.drivers.merge.tracking import StoredMergeArticle, stored_articles
 
 Connection = AsyncConnection[Any]
 
-_TRIGGERS = {
-    "ins": "inserts",
-    "upd": "updates",
-    "del": "deletions",
-    "guid": "updates of the column by which rows are known",
-}
-_FOUND_TRIGGERS = "select t.tgname::text, t.tgenabled::text from pg_trigger as t where t.tgrelid = %s::text::regclass"
+_FAULTS = "select f.artid, f.name, f.what, f.remedy from msrepl.merge_faults() as f"
 _COPIED = """
 select r.system_identifier <> s.system_identifier or r.database <> d.oid
 from msrepl.msmerge_replica as r, pg_control_system() as s, pg_database as d
 where d.datname = current_database()
-"""
-_CHECKED = """
-select k.conname::text from msrepl.sysmergearticles as a
-join pg_constraint as k on k.conname = any (a.checked_keys)
-join pg_trigger as t on t.tgconstraint = k.oid and t.tgrelid = a.objid
-where a.artid = %s and t.tgenabled <> 'A'
-group by 1 order by 1
 """
 _REPLICA = "select r.replica from msrepl.msmerge_replica as r"
 _NEIGHBOURS = (
@@ -65,8 +51,15 @@ async def check_node(connection: Connection, node: str) -> list[MergeFinding]:
                 remedy="uninstall merge replication there, and subscribe anew",
             )
         )
+    faults = await _rows(connection, _FAULTS)
+    findings += [
+        MergeFinding(node=node, what=f"table {name} {what}", remedy=remedy)
+        for _, name, what, remedy in faults
+    ]
+    faulty = {artid for artid, *_ in faults}
     for stored in await stored_articles(connection):
-        findings += await _check_article(connection, node, stored)
+        if stored.artid not in faulty:
+            findings += await _check_rows(connection, node, stored)
     return findings
 
 
@@ -104,38 +97,11 @@ async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFindin
     return findings
 
 
-async def _check_article(
+async def _check_rows(
     connection: Connection, node: str, stored: StoredMergeArticle
 ) -> list[MergeFinding]:
     name = names.article_name(stored.source_schema, stored.source_object)
-
-    def finding(what: str, remedy: str) -> MergeFinding:
-        return MergeFinding(node=node, what=f"table {name}: {what}", remedy=remedy)
-
-    if (stored.schema, stored.table) != (stored.source_schema, stored.source_object):
-        return [finding("was dropped or renamed", "unpublish it, and publish it again")]
     table = sql.Identifier(stored.source_schema, stored.source_object)
-    triggers = dict(await _rows(connection, _FOUND_TRIGGERS, table.as_string(connection)))
-    findings = []
-    for what, changes in _TRIGGERS.items():
-        trigger = names.merge_object(what, stored.artid)
-        if triggers.get(trigger) == "A" or (what == "guid" and triggers.get(trigger) == "O"):
-            continue
-        if trigger in triggers:
-            remedy = (
-                f"alter table {name} enable always trigger {trigger}, and validate its Subscribers"
-            )
-            findings.append(finding(f"trigger {trigger} is disabled: {changes} are missed", remedy))
-        else:
-            remedy = "unpublish the table, and publish it again"
-            findings.append(finding(f"trigger {trigger} is missing: {changes} are missed", remedy))
-    for (key,) in await _rows(connection, _CHECKED, stored.artid):
-        findings.append(
-            finding(
-                f"key {key} is not checked for agents: a trigger of it is not enabled ALWAYS",
-                "unpublish the table, and publish it again",
-            )
-        )
     metadata = sql.Identifier(names.SCHEMA, names.merge_metadata(stored.nickname))
     query = sql.SQL(
         "select count(*) filter (where not m.gone and t.{guid} is null),"
@@ -143,21 +109,16 @@ async def _check_article(
         " from {metadata} as m left join {table} as t on t.{guid} = m.rowguid"
     ).format(guid=sql.Identifier(stored.rowguid), metadata=metadata, table=table)
     [(vanished, back)] = await _rows(connection, query)
-    for count, what in ((vanished, "went"), (back, "came back")):
-        if count:
-            findings.append(
-                finding(
-                    f"{count} row{'s' * (count != 1)} {what} without a record: a session in the replica role has "
-                    "changed them, or a trigger was disabled",
-                    "dummy_update each of them, or validate with repair",
-                )
-            )
-    if not findings:
-        try:
-            await articles(connection)
-        except ArticleError as error:
-            findings.append(finding(str(error), "unpublish it, and publish it again"))
-    return findings
+    return [
+        MergeFinding(
+            node=node,
+            what=f"table {name}: {count} row{'s' * (count != 1)} {what} without a record: a session in the replica role "
+            "has changed them, or a trigger was disabled",
+            remedy="dummy_update each of them, or validate with repair",
+        )
+        for count, what in ((vanished, "went"), (back, "came back"))
+        if count
+    ]
 
 
 async def _rows(connection: Connection, query: Any, *arguments: Any) -> list[Any]:

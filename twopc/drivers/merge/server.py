@@ -119,7 +119,14 @@ class ServerMergeEnd:
 
     async def marks(self) -> Marks:
         """See `MergeEndPort`."""
-        [answer] = await self._rows("select * from msrepl.merge_hello()")
+        try:
+            [answer] = await self._rows("select * from msrepl.merge_hello()")
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            raise MergeError(
+                f"{self.name}: {error.diag.message_primary}: {error.diag.message_hint}",
+                node=self.name,
+                sqlstate=error.sqlstate or "",
+            ) from error
         (
             replica,
             former,

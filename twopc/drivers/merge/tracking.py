@@ -46,8 +46,14 @@ join pg_trigger as t on t.tgrelid = a.objid and t.tgisinternal
 join pg_constraint as k on k.oid = t.tgconstraint and k.contype in ('f', 'p', 'u', 'x')
 where a.artid = %(artid)s
 """
-_FREE_KEYS = f"{_KEYS} and t.tgenabled = 'O'"
+_FREE_KEYS = f"{_KEYS} and t.tgenabled <> 'A' and a.checked_keys is not null"
 _CHECKED_KEYS = f"{_KEYS} and t.tgenabled = 'A' and k.conname = any (a.checked_keys)"
+_OWN_TRIGGERS = """
+select t.tgname::text, t.tgfoid = 'msrepl.refuse_truncate()'::regprocedure from msrepl.sysmergearticles as a
+join pg_trigger as t on t.tgrelid = a.objid and t.tgenabled <> 'A'
+join pg_proc as p on p.oid = t.tgfoid and p.pronamespace = 'msrepl'::regnamespace
+where a.artid = %s
+"""
 _STORED = """
 select a.artid, a.nickname, a.source_schema, a.source_object, a.rowguid, a.added_rowguid, a.created_table,
        a.column_tracking, a.columns, a.publication, a.article_resolver, a.compensate_for_errors,
@@ -150,6 +156,16 @@ async def stored_articles(connection: Connection) -> list[StoredMergeArticle]:
     async with connection.cursor(row_factory=class_row(StoredMergeArticle)) as cursor:
         await cursor.execute(_STORED)
         return await cursor.fetchall()
+
+
+async def table_oid(connection: Connection, artid: UUID) -> int:
+    """The OID of an article's table."""
+    cursor = await connection.execute(
+        "select objid::int8 from msrepl.sysmergearticles where artid = %s", (artid,)
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
@@ -256,8 +272,37 @@ async def track(
             *texts.all(),
         ):
             await connection.execute(text.encode())
-        if MergeProtection.KEY_CHECKS not in without:
+        if MergeProtection.KEY_CHECKS in without:
+            await connection.execute(
+                "update msrepl.sysmergearticles set checked_keys = null where artid = %s",
+                (article.artid,),
+            )
+        else:
             await _check_keys(connection, article.artid, texts.table, always=True)
+
+
+async def regenerate(connection: Connection, stored: StoredMergeArticle) -> None:
+    """Enable a table's triggers ALWAYS that are not, ours and those of keys, whoever has disabled or added them.
+
+    What was changed while ours were disabled is not recorded by that.
+
+    Raises:
+        ArticleError: the table was dropped.
+    """
+    if stored.schema is None or stored.table is None:
+        raise ArticleError(
+            f"table {stored.source_schema}.{stored.source_object} was dropped while it was merged: take it out of "
+            "the publication, and publish it again"
+        )
+    table = qualified(stored.schema, stored.table)
+    async with connection.transaction():
+        cursor = await connection.execute(_OWN_TRIGGERS, (stored.artid,))
+        for trigger, is_for_truncate in await cursor.fetchall():
+            mode = sql.SQL("trigger" if is_for_truncate else "always trigger")
+            await connection.execute(
+                sql.SQL("alter table {} enable {} {}").format(table, mode, sql.Identifier(trigger))
+            )
+        await _check_keys(connection, stored.artid, table, always=True)
 
 
 async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
@@ -306,8 +351,10 @@ async def _check_keys(
             sql.SQL("alter table {} enable {} {}").format(table, mode, sql.Identifier(trigger))
         )
     await connection.execute(
-        "update msrepl.sysmergearticles set checked_keys = %s::text[] where artid = %s",
-        (sorted({key for _, key in triggers}) if always else [], artid),
+        "update msrepl.sysmergearticles set checked_keys ="
+        " array(select k.name from unnest(checked_keys || %s::text[]) as k(name) where %s group by 1 order by 1)"
+        " where artid = %s and checked_keys is not null",
+        ([key for _, key in triggers], always, artid),
     )
 
 

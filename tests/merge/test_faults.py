@@ -1,0 +1,72 @@
+"""Merged tables that are not what they were: sessions are refused by name, and go on once the remedy was applied."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_merge import customer
+from twopc.errors import MergeError
+from twopc.sim.merge import MergeTopology
+
+#: What somebody does at a node, what a session says, and what mends it.
+FAULTS = (
+    ("alter table customer rename to client", "renamed to client", "alter table client rename to customer"),
+    ("create schema s; alter table customer set schema s", "to schema s", "alter table s.customer set schema public"),
+    ("alter table customer rename phone to tel", "lost its column phone", "alter table customer rename tel to phone"),
+    ("alter table customer alter phone type varchar", "type in column phone: character varying",
+     "alter table customer alter phone type text"),
+    ("alter table customer enable row level security", "row security",
+     "alter table customer disable row level security"),
+    ("create table child () inherits (customer)", "has a child public.child",
+     "alter table child no inherit customer; drop table child"),
+    ("create table whole (like purchase including defaults) partition by list (id);"
+     " alter table whole attach partition purchase default", "purchase has become a part of public.whole",
+     "alter table whole detach partition purchase; drop table whole"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("node", ["pub", "anna"])
+async def test_tables_that_were_altered(merge_shop: MergeTopology, node: str) -> None:
+    """At either end; nothing travels meanwhile, and nothing is lost."""
+    for number, (statement, message, remedy) in enumerate(FAULTS):
+        await merge_shop.execute("anna", "update customer set credit = %s where id = 1", (number,))
+        await merge_shop.execute(node, statement)
+        with pytest.raises(MergeError, match=f"{node}: table .*{message}"):
+            await merge_shop.sync("anna")
+        assert any(each.node == node for each in await merge_shop.check()), message
+        await merge_shop.execute(node, remedy)
+        assert (await merge_shop.sync("anna")).uploaded == 1, remedy
+        assert (await customer(merge_shop, "pub"))[1] == number
+
+
+async def test_triggers_that_are_mended(merge_shop: MergeTopology) -> None:
+    """A foreign key that was added, and triggers that were all disabled and enabled: no orphan comes of either."""
+    for node in ("pub", "anna", "ben"):
+        await merge_shop.execute(
+            node, "alter table purchase add column other int references customer"
+        )
+    await merge_shop.execute("anna", "insert into customer values (3, '3', 3)")
+    with pytest.raises(MergeError, match="has key purchase_other_fkey"):
+        await merge_shop.sync("anna")
+    await merge_shop.regenerate()
+    assert (await merge_shop.sync("anna")).uploaded == 1
+    await merge_shop.execute("anna", "alter table purchase disable trigger all")
+    with pytest.raises(MergeError, match="anna: table purchase"):
+        await merge_shop.sync("anna")
+    await merge_shop.execute("anna", "alter table purchase enable trigger all")
+    with pytest.raises(MergeError, match="anna: table purchase"):
+        await merge_shop.sync("anna")
+    await merge_shop.regenerate()
+    assert await merge_shop.check() == []
+    await merge_shop.execute(
+        "anna", "insert into purchase (id, customer, code) values (5, 2, 'orphan')"
+    )
+    await merge_shop.execute("pub", "delete from customer where id = 2")
+    await merge_shop.sync("anna")
+    assert await merge_shop.execute("pub", "select 1 from purchase where id = 5") == []
+    assert (await customer(merge_shop, "anna", 2))[0] == "1"
+    await merge_shop.unsubscribe("anna")
+    await merge_shop.unsubscribe("ben")
+    await merge_shop.unpublish("purchase")
+    modes = "select distinct tgenabled::text from pg_trigger where tgrelid = 'purchase'::regclass"
+    assert await merge_shop.execute("pub", modes) == [("O",)]
