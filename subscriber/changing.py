@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, sql
 
 from twopc import names
 from twopc.articles import Article
+from twopc.merge.articles import MergeArticle
 from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, runs_as
@@ -33,9 +34,13 @@ order by 1
 """
 
 
-async def grant_sequences(connection: Connection, article: Article, role: str) -> None:
+async def grant_sequences(
+    connection: Connection, article: Article | MergeArticle, role: str
+) -> None:
     """Columns of the Subscriber's own may fill themselves from sequences."""
-    cursor = await connection.execute(_SEQUENCES, {"table": f.table_of(article).as_string(None)})
+    cursor = await connection.execute(
+        _SEQUENCES, {"table": f.qualified(article.schema, article.table).as_string(None)}
+    )
     for (sequence,) in await cursor.fetchall():
         await connection.execute(
             sql.SQL("grant usage on sequence {} to {}").format(
@@ -45,7 +50,9 @@ async def grant_sequences(connection: Connection, article: Article, role: str) -
 
 
 @asynccontextmanager
-async def changing(connection: Connection, article: Article) -> AsyncIterator[Change]:
+async def changing(
+    connection: Connection, article: Article | MergeArticle
+) -> AsyncIterator[Change]:
     """Statements inside are evaluated in the name of the table's role, as an agent's would be.
 
     Args:

@@ -1,6 +1,7 @@
 """Conflicts resolved after the fact (the original's conflict viewer): a new change of the node, with a new lineage.
 
-What is written is an ordinary local transaction of an administrator, so it travels like any other change.
+What is written is an ordinary local transaction, so it travels like any other change. It is made in the name of the
+table's role: whatever the table's owner has put into it must not be evaluated in an administrator's.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from uuid import UUID
 
 import psycopg
 from psycopg import AsyncConnection, sql
+from psycopg.types.json import Jsonb
 
 from twopc import names
-from twopc.drivers.merge.tracking import StoredMergeArticle, stored_articles
+from twopc.drivers.merge import tracking
 from twopc.errors import MergeError
+from twopc.merge.articles import MergeArticle
 from twopc.merge.decision import ConflictType
 from twopc.sql.fragments import identifiers, qualified
+from twopc.subscriber.changing import changing
 
 Connection = AsyncConnection[Any]
 Keep = Literal["winner", "loser"]
@@ -28,12 +32,13 @@ _INSERTED = {
     ConflictType.DOWNLOAD_INSERT_FAILED,
 }
 _READ = """
-select c.rowguid, c.conflict_type, c.tablenick from msrepl.msmerge_conflicts_info as c
-where c.conflict_id = %s for update
+select c.rowguid, c.conflict_type, a.artid, a.publication
+from msrepl.msmerge_conflicts_info as c join msrepl.sysmergearticles as a on a.nickname = c.tablenick
+where c.conflict_id = %s for update of c
 """
 _DONE = """
 update msrepl.msmerge_conflicts_info
-set conflict_type = 11, reason_code = '11', reason_text = reason_text || %s, msrepl_create_time = clock_timestamp()
+set conflict_type = 11, reason_code = '11', is_pending = false, reason_text = reason_text || %s, msrepl_create_time = clock_timestamp()
 where conflict_id = %s
 """
 
@@ -84,14 +89,14 @@ async def resolve(
 async def _read(connection: Connection, conflict_id: UUID) -> _Case:
     cursor = await connection.execute(_READ, (conflict_id,))
     record = await cursor.fetchone()
-    articles = {stored.nickname: stored for stored in await stored_articles(connection)}
-    if record is None or record[2] not in articles:
+    if record is None:
         raise MergeError(
             f"there is no conflict {conflict_id} in database {connection.info.dbname!r}: it was resolved and "
             "forgotten, or has been cleaned up"
         )
-    rowguid, kind, nickname = record
-    case = _Case(connection, articles[nickname], conflict_id, rowguid, ConflictType(kind))
+    rowguid, kind, artid, publication = record
+    [article] = [each for each in await tracking.articles(connection) if each.artid == artid]
+    case = _Case(connection, article, publication, conflict_id, rowguid, ConflictType(kind))
     if case.type is ConflictType.RESOLVED_BY_HAND:
         raise MergeError(f"{case.where} was resolved before")
     return case
@@ -102,7 +107,8 @@ class _Case:
     """A conflict, in the transaction that resolves it."""
 
     connection: Connection
-    article: StoredMergeArticle
+    article: MergeArticle
+    publication: str
     conflict_id: UUID
     rowguid: UUID
     type: ConflictType
@@ -110,44 +116,50 @@ class _Case:
     @property
     def where(self) -> str:
         """For messages."""
-        name = names.article_name(self.article.source_schema, self.article.source_object)
-        return f"conflict {self.conflict_id} of row {self.rowguid} of {name}"
+        return f"conflict {self.conflict_id} of row {self.rowguid} of {self.article.name}"
 
     @property
     def _table(self) -> sql.Identifier:
-        return qualified(self.article.source_schema, self.article.source_object)
+        return qualified(self.article.schema, self.article.table)
 
     @property
     def _losers(self) -> sql.Identifier:
         a = self.article
-        name = names.merge_conflict_table(a.publication, a.source_schema, a.source_object)
+        name = names.merge_conflict_table(self.publication, a.schema, a.table)
         return sql.Identifier(names.SCHEMA, name)
+
+    @property
+    def _is_row(self) -> sql.Composed:
+        rowguid, value = sql.Identifier(self.article.rowguid), sql.Literal(str(self.rowguid))
+        return sql.SQL("t.{} operator(pg_catalog.=) {}::pg_catalog.uuid").format(rowguid, value)
+
+    @property
+    def _is_loser(self) -> sql.Composed:
+        value = sql.Literal(str(self.conflict_id))
+        return sql.SQL("c.msrepl_conflict_id operator(pg_catalog.=) {}::pg_catalog.uuid").format(
+            value
+        )
+
+    async def _change(self, statement: sql.Composable) -> None:
+        async with changing(self.connection, self.article) as change:
+            await change(statement)
 
     async def _is_there(self) -> bool:
         cursor = await self.connection.execute(
-            sql.SQL("select from {} where {} = %s for update").format(
-                self._table, sql.Identifier(self.article.rowguid)
-            ),
-            (self.rowguid,),
+            sql.SQL("select from {} as t where {} for update").format(self._table, self._is_row)
         )
         return cursor.rowcount == 1
 
     async def _has_loser(self) -> bool:
         cursor = await self.connection.execute(
-            sql.SQL("select from {} where msrepl_conflict_id = %s").format(self._losers),
-            (self.conflict_id,),
+            sql.SQL("select from {} as c where {}").format(self._losers, self._is_loser)
         )
         return cursor.rowcount == 1
 
-    async def _columns(self) -> list[str]:
+    @property
+    def _columns(self) -> list[str]:
         """Those that an UPDATE may set."""
-        cursor = await self.connection.execute(
-            "select attname::text from pg_attribute where attrelid = %s::text::regclass and attidentity <> 'a'"
-            " and attname = any (%s)",
-            (self._table.as_string(self.connection), self.article.columns),
-        )
-        free = {name for (name,) in await cursor.fetchall()}
-        return [name for name in self.article.columns if name in free]
+        return [column.name for column in self.article.columns if column.identity != "a"]
 
     def _missing(self) -> MergeError:
         return MergeError(
@@ -161,26 +173,21 @@ class _Case:
         if not await self._has_loser():
             if not is_there:
                 raise self._missing()
-            await self.connection.execute(
-                sql.SQL("delete from {} where {} = %s").format(
-                    self._table, sql.Identifier(self.article.rowguid)
-                ),
-                (self.rowguid,),
+            await self._change(
+                sql.SQL("delete from {} as t where {}").format(self._table, self._is_row)
             )
         elif is_there:
-            columns = await self._columns()
-            await self.connection.execute(
+            await self._change(
                 sql.SQL(
-                    "update {} as t set ({}) = (select {} from {} as c where c.msrepl_conflict_id = %s)"
-                    " where t.{} = %s"
+                    "update {} as t set ({}) = (select {} from {} as c where {}) where {}"
                 ).format(
                     self._table,
-                    identifiers(columns),
-                    identifiers(columns, "c"),
+                    identifiers(self._columns),
+                    identifiers(self._columns, "c"),
                     self._losers,
-                    sql.Identifier(self.article.rowguid),
-                ),
-                (self.conflict_id, self.rowguid),
+                    self._is_loser,
+                    self._is_row,
+                )
             )
         else:
             await self._insert_loser()
@@ -188,40 +195,46 @@ class _Case:
     async def _insert_loser(self) -> None:
         if self.type not in _INSERTED:
             raise self._missing()
-        columns = [self.article.rowguid, *self.article.columns]
-        await self.connection.execute(
+        columns = [self.article.rowguid, *[column.name for column in self.article.columns]]
+        await self._change(
             sql.SQL(
-                "insert into {} ({}) overriding system value select {} from {} as c"
-                " where c.msrepl_conflict_id = %s"
-            ).format(self._table, identifiers(columns), identifiers(columns, "c"), self._losers),
-            (self.conflict_id,),
+                "insert into {} ({}) overriding system value select {} from {} as c where {}"
+            ).format(
+                self._table,
+                identifiers(columns),
+                identifiers(columns, "c"),
+                self._losers,
+                self._is_loser,
+            )
         )
 
     async def write(self, row: dict[str, Any]) -> None:
         """Put values on the row; on the loser's where none is there because a deletion has won."""
-        if unknown := sorted(set(row) - set(self.article.columns)):
+        if unknown := sorted(set(row) - {column.name for column in self.article.columns}):
             raise MergeError(f"{self.where}: there is no column {unknown[0]!r}")
         if not await self._is_there():
             if not await self._has_loser():
                 raise self._missing()
             await self._insert_loser()
         if row:
-            await self.connection.execute(
-                sql.SQL("update {} set {} where {} = %s").format(
+            await self._change(
+                sql.SQL("update {} as t set {} where {}").format(
                     self._table,
                     sql.SQL(", ").join(
-                        sql.SQL("{} = %s").format(sql.Identifier(column)) for column in row
+                        sql.SQL("{} = {}").format(
+                            sql.Identifier(column),
+                            sql.Literal(Jsonb(value) if isinstance(value, dict) else value),
+                        )
+                        for column, value in row.items()
                     ),
-                    sql.Identifier(self.article.rowguid),
-                ),
-                (*row.values(), self.rowguid),
+                    self._is_row,
+                )
             )
 
     async def forget(self) -> None:
         """Take the conflict off the records."""
         await self.connection.execute(
-            sql.SQL("delete from {} where msrepl_conflict_id = %s").format(self._losers),
-            (self.conflict_id,),
+            sql.SQL("delete from {} as c where {}").format(self._losers, self._is_loser)
         )
         await self.connection.execute(
             "delete from msrepl.msmerge_conflicts_info where conflict_id = %s", (self.conflict_id,)

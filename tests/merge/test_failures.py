@@ -85,6 +85,10 @@ async def test_changes_that_cannot_be_applied(merge_shop: MergeTopology) -> None
     await merge_shop.settle()
     await merge_shop.assert_converged()
     assert await merge_shop.execute("pub", "select count(*) from purchase") == [(4,)]
+    for node in ("pub", "anna"):  # nobody puts the row that has failed over the newer one
+        assert await merge_shop.conflicts("purchase", node=node) == []
+    losers = "select count(*) from msrepl.msmerge_conflict_merge_purchase"
+    assert await merge_shop.execute("pub", losers) == [(0,)]
 
 
 async def test_deferrable_keys_hold(server: EmbeddedServer) -> None:

@@ -97,6 +97,18 @@ async def test_it_runs_in_the_name_of_the_table(trapped: MergeTopology) -> None:
     assert await trapped.execute("anna", "select count(*) from evil.ran") != [(0,)]
 
 
+async def test_by_hand(trapped: MergeTopology) -> None:
+    """An administrator who resolves a conflict writes the row in the name of the table, too."""
+    await exchange(trapped)
+    await trapped.execute("pub", "truncate evil.reached, evil.ran")
+    kept, given = await trapped.conflicts("item")
+    await trapped.resolve(kept, keep="loser")
+    await trapped.resolve(given, row={"n": 7})
+    ran = await trapped.execute("pub", "select distinct who from evil.ran")
+    assert ran and all(who.startswith("msrepl_table_") for (who,) in ran), ran
+    assert await trapped.execute("pub", "select who, what from evil.reached") == []
+
+
 async def test_a_path_that_it_sets(trapped: MergeTopology) -> None:
     """SET outlasts a call: the row is refused, and the path is as it was; the session goes on."""
     sets = TRAP.format(more="set search_path = evil, pg_catalog;")

@@ -65,7 +65,7 @@ begin
         left_over := later;
     end loop;
     if is_final then
-        perform msrepl.merge_record_failure(artid, guids[l.place], gones[l.place], rows[l.place], codes[l.n], reasons[l.n])
+        perform msrepl.merge_record_failure(artid, guids[l.place], gones[l.place], rows[l.place], codes[l.n], reasons[l.n], true)
         from unnest(later) with ordinality as l(place, n);
     end if;
 end

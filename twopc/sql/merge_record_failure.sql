@@ -4,9 +4,10 @@
 -- holes:     owner
 --
 -- Types 5 and 6: an insert that failed, on the way up or down; 7 and 8 a delete, 9 and 10 an update. The id is that
--- of the row and its origin: a change that fails again in a later session is recorded once.
+-- of the row and its origin: a change that fails again in a later session is recorded once. is_pending: it is sent
+-- again until it is applied, and was not undone.
 create or replace function msrepl.merge_record_failure(
-    artid uuid, guid uuid, is_gone boolean, "row" text, code text, reason text
+    artid uuid, guid uuid, is_gone boolean, "row" text, code text, reason text, is_pending boolean
 ) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -22,14 +23,14 @@ begin
         into is_held using guid;
     insert into msrepl.msmerge_conflicts_info as c
         (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text,
-         recipient)
+         is_pending, recipient)
     values (id, nick, guid, peer.subscriber_server, peer.replnickname,
             case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
-            code, reason, (select peer.subscriber_server from msrepl.sysmergearticles as a
+            code, reason, $7, (select peer.subscriber_server from msrepl.sysmergearticles as a
                            where a.nickname = nick and a.conflict_logging <> 'publisher' and not peer.is_publisher))
     on conflict (conflict_id) do update
     set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
-        recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
+        is_pending = excluded.is_pending, recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
     if not is_gone then
         begin
             execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artid::text, '-', ''))
@@ -41,7 +42,7 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) owner to {owner};
-revoke all on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) from public;
-comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text)
+alter function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text, boolean) owner to {owner};
+revoke all on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text, boolean) from public;
+comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text, boolean)
     is 'Records a change that could not be applied';

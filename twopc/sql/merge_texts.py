@@ -50,6 +50,7 @@ _SHARED = (
     "merge_knows",
     "merge_begin_anew",
     "merge_rewind",
+    "merge_forget_failures",
     "merge_receive",
     "merge_acknowledge",
     "merge_clean_up",

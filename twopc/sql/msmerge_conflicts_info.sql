@@ -3,7 +3,7 @@
 -- tables:    itself
 -- holes:     owner
 --
--- recipient is a Subscriber where it is to be on record, too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
+-- is_pending says of a change that failed that it is sent again in each session. recipient is a Subscriber where it is to be on record, too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
 -- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
 create table if not exists msrepl.msmerge_conflicts_info (
     conflict_id uuid primary key,
@@ -16,9 +16,11 @@ create table if not exists msrepl.msmerge_conflicts_info (
     reason_text text not null,
     winner text,
     recipient text,
+    is_pending boolean not null default false,
     msrepl_create_time timestamptz not null default clock_timestamp()
 );
 create index if not exists msmerge_conflicts_info_row on msrepl.msmerge_conflicts_info (tablenick, rowguid);
+create index if not exists msmerge_conflicts_info_pending on msrepl.msmerge_conflicts_info (origin_datasource_id) where is_pending;
 alter table msrepl.msmerge_conflicts_info owner to {owner};
 revoke all on msrepl.msmerge_conflicts_info from public;
 comment on table msrepl.msmerge_conflicts_info is 'Conflicts and failed changes: whose change lost, and why';

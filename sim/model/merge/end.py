@@ -135,11 +135,11 @@ class ModelMergeEnd:
                     (REJECTED, f"the change was rejected at {self.name}"),
                     rejected + 1,
                 )
-                self._record(part.artid, encounter, row, fault)
+                self._record(part.artid, encounter, row, fault, is_pending=False)
             elif fault is not None:
                 undone = judge.rule_failure(encounter, fault) if judge and is_final else None
                 if is_final:
-                    self._record(part.artid, encounter, row, fault)
+                    self._record(part.artid, encounter, row, fault, is_pending=undone is None)
                 if undone is None:
                     failed[row.rowguid] = fault[1]
                     continue
@@ -167,13 +167,22 @@ class ModelMergeEnd:
             self.node.amend(artid, row.rowguid, changed)
         return decision
 
-    def _record(self, artid: UUID, encounter: MergeEncounter, row: Incoming, fault: Fault) -> None:
+    def _record(
+        self,
+        artid: UUID,
+        encounter: MergeEncounter,
+        row: Incoming,
+        fault: Fault,
+        *,
+        is_pending: bool,
+    ) -> None:
         self.node.failures[row.rowguid] = ModelFailure(
             rowguid=row.rowguid,
             origin=self._neighbour,
             sqlstate=fault[0],
             reason=fault[1],
             row=row.values,
+            is_pending=is_pending,
         )
 
     async def receive(
@@ -183,6 +192,9 @@ class ModelMergeEnd:
         outcomes = [self._take(part, judges.get(part.artid), is_final=True) for part in repeated]
         failed = {guid: why for each in outcomes for guid, why in each.failed.items()}
         self.node.receive(self._neighbour, generation)
+        for guid, failure in [*self.node.failures.items()]:
+            if failure.is_pending and failure.origin == self._neighbour and guid not in failed:
+                del self.node.failures[guid]
         return replace(sum(outcomes, SliceOutcome()), failed=failed)
 
     async def outgoing_conflicts(self) -> Sequence[ConflictRecord]:

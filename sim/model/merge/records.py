@@ -96,6 +96,8 @@ class ModelFailure:
     sqlstate: str
     reason: str
     row: Values | None
+    is_pending: bool
+    """The change is sent again in each session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,8 @@ class RecordedConflict:
     code: str
     reason: str
     loser: MergeValues | None
+    is_pending: bool = False
+    """The change has failed, and is sent again in each session."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,7 +6,7 @@ wait, and fail as on a server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -58,7 +58,7 @@ class SiteMergeEnd(ModelMergeEnd):
     ) -> SliceOutcome:
         """See `MergeEndPort`."""
 
-        def note() -> None:
+        def note(_: Collection[UUID]) -> None:
             self.node.neighbours[self._neighbour].coming = coming
 
         judges = {} if judge is None else {part.artid: judge}
@@ -69,8 +69,14 @@ class SiteMergeEnd(ModelMergeEnd):
     ) -> SliceOutcome:
         """See `MergeEndPort`."""
 
-        def note() -> None:
+        def note(failed: Collection[UUID]) -> None:
             self.node.receive(self._neighbour, generation)
+            known = self._site.knowledge
+            known.recorded = [
+                each
+                for each in known.recorded
+                if not each.is_pending or each.origin != self._neighbour or each.rowguid in failed
+            ]
 
         return await self._perform(self._applied(repeated, judges, note, is_final=True))
 
@@ -87,7 +93,7 @@ class SiteMergeEnd(ModelMergeEnd):
         self,
         parts: Sequence[Slice],
         judges: Mapping[UUID, Judge],
-        note: Callable[[], None],
+        note: Callable[[Collection[UUID]], None],
         *,
         is_final: bool,
     ) -> Steps[SliceOutcome]:
@@ -105,7 +111,7 @@ class SiteMergeEnd(ModelMergeEnd):
                 failed |= outcome.failed
                 total = total + outcome
             yield from session.execute("commit")
-            note()
+            note(failed)
             return replace(total, failed=failed)
         finally:
             self._session = None
@@ -152,7 +158,7 @@ class SiteMergeEnd(ModelMergeEnd):
         fault = (error.sqlstate, error.message)
         undone = judge.rule_failure(encounter, fault) if judge is not None and is_final else None
         if is_final:
-            self._record(part.artid, encounter, incoming, fault)
+            self._record(part.artid, encounter, incoming, fault, is_pending=undone is None)
         if undone is None:
             return SliceOutcome(failed={row.rowguid: error.message})
         self._put(part.artid, incoming, encounter, undone)
@@ -228,7 +234,15 @@ class SiteMergeEnd(ModelMergeEnd):
         known.conflicts = list(before["conflicts"])
         known.recorded = list(before["recorded"])
 
-    def _record(self, artid: UUID, encounter: MergeEncounter, row: Incoming, fault: Fault) -> None:
+    def _record(
+        self,
+        artid: UUID,
+        encounter: MergeEncounter,
+        row: Incoming,
+        fault: Fault,
+        *,
+        is_pending: bool,
+    ) -> None:
         """Once for each row."""
         known = self._site.knowledge
         is_upload = not known.neighbours[self._neighbour].is_publisher
@@ -248,6 +262,7 @@ class SiteMergeEnd(ModelMergeEnd):
                 code=fault[0],
                 reason=fault[1],
                 loser=row.values,
+                is_pending=is_pending,
             )
         )
 

@@ -297,7 +297,7 @@ comment on table msrepl.sysmergesubscriptions is 'This node and its neighbours, 
 -- tables:    itself
 -- holes:     owner
 --
--- recipient is a Subscriber where it is to be on record, too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
+-- is_pending says of a change that failed that it is sent again in each session. recipient is a Subscriber where it is to be on record, too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
 -- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
 create table if not exists msrepl.msmerge_conflicts_info (
     conflict_id uuid primary key,
@@ -310,9 +310,11 @@ create table if not exists msrepl.msmerge_conflicts_info (
     reason_text text not null,
     winner text,
     recipient text,
+    is_pending boolean not null default false,
     msrepl_create_time timestamptz not null default clock_timestamp()
 );
 create index if not exists msmerge_conflicts_info_row on msrepl.msmerge_conflicts_info (tablenick, rowguid);
+create index if not exists msmerge_conflicts_info_pending on msrepl.msmerge_conflicts_info (origin_datasource_id) where is_pending;
 alter table msrepl.msmerge_conflicts_info owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.msmerge_conflicts_info from public;
 comment on table msrepl.msmerge_conflicts_info is 'Conflicts and failed changes: whose change lost, and why';
@@ -977,9 +979,40 @@ alter function msrepl.merge_rewind() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_rewind() from public;
 comment on function msrepl.merge_rewind() is 'Becomes another replica after the database was restored';
 
+-- msrepl.merge_forget_failures: forgets failures of a neighbour's changes that have not failed again in this transaction.
+-- called by: msrepl.merge_receive
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, the articles' tables of conflicts
+-- holes:     owner
+--
+-- A change that has failed comes in every generation until it is applied, or another has taken its place: whoever
+-- resolved it by hand then would put an old row over a newer one. Those that were undone stay on record.
+create or replace function msrepl.merge_forget_failures() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    past record;
+begin
+    for past in
+        with gone as (
+            delete from msrepl.msmerge_conflicts_info as c
+            where c.is_pending and c.origin_datasource_id = any (peer.former || peer.replnickname)
+              and c.msrepl_create_time < now()
+            returning c.conflict_id, c.tablenick)
+        select g.conflict_id, a.conflict_table from gone as g join msrepl.sysmergearticles as a on a.nickname = g.tablenick
+    loop
+        execute format('delete from msrepl.%I where msrepl_conflict_id = $1', past.conflict_table) using past.conflict_id;
+    end loop;
+end
+$msrepl$;
+alter function msrepl.merge_forget_failures() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_forget_failures() from public;
+comment on function msrepl.merge_forget_failures() is 'Forgets failures of changes that were applied at last';
+
 -- msrepl.merge_receive: marks how far the neighbour's generations have arrived, in the commit of their rows.
 -- called by: merge agents
--- tables:    msrepl.sysmergesubscriptions
+-- tables:    msrepl.sysmergesubscriptions; see msrepl.merge_forget_failures
 -- holes:     owner
 create or replace function msrepl.merge_receive(generation int8, guid uuid, is_whole boolean) returns void
 language plpgsql security definer
@@ -993,6 +1026,9 @@ begin
         recgen = case when is_whole then $1 else s.recgen end,
         recguid = case when is_whole then $2 else s.recguid end
     where s.subscriber_server = (msrepl.merge_neighbour()).subscriber_server;
+    if $3 then
+        perform msrepl.merge_forget_failures();
+    end if;
 end
 $msrepl$;
 alter function msrepl.merge_receive(int8, uuid, boolean) owner to "msrepl_owner_0123456789ab";
@@ -1247,9 +1283,10 @@ comment on function msrepl.merge_settle(int8, int8) is 'Notes what the Publisher
 -- holes:     owner
 --
 -- Types 5 and 6: an insert that failed, on the way up or down; 7 and 8 a delete, 9 and 10 an update. The id is that
--- of the row and its origin: a change that fails again in a later session is recorded once.
+-- of the row and its origin: a change that fails again in a later session is recorded once. is_pending: it is sent
+-- again until it is applied, and was not undone.
 create or replace function msrepl.merge_record_failure(
-    artid uuid, guid uuid, is_gone boolean, "row" text, code text, reason text
+    artid uuid, guid uuid, is_gone boolean, "row" text, code text, reason text, is_pending boolean
 ) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -1265,14 +1302,14 @@ begin
         into is_held using guid;
     insert into msrepl.msmerge_conflicts_info as c
         (conflict_id, tablenick, rowguid, origin_datasource, origin_datasource_id, conflict_type, reason_code, reason_text,
-         recipient)
+         is_pending, recipient)
     values (id, nick, guid, peer.subscriber_server, peer.replnickname,
             case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
-            code, reason, (select peer.subscriber_server from msrepl.sysmergearticles as a
+            code, reason, $7, (select peer.subscriber_server from msrepl.sysmergearticles as a
                            where a.nickname = nick and a.conflict_logging <> 'publisher' and not peer.is_publisher))
     on conflict (conflict_id) do update
     set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
-        recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
+        is_pending = excluded.is_pending, recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
     if not is_gone then
         begin
             execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artid::text, '-', ''))
@@ -1284,9 +1321,9 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text) from public;
-comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text)
+alter function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text, boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text, boolean) from public;
+comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text, text, boolean)
     is 'Records a change that could not be applied';
 
 -- msrepl.merge_record_failures: records changes of a neighbour that were rejected here, or could not be decided about.
@@ -1294,19 +1331,19 @@ comment on function msrepl.merge_record_failure(uuid, uuid, boolean, text, text,
 -- tables:    see msrepl.merge_record_failure
 -- holes:     owner
 create or replace function msrepl.merge_record_failures(
-    artid uuid, guids uuid[], gones boolean[], rows text[], codes text[], reasons text[]
+    artid uuid, guids uuid[], gones boolean[], rows text[], codes text[], reasons text[], is_pending boolean
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
-    perform msrepl.merge_record_failure($1, f.guid, f.is_gone, f."row", f.code, f.reason)
+    perform msrepl.merge_record_failure($1, f.guid, f.is_gone, f."row", f.code, f.reason, $7)
     from unnest($2, $3, $4, $5, $6) as f(guid, is_gone, "row", code, reason);
 end
 $msrepl$;
-alter function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[]) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[]) from public;
-comment on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[])
+alter function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[], boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[], boolean) from public;
+comment on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[], boolean)
     is 'Records changes that were not applied';
 
 -- msrepl.merge_apply: applies rows of one article, as a set if that works, else each by itself.
@@ -1376,7 +1413,7 @@ begin
         left_over := later;
     end loop;
     if is_final then
-        perform msrepl.merge_record_failure(artid, guids[l.place], gones[l.place], rows[l.place], codes[l.n], reasons[l.n])
+        perform msrepl.merge_record_failure(artid, guids[l.place], gones[l.place], rows[l.place], codes[l.n], reasons[l.n], true)
         from unnest(later) with ordinality as l(place, n);
     end if;
 end

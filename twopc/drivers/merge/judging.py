@@ -41,7 +41,7 @@ _APPLY = (
     "select * from msrepl.merge_apply(%s, %b::uuid[], %b::boolean[], %b::text[], %b::text[], %b::int8[], %b::text[],"
     " %s, %s::text[])"
 )
-_RECORD = "select msrepl.merge_record_failures(%s, %s::uuid[], %s::boolean[], %s::text[], %s::text[], %s::text[])"
+_RECORD = "select msrepl.merge_record_failures(%s, %s::uuid[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +195,9 @@ class JudgedRows:
             for guid, ruling in rulings.items()
             if guid not in failed and is_rejected(encounters[guid], ruling)
         }
-        await self._record(rejected)
+        await self._record(rejected, is_pending=False)
         undone = 0
         if is_final and failed:
-            await self._record(failed)
             undone = await self._undo(judge, encounters, failed, counts)
         return Taken(
             counts=(counts[0], counts[1], counts[2], counts[3]),
@@ -213,18 +212,22 @@ class JudgedRows:
         failed: dict[UUID, Fault],
         counts: list[int],
     ) -> int:
-        """Do what the judge says about changes that have failed; how many of them are undone at their origin."""
+        """Record changes that have failed, and do what the judge says; how many of them are undone at their origin."""
         rulings: dict[UUID, Resolution] = {}
         for guid, fault in failed.items():
             ruling, failed[guid] = _ruled(judge, encounters[guid], fault)
             if ruling is not None:
                 rulings[guid] = ruling
+        left = {guid: fault for guid, fault in failed.items() if guid not in rulings}
+        await self._record(left, is_pending=True)
+        await self._record({guid: failed[guid] for guid in rulings}, is_pending=False)
         planned, faults = self._planned(
             {guid: encounters[guid] for guid in rulings}, rulings, leaving={}
         )
         taken = await self._put(planned)
         _add(counts, taken.counts)
         still = {**faults, **taken.failed}
+        await self._record(still, is_pending=True)
         failed |= still
         for guid in rulings.keys() - still.keys():
             del failed[guid]
@@ -316,7 +319,7 @@ class JudgedRows:
             )
         return taken
 
-    async def _record(self, faults: Mapping[UUID, Fault]) -> None:
+    async def _record(self, faults: Mapping[UUID, Fault], *, is_pending: bool) -> None:
         rows = [row for row in self._part.rows if row.rowguid in faults]
         if rows:
             await self._query(
@@ -327,6 +330,7 @@ class JudgedRows:
                 [row.row for row in rows],
                 [faults[row.rowguid][0] for row in rows],
                 [faults[row.rowguid][1] for row in rows],
+                is_pending,
             )
 
 
