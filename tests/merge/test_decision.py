@@ -162,9 +162,11 @@ order by j.place
 """
 
 
-async def test_the_sql_twin(fresh_database: Database) -> None:
-    """It decides as `decide` does, about 4,000 drawn pairs of rows that were changed on their own or not."""
-    chance = random.Random("merge decisions")
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("number", range(25))
+async def test_the_sql_twin(fresh_database: Database, number: int) -> None:
+    """It decides as `decide` does, about 4,000 drawn pairs of rows that were changed on their own or not; in full 100,000."""
+    chance = random.Random(f"merge decisions {number}")
     cases = []
     for _ in range(4000):
         columns = chance.randint(1, 4)
