@@ -165,3 +165,12 @@ async def test_where_conflicts_are_on_record(server: EmbeddedServer) -> None:
         await topology.resolve(conflict, keep="loser", node="anna")
         await topology.settle()
         assert await topology.execute("ben", "select v from at_subscriber") == [("anna",)]
+        await topology.execute("pub", "alter table at_subscriber add check (v <> 'bad')")
+        await topology.execute("anna", "update at_subscriber set v = 'bad'")
+        await topology.sync("anna")
+        assert [c.reason_code for c in await topology.conflicts("at_subscriber")] == ["23514"]
+        await topology.execute("anna", "update at_subscriber set v = 'good'")
+        await topology.sync("anna")
+        assert await topology.conflicts("at_subscriber") == []
+        [resolved] = await topology.conflicts("at_subscriber", node="anna")
+        assert resolved.type is ConflictType.RESOLVED_BY_HAND

@@ -5,7 +5,7 @@
 --
 -- Types 5 and 6: an insert that failed, on the way up or down; 7 and 8 a delete, 9 and 10 an update. The id is that
 -- of the row and its origin: a change that fails again in a later session is recorded once. is_pending: it is sent
--- again until it is applied, and was not undone.
+-- again until it is applied, and was not undone; until then it is on record here alone.
 create or replace function msrepl.merge_record_failure(
     artid uuid, guid uuid, is_gone boolean, "row" text, code text, reason text, is_pending boolean
 ) returns void
@@ -27,7 +27,7 @@ begin
     values (id, nick, guid, peer.subscriber_server, peer.replnickname,
             case when is_gone then 7 when is_held then 9 else 5 end + case when peer.is_publisher then 1 else 0 end,
             code, reason, $7, (select peer.subscriber_server from msrepl.sysmergearticles as a
-                           where a.nickname = nick and a.conflict_logging <> 'publisher' and not peer.is_publisher))
+                           where a.nickname = nick and a.conflict_logging <> 'publisher' and not peer.is_publisher and not $7))
     on conflict (conflict_id) do update
     set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
         is_pending = excluded.is_pending, recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
