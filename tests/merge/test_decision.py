@@ -149,12 +149,15 @@ cross join lateral (select
     array(select e::int8 from jsonb_array_elements_text(nullif(j.v -> 'held' -> 'lineage', 'null')) as e) as lineage,
     case when j.v -> 'held' -> 'colv' <> 'null'
          then array(select e::int8 from jsonb_array_elements_text(j.v -> 'held' -> 'colv') as e) end as colv) as h
+cross join lateral (select
+    array(select e::int8 from jsonb_array_elements_text(j.v -> 'row' -> 'lineage') as e) as lineage,
+    case when j.v -> 'row' -> 'colv' <> 'null'
+         then array(select e::int8 from jsonb_array_elements_text(j.v -> 'row' -> 'colv') as e) end as colv) as i
 cross join lateral msrepl.merge_decide(
     (j.v -> 'held' ->> 'gone')::boolean, h.lineage, h.colv, (j.v ->> 'held_priority')::real,
     (j.v -> 'row' ->> 'gone')::boolean,
-    array(select e::int8 from jsonb_array_elements_text(j.v -> 'row' -> 'lineage') as e),
-    case when j.v -> 'row' -> 'colv' <> 'null'
-         then array(select e::int8 from jsonb_array_elements_text(j.v -> 'row' -> 'colv') as e) end,
+    i.lineage, msrepl.merge_unforgotten(i.colv, i.lineage, h.lineage,
+        array(select e::int8 from jsonb_array_elements_text(j.v -> 'others') as e), (j.v ->> 'lowest')::integer),
     (j.v ->> 'priority')::real, 9, (j.v ->> 'column_tracking')::boolean, (j.v ->> 'resolves')::boolean,
     (j.v ->> 'is_same')::boolean, j.v ->> 'choice', (j.v ->> 'is_present')::boolean,
     (j.v ->> 'is_confirmed')::boolean, (j.v ->> 'lowest')::integer) as d
@@ -179,6 +182,7 @@ async def test_the_sql_twin(fresh_database: Database, number: int) -> None:
             "is_same": chance.random() < 0.5,
             "choice": chance.choice((None, None, *Side)),
             "is_present": chance.random() < 0.5,
+            "others": chance.choice(((), (1, PUBLISHER))),
             "lowest": chance.choice((0, 0, 7)),
             "is_confirmed": chance.random() < 0.2,
         }

@@ -72,6 +72,18 @@ async def test_a_publisher_that_has_forgotten_is_not_in_conflict(merge_shop: Mer
     assert (await customer(merge_shop, "anna"))[0] == "newer"
 
 
+async def test_other_columns_after_a_clean_up(merge_shop: MergeTopology) -> None:
+    """What a Subscriber still knows of others' changes, and the Publisher has forgotten, is no conflict."""
+    await changed_and_aged(merge_shop)
+    assert sum((await merge_shop.clean_up()).values()) == 3
+    await merge_shop.execute("pub", "update customer set credit = 20 where id = 1")
+    await merge_shop.execute("ben", "update customer set phone = '9' where id = 1")
+    assert (await merge_shop.sync("ben")).conflicts == 0
+    assert [await customer(merge_shop, node) for node in ("pub", "ben")] == [("9", 20)] * 2
+    await merge_shop.settle()
+    await merge_shop.assert_converged()
+
+
 async def test_an_expired_subscription_is_refused(merge_shop: MergeTopology) -> None:
     """Whoever was away for too long holds nobody back, and begins anew; a deleted row does not come back by it."""
     await merge_shop.sync("anna")

@@ -7,7 +7,7 @@ left: it goes up in the next session.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
@@ -100,6 +100,7 @@ def decide(
     is_present: bool = True,
     is_confirmed: bool = False,
     lowest: int = 0,
+    others: Collection[int] = (),
 ) -> MergeDecision:
     """What becomes of an incoming row.
 
@@ -116,10 +117,11 @@ def decide(
         is_confirmed: the sender is the Publisher, and has confirmed what is held. What it sends takes the place of
             that, even if it has forgotten meanwhile what the row stands on.
         lowest: a row of which nothing is known may have had versions up to this one.
+        others: replicas of whose changes the sender knows from here alone.
     """
     floor = lowest if held is None else 0
-    if held is None:
-        held = RowVersion(lineage={}, gone=not is_present)
+    held = held or RowVersion(lineage={}, gone=not is_present)
+    incoming = without_forgotten(incoming, held.lineage, others, lowest)
     is_ambiguous = held.lineage == incoming.lineage and not is_same
     if covers(held.lineage, incoming.lineage) and not is_ambiguous:
         return MergeDecision(verdict=Verdict.SKIP, version=held)
@@ -146,15 +148,35 @@ def decide(
         return MergeDecision(verdict=Verdict.KEEP, version=replace(held, lineage=lineage))
     wins = priority > held_priority if choice is None else choice is Side.INCOMING
     winner, loser, undone = (incoming, held, of_held) if wins else (held, incoming, of_incoming)
-    columns = _given_back(
-        winner, undone, stamp, is_whole=loser.gone or is_ambiguous, is_known=not is_ahead
-    )
-    is_conflict = not (is_ahead or is_apart)
+    is_whole = loser.gone or is_ambiguous
+    columns = _given_back(winner, undone, stamp, is_whole=is_whole, is_known=not is_ahead)
+    conflict = _type(winner, loser, column_tracking=column_tracking)
     return MergeDecision(
         verdict=Verdict.REPLACE if wins else Verdict.KEEP,
         version=RowVersion(lineage=lineage, gone=winner.gone, columns=columns),
-        conflict=_type(winner, loser, column_tracking=column_tracking) if is_conflict else None,
+        conflict=None if is_ahead or is_apart else conflict,
     )
+
+
+def without_forgotten(
+    incoming: RowVersion, held: Lineage, others: Collection[int], lowest: int
+) -> RowVersion:
+    """A row without the column versions that were known here and are forgotten: its sender has them from here.
+
+    If the row stands on all that is held, nothing is left out: there is nothing to compare columns for.
+
+    Args:
+        held: what the row stands on that is here.
+        others: replicas of whose changes the sender knows from here alone.
+        lowest: the highest version that may be forgotten.
+    """
+    if incoming.columns is None or covers(incoming.lineage, held):
+        return incoming
+    columns = tuple(
+        None if column and column[0] in others and column[1] <= lowest else column
+        for column in incoming.columns
+    )
+    return replace(incoming, columns=columns)
 
 
 def _given_back(

@@ -8,7 +8,7 @@ create or replace function {function}(guids uuid[], writers int8[])
 returns table (
     rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
     peer text, priority real, replica int8,
-    is_confirmed boolean, lowest integer
+    is_confirmed boolean, lowest integer, others int8[]
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -28,7 +28,8 @@ begin
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
            peer.subscriber_server, msrepl.merge_priority(peer, i.writer), me,
-           coalesce(pg_visible_in_snapshot(m.xid, confirmed), false), (select f.last_value::integer from {floor} as f)
+           coalesce(pg_visible_in_snapshot(m.xid, confirmed), false), (select f.last_value::integer from {floor} as f),
+           coalesce(msrepl.merge_others(peer), '{{}}')
     from unnest($1, $2) with ordinality as i(guid, writer, place)
     left join {read}($1) as h on h.rowguid = i.guid
     left join {metadata} as m on m.rowguid = i.guid

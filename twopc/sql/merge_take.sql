@@ -26,6 +26,7 @@ declare
     behind constant int8[] := peer.former || peer.replnickname || array(
         select n.v from msrepl.sysmergesubscriptions as s, unnest(s.former || s.replnickname) as n(v)
         where s.via = peer.subscriber_server);
+    others constant int8[] := msrepl.merge_others(peer);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -63,7 +64,8 @@ begin
                 case when m.rowguid is not null then h.rowguid is null end, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
                 coalesce((select s.priority from msrepl.sysmergesubscriptions as s
                           where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
-                i.gone, i.lineage::int8[], i.colv::int8[],
+                i.gone, i.lineage::int8[],
+                msrepl.merge_unforgotten(i.colv::int8[], i.lineage::int8[], msrepl.merge_lineage(m.lineage, me, m.own), others, lowest),
                 {priority},
                 me, {column_tracking}, not peer.is_publisher, i."row" is not distinct from h."row",
                 i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed), lowest) as d

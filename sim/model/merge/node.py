@@ -320,6 +320,20 @@ class ModelMergeNode:
             is_confirmed=metadata is not None
             and metadata.change <= self.generations[peer.sent].upto,
             lowest=self.floors.get(artid, 0),
+            others=self._others(neighbour),
+        )
+
+    def _others(self, neighbour: str) -> set[int]:
+        """``merge_others``: replicas of whose changes a Subscriber knows from this node alone."""
+        peer = self.neighbours[neighbour]
+        if peer.is_publisher or peer.received is None or not peer.received.number:
+            return set()
+        return {self.replica, *self.former}.union(
+            *(
+                {each.replica, *each.former, *(n for b in each.behind for n in b.replicas)}
+                for name, each in self.neighbours.items()
+                if name != neighbour
+            )
         )
 
     def encounter(self, artid: UUID, neighbour: str, incoming: Incoming) -> MergeEncounter:

@@ -496,7 +496,7 @@ create or replace function "msrepl"."msmerge_hold_00112233445566778899aabbccddee
 returns table (
     rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
     peer text, priority real, replica int8,
-    is_confirmed boolean, lowest integer
+    is_confirmed boolean, lowest integer, others int8[]
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -527,7 +527,8 @@ begin
            coalesce(w.subscriber_server, s.subscriber_server),
            case when w.subscriber_type = 1 then w.priority else 100 end,
            peer.subscriber_server, msrepl.merge_priority(peer, i.writer), me,
-           coalesce(pg_visible_in_snapshot(m.xid, confirmed), false), (select f.last_value::integer from "msrepl"."msmerge_floor_7" as f)
+           coalesce(pg_visible_in_snapshot(m.xid, confirmed), false), (select f.last_value::integer from "msrepl"."msmerge_floor_7" as f),
+           coalesce(msrepl.merge_others(peer), '{}')
     from unnest($1, $2) with ordinality as i(guid, writer, place)
     left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"($1) as h on h.rowguid = i.guid
     left join "msrepl"."msmerge_metadata_7" as m on m.rowguid = i.guid
@@ -620,6 +621,7 @@ declare
     behind constant int8[] := peer.former || peer.replnickname || array(
         select n.v from msrepl.sysmergesubscriptions as s, unnest(s.former || s.replnickname) as n(v)
         where s.via = peer.subscriber_server);
+    others constant int8[] := msrepl.merge_others(peer);
     present uuid[];
     takens text[];
     verdicts text[];
@@ -668,7 +670,8 @@ begin
                 case when m.rowguid is not null then h.rowguid is null end, msrepl.merge_lineage(m.lineage, me, m.own), msrepl.merge_colv(m.colv, me),
                 coalesce((select s.priority from msrepl.sysmergesubscriptions as s
                           where m.writer = any (s.former || s.replnickname) and s.subscriber_type = 1), 100),
-                i.gone, i.lineage::int8[], i.colv::int8[],
+                i.gone, i.lineage::int8[],
+                msrepl.merge_unforgotten(i.colv::int8[], i.lineage::int8[], msrepl.merge_lineage(m.lineage, me, m.own), others, lowest),
                 msrepl.merge_priority(peer, i.writer),
                 me, true, not peer.is_publisher, i."row" is not distinct from h."row",
                 i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed), lowest) as d

@@ -319,6 +319,26 @@ alter table msrepl.msmerge_conflicts_info owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.msmerge_conflicts_info from public;
 comment on table msrepl.msmerge_conflicts_info is 'Conflicts and failed changes: whose change lost, and why';
 
+-- msrepl.merge_others: replicas of whose changes a Subscriber knows from this node alone.
+-- called by: msmerge_take_<artid>, msmerge_hold_<artid>
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+--
+-- NULL for the Publisher, and until a first session is whole, also the first after an end was restored from a
+-- backup: what came from here once may be missing here then.
+create or replace function msrepl.merge_others(peer msrepl.sysmergesubscriptions) returns int8[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select array_agg(n.v)
+    from msrepl.sysmergesubscriptions as s, unnest(s.former || s.replnickname) as n(v)
+    where not $1.is_publisher and $1.recgen > 0
+        and s.subscriber_server <> $1.subscriber_server and s.via is distinct from $1.subscriber_server
+$msrepl$;
+alter function msrepl.merge_others(msrepl.sysmergesubscriptions) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_others(msrepl.sysmergesubscriptions) from public;
+comment on function msrepl.merge_others(msrepl.sysmergesubscriptions) is 'Replicas of whose changes a Subscriber knows from this node alone';
+
 -- msrepl.merge_judgement: an incoming row, what is held of it, and what becomes of it.
 -- called by: msmerge_take_<artid>
 -- tables:    none
@@ -353,6 +373,29 @@ $msrepl$;
 alter function msrepl.merge_covers(int8[], int8[]) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_covers(int8[], int8[]) from public;
 comment on function msrepl.merge_covers(int8[], int8[]) is 'Whether one lineage knows all that another knows';
+
+-- msrepl.merge_unforgotten: column versions of an incoming row without those that were known here and are forgotten.
+-- called by: msmerge_take_<artid>, msmerge_hold_<artid>
+-- tables:    none
+-- holes:     owner
+--
+-- The twin of twopc.merge.decision.without_forgotten: read that first. NULL others: nothing is left out.
+create or replace function msrepl.merge_unforgotten(colv int8[], lineage int8[], held_lineage int8[], others int8[], lowest integer) returns int8[]
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if colv is null or others is null or lowest = 0 or held_lineage is null or msrepl.merge_covers(lineage, held_lineage) then
+        return colv;
+    end if;
+    return array(
+        select case when c.v >> 31 = any (others) and c.v & 2147483647 <= lowest then 0 else c.v end
+        from unnest(colv) with ordinality as c(v, place) order by c.place);
+end
+$msrepl$;
+alter function msrepl.merge_unforgotten(int8[], int8[], int8[], int8[], integer) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_unforgotten(int8[], int8[], int8[], int8[], integer) from public;
+comment on function msrepl.merge_unforgotten(int8[], int8[], int8[], int8[], integer) is 'Column versions without those that are forgotten here';
 
 -- msrepl.merge_precedes: whether a lineage knows all that another knows, and more.
 -- called by: msmerge_take_<artid>, for every row

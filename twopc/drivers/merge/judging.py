@@ -169,6 +169,7 @@ class JudgedRows:
                 is_present=text is not None,
                 is_confirmed=answer[10],
                 lowest=answer[11],
+                others=answer[12],
             ),
         )
 
