@@ -101,4 +101,8 @@ async def _rows(
 
 
 def _texts(columns: Sequence[str]) -> sql.Composed:
-    return sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in columns)
+    # printed by their types' own functions: a cast to text may be the type's owner's, and would run as a superuser
+    printed = sql.SQL(
+        "case when pg_catalog.num_nulls({0}) operator(pg_catalog.=) 0 then pg_catalog.format('%s', {0}) end"
+    )
+    return sql.SQL(", ").join(printed.format(sql.Identifier(name)) for name in columns)

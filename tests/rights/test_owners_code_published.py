@@ -151,3 +151,24 @@ async def test_what_a_filter_calls(make_topology: MakeTopology) -> None:
     await topology.execute("sub2", "alter table item alter label type varchar")
     await topology.regenerate("item", repair=True)
     await topology.assert_converged()
+
+
+CASTS = """
+create type mood as enum ('calm', 'cross');
+create table item (id mood primary key, other mood, is_new boolean);
+insert into item values ('calm', 'cross', true);
+create function trap(mood) returns text language plpgsql as $$ begin raise 'called as %', current_user; end $$;
+create cast (mood as text) with function trap(mood) as assignment;
+"""
+
+
+async def test_casts_of_the_owners(make_topology: MakeTopology) -> None:
+    """Whoever compares the two ends, by rows or by checksums, calls no cast to text."""
+    topology = await make_topology(subscribers=("sub1",))
+    await topology.execute("pub", CASTS)
+    await topology.publish("item")
+    await topology.subscribe("sub1")
+    await topology.execute("pub", "update item set other = null, is_new = false")
+    await topology.sync()
+    await topology.assert_converged()
+    assert [each.passed for each in await topology.validate("sub1")] == [True]
