@@ -130,7 +130,7 @@ class AcknowledgedEarly(ModelMergeEnd):
 class SourcesKept(ModelMergeNode):
     """What came from a neighbour that was restored is not sent back to it."""
 
-    def begin_anew(self, neighbour: str, replica: int) -> None:
+    def begin_anew(self, neighbour: str, replica: int, cleaned: int) -> None:
         """Keeps the sources."""
         known = self.neighbours[neighbour]
         for rows in self.metadata.values():

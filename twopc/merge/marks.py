@@ -46,6 +46,9 @@ class Marks:
     """The last of the neighbour's that it has as a whole."""
     coming: Generation | None = None
     """One of the neighbour's of which it has at least a part."""
+    known_from: int = 0
+    """Of a comparison that was begun anew and has received nothing yet: the neighbour's generation up to which the node
+    had everything before."""
     cleaned: int = 0
     """What this generation of its own and those before it have changed is forgotten, but for the rows themselves."""
     servers: tuple[ServerSubscription, ...] = ()

@@ -80,7 +80,8 @@ def check_age(publisher: str, above: Marks, subscriber: str, below: Marks) -> No
         (subscriber, below, publisher, above),
         (publisher, above, subscriber, below),
     ):
-        if any(each.number < other.cleaned for each in marks.neighbour_generations):
+        received = marks.known_from if marks.received is None else marks.received.number
+        if received < other.cleaned:
             raise MergeError(
                 f"{name} was restored from a backup that is older than what {other_name} still knows: its last "
                 f"generation from there is not kept any more (21333): reinitialise {subscriber}",

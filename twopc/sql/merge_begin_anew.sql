@@ -3,8 +3,9 @@
 -- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory
 -- holes:     owner
 --
--- The next session then compares everything that was ever changed.
-create or replace function msrepl.merge_begin_anew(neighbour int8) returns void
+-- The next session then compares everything that was ever changed, but for what the neighbour has forgotten: up to its
+-- generation `cleaned`, which this node had before.
+create or replace function msrepl.merge_begin_anew(neighbour int8, cleaned int8) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -14,12 +15,12 @@ declare
 begin
     update msrepl.sysmergesubscriptions as s
     set replnickname = $1, former = case when s.replnickname = $1 then s.former else s.former || s.replnickname end,
-        sentgen = 0, sentguid = null, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
+        sentgen = 0, sentguid = null, known_from = $2, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
     where s.subscriber_server = peer.subscriber_server;
     update msrepl.msmerge_metadata as m set source = null where m.source = any (peer.former || peer.replnickname);
     update msrepl.msmerge_genhistory as g set known_by = null where peer.is_publisher and g.known_by is not null;
 end
 $msrepl$;
-alter function msrepl.merge_begin_anew(int8) owner to {owner};
-revoke all on function msrepl.merge_begin_anew(int8) from public;
-comment on function msrepl.merge_begin_anew(int8) is 'Forgets how far this node is with a neighbour';
+alter function msrepl.merge_begin_anew(int8, int8) owner to {owner};
+revoke all on function msrepl.merge_begin_anew(int8, int8) from public;
+comment on function msrepl.merge_begin_anew(int8, int8) is 'Forgets how far this node is with a neighbour';

@@ -6,7 +6,7 @@
 -- Refused if a merged table is not what it was.
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
-    out coming_guid uuid, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb
+    out coming_guid uuid, out known_from int8, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -37,6 +37,7 @@ begin
     recguid := peer.recguid;
     coming_gen := peer.coming_gen;
     coming_guid := peer.coming_guid;
+    known_from := peer.known_from;
     cleaned := me.cleaned;
     servers := msrepl.merge_servers(null);
     behind := msrepl.merge_servers(peer.subscriber_server);

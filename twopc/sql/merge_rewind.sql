@@ -28,7 +28,7 @@ begin
             select case when c.v <> 0 and c.v >> 31 in (0, old) then m.top + 1 else c.v end
             from unnest(m.colv) with ordinality as c(v, place) order by c.place) end
     where m.own > 0 and not pg_visible_in_snapshot(m.xid, common);
-    perform msrepl.merge_begin_anew(peer.replnickname);
+    perform msrepl.merge_begin_anew(peer.replnickname, greatest(peer.recgen, peer.known_from));
 end
 $msrepl$;
 alter function msrepl.merge_rewind() owner to {owner};

@@ -6,7 +6,8 @@
 -- sentgen is the last generation of ours that the neighbour has, recgen its last that we have; each with the GUID
 -- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
 -- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent
--- works here for that neighbour. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
+-- works here for that neighbour. known_from is where a comparison with the neighbour begins that was begun anew: what
+-- its generations up to there have changed was here before. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
 -- status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
 -- no neighbour, but a server subscription below that republisher; with its priority its changes come from there.
 create table if not exists msrepl.sysmergesubscriptions (
@@ -25,6 +26,7 @@ create table if not exists msrepl.sysmergesubscriptions (
     recguid uuid,
     coming_gen int8,
     coming_guid uuid,
+    known_from int8 not null default 0,
     via text,
     cleaned_to int8 not null default 0,
     subscribed_at timestamptz not null default clock_timestamp(),

@@ -69,9 +69,9 @@ class ModelMergeEnd:
         """See `MergeEndPort`."""
         self.node.rewind(self._neighbour)
 
-    async def begin_anew(self, neighbour: int) -> None:
+    async def begin_anew(self, neighbour: int, cleaned: int) -> None:
         """See `MergeEndPort`."""
-        self.node.begin_anew(self._neighbour, neighbour)
+        self.node.begin_anew(self._neighbour, neighbour, cleaned)
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
         """See `MergeEndPort`."""

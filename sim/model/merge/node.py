@@ -138,6 +138,7 @@ class ModelMergeNode:
             sent=peer.sent,
             received=peer.received,
             coming=peer.coming,
+            known_from=peer.known_from,
             cleaned=self.cleaned,
             is_expired=not peer.is_publisher and self.is_expired(peer),
             servers=self.servers(),
@@ -236,7 +237,8 @@ class ModelMergeNode:
             for rowguid, row in rows.items():
                 if row.change > common and old in row.version.lineage:
                     rows[rowguid] = self._stamped_anew(row, old)
-        self.begin_anew(neighbour, peer.replica)
+        received = peer.known_from if peer.received is None else peer.received.number
+        self.begin_anew(neighbour, peer.replica, received)
 
     def _stamped_anew(self, row: ModelMetadata, old: int) -> ModelMetadata:
         others = {each: number for each, number in row.version.lineage.items() if each != old}
@@ -249,7 +251,7 @@ class ModelMergeNode:
         version = replace(row.version, lineage={**others, self.replica: top + 1}, columns=columns)
         return replace(row, change=self.change, version=version, source=None)
 
-    def begin_anew(self, neighbour: str, replica: int) -> None:
+    def begin_anew(self, neighbour: str, replica: int, cleaned: int) -> None:
         """``merge_begin_anew``: forgets how far it is with a neighbour, and what came from there."""
         peer = self.neighbours[neighbour]
         if replica != peer.replica:
@@ -260,6 +262,7 @@ class ModelMergeNode:
                 if row.source in numbers:
                     rows[rowguid] = replace(row, source=None)
         peer.replica, peer.sent, peer.received, peer.coming = replica, 0, None, None
+        peer.known_from = cleaned
         if peer.is_publisher:
             for number, each in self.generations.items():
                 self.generations[number] = replace(each, known_by=None)

@@ -59,6 +59,8 @@ class ModelNeighbour:
     coming: Generation | None = None
     behind: tuple[ServerSubscription, ...] = ()
     """Server subscriptions below it."""
+    known_from: int = 0
+    """See `Marks`."""
     cleaned: int = 0
     """Of the Publisher: the generation up to which it has forgotten what it knew."""
     last_session_s: float = 0.0

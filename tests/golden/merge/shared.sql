@@ -264,7 +264,8 @@ comment on function msrepl.merge_close() is 'Closes a generation, and tells the 
 -- sentgen is the last generation of ours that the neighbour has, recgen its last that we have; each with the GUID
 -- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
 -- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent
--- works here for that neighbour. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
+-- works here for that neighbour. known_from is where a comparison with the neighbour begins that was begun anew: what
+-- its generations up to there have changed was here before. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
 -- status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
 -- no neighbour, but a server subscription below that republisher; with its priority its changes come from there.
 create table if not exists msrepl.sysmergesubscriptions (
@@ -283,6 +284,7 @@ create table if not exists msrepl.sysmergesubscriptions (
     recguid uuid,
     coming_gen int8,
     coming_guid uuid,
+    known_from int8 not null default 0,
     via text,
     cleaned_to int8 not null default 0,
     subscribed_at timestamptz not null default clock_timestamp(),
@@ -870,7 +872,7 @@ comment on function msrepl.merge_priority(msrepl.sysmergesubscriptions, int8) is
 -- Refused if a merged table is not what it was.
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
-    out coming_guid uuid, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb
+    out coming_guid uuid, out known_from int8, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -901,6 +903,7 @@ begin
     recguid := peer.recguid;
     coming_gen := peer.coming_gen;
     coming_guid := peer.coming_guid;
+    known_from := peer.known_from;
     cleaned := me.cleaned;
     servers := msrepl.merge_servers(null);
     behind := msrepl.merge_servers(peer.subscriber_server);
@@ -964,8 +967,9 @@ comment on function msrepl.merge_knows(int8, uuid) is 'Whether a generation was 
 -- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory
 -- holes:     owner
 --
--- The next session then compares everything that was ever changed.
-create or replace function msrepl.merge_begin_anew(neighbour int8) returns void
+-- The next session then compares everything that was ever changed, but for what the neighbour has forgotten: up to its
+-- generation `cleaned`, which this node had before.
+create or replace function msrepl.merge_begin_anew(neighbour int8, cleaned int8) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -975,15 +979,15 @@ declare
 begin
     update msrepl.sysmergesubscriptions as s
     set replnickname = $1, former = case when s.replnickname = $1 then s.former else s.former || s.replnickname end,
-        sentgen = 0, sentguid = null, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
+        sentgen = 0, sentguid = null, known_from = $2, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
     where s.subscriber_server = peer.subscriber_server;
     update msrepl.msmerge_metadata as m set source = null where m.source = any (peer.former || peer.replnickname);
     update msrepl.msmerge_genhistory as g set known_by = null where peer.is_publisher and g.known_by is not null;
 end
 $msrepl$;
-alter function msrepl.merge_begin_anew(int8) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_begin_anew(int8) from public;
-comment on function msrepl.merge_begin_anew(int8) is 'Forgets how far this node is with a neighbour';
+alter function msrepl.merge_begin_anew(int8, int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_begin_anew(int8, int8) from public;
+comment on function msrepl.merge_begin_anew(int8, int8) is 'Forgets how far this node is with a neighbour';
 
 -- msrepl.merge_rewind: becomes another replica, because this database was restored from a backup.
 -- called by: merge agents, if a neighbour knows what this database has forgotten
@@ -1015,7 +1019,7 @@ begin
             select case when c.v <> 0 and c.v >> 31 in (0, old) then m.top + 1 else c.v end
             from unnest(m.colv) with ordinality as c(v, place) order by c.place) end
     where m.own > 0 and not pg_visible_in_snapshot(m.xid, common);
-    perform msrepl.merge_begin_anew(peer.replnickname);
+    perform msrepl.merge_begin_anew(peer.replnickname, greatest(peer.recgen, peer.known_from));
 end
 $msrepl$;
 alter function msrepl.merge_rewind() owner to "msrepl_owner_0123456789ab";

@@ -163,8 +163,9 @@ class MergeSession:
                 await other.rewind()
             is_anew = is_anew or relation is not Acquaintance.SAME or is_forgotten
         if is_anew:
-            await self._publisher.begin_anew((await self._subscriber.marks()).replica)
-            await self._subscriber.begin_anew((await self._publisher.marks()).replica)
+            for end, other in (ends, ends[::-1]):
+                marks = await other.marks()
+                await end.begin_anew(marks.replica, marks.cleaned)
             self._tally.is_anew = True
             above, below = await together(*[end.marks() for end in ends])
         articles, others = await together(*[end.articles() for end in ends])

@@ -136,10 +136,11 @@ class MergeEndPort(Protocol):
         """
         ...
 
-    async def begin_anew(self, neighbour: int) -> None:
+    async def begin_anew(self, neighbour: int, cleaned: int) -> None:
         """Forget how far it is with the neighbour, which has this number now, and what came from there.
 
-        Everything that was ever changed is compared in the session that follows.
+        Everything that was ever changed is compared in the session that follows, but for what the neighbour has
+        forgotten: up to its generation `cleaned`, which this end had before.
         """
         ...
 

@@ -139,7 +139,7 @@ class ServerMergeEnd:
             servers,
             behind,
         ) = answer
-        recgen, recguid, coming, coming_guid = arrived
+        recgen, recguid, coming, coming_guid, known_from = arrived
         return Marks(
             replica=replica,
             former=tuple(former),
@@ -148,6 +148,7 @@ class ServerMergeEnd:
             sent=sent,
             received=_generation(recgen, recguid),
             coming=_generation(coming, coming_guid),
+            known_from=known_from,
             cleaned=cleaned,
             is_expired=is_expired,
             servers=tuple(map(_server, servers)),
@@ -163,9 +164,9 @@ class ServerMergeEnd:
         """See `MergeEndPort`."""
         await self._rows("select msrepl.merge_rewind()")
 
-    async def begin_anew(self, neighbour: int) -> None:
+    async def begin_anew(self, neighbour: int, cleaned: int) -> None:
         """See `MergeEndPort`."""
-        await self._rows("select msrepl.merge_begin_anew(%s)", neighbour)
+        await self._rows("select msrepl.merge_begin_anew(%s, %s)", neighbour, cleaned)
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
         """See `MergeEndPort`."""
