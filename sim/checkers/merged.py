@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from twopc.sim.checkers.records import NONE, Settings, by_key, of_kind
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.transactions import WRITES
 
 _Row = Mapping[str, Any]
+#: A SELECT that locks rows has a transaction id, and changes nothing.
+_LOCKS = re.compile(r"\bfor\s+(?:no\s+key\s+update|update|share|key\s+share)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +44,19 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
     open_changes: list[_Change] = []
     rows: dict[tuple[str, str], dict[str, _Row]] = {}
     local: str = ""
+    texts: dict[str, str] = {}
+    writers: set[str] = set()
     for record in records:
+        if record.kind == "invoke":
+            texts[record.session] = record.sql
         if record.kind == "ok":
-            local = record.node if (record.data or {}).get("committed") else ""
+            local = ""
+            if _writes(record, texts.get(record.session, "")):
+                writers.add(record.session)
+            if (record.data or {}).get("committed"):
+                # what a session of the agent has written beside a transaction that only read is not of that one
+                local = record.node if record.session in writers else ""
+                writers.discard(record.session)
         if record.kind != "state":
             continue
         table = str((record.data or {})["table"])
@@ -61,6 +75,13 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
         and not any(_is_kept(each, conflict) for conflict in kept)
     ]
     return [f"{each.text} is neither in the row nor kept with a conflict" for each in lost]
+
+
+def _writes(record: HistoryRecord, text: str) -> bool:
+    """Whether a statement may have changed rows; a function that it calls may, too."""
+    if record.tag.startswith(WRITES):
+        return bool(record.rowcount)
+    return bool((record.data or {}).get("xid")) and not _LOCKS.search(text)
 
 
 def _changes(
