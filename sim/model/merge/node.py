@@ -236,20 +236,9 @@ class ModelMergeNode:
         for rows in self.metadata.values():
             for rowguid, row in rows.items():
                 if row.change > common and old in row.version.lineage:
-                    rows[rowguid] = self._stamped_anew(row, old)
+                    rows[rowguid] = row.stamped_anew(old, replica, self.change)
         received = peer.known_from if peer.received is None else peer.received.number
         self.begin_anew(neighbour, peer.replica, received)
-
-    def _stamped_anew(self, row: ModelMetadata, old: int) -> ModelMetadata:
-        others = {each: number for each, number in row.version.lineage.items() if each != old}
-        top = max(row.version.lineage.values())
-        stamp = (self.replica, top + 1)
-        columns = row.version.columns and tuple(
-            stamp if column is not None and column[0] == old else column
-            for column in row.version.columns
-        )
-        version = replace(row.version, lineage={**others, self.replica: top + 1}, columns=columns)
-        return replace(row, change=self.change, version=version, source=None)
 
     def begin_anew(self, neighbour: str, replica: int, cleaned: int) -> None:
         """``merge_begin_anew``: forgets how far it is with a neighbour, and what came from there."""

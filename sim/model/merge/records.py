@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
@@ -42,6 +42,17 @@ class ModelMetadata:
     """The replica that has made the row what it is."""
     source: int | None = None
     """The neighbour that it came from; None: it was made here."""
+
+    def stamped_anew(self, old: int, replica: int, change: int) -> ModelMetadata:
+        """The same, changed once more by a replica that was `old` before it was restored."""
+        others = {each: number for each, number in self.version.lineage.items() if each != old}
+        stamp = (replica, max(self.version.lineage.values()) + 1)
+        columns = self.version.columns and tuple(
+            stamp if column is not None and column[0] == old else column
+            for column in self.version.columns
+        )
+        version = replace(self.version, lineage={**others, replica: stamp[1]}, columns=columns)
+        return replace(self, change=change, version=version, source=None)
 
 
 @dataclass(slots=True, kw_only=True)
