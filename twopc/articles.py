@@ -16,7 +16,7 @@ class Column:
     type: str
     """As `format_type` gives it, with its modifier."""
     plain_type: str = ""
-    """The same without modifier: takes the values of every width and precision."""
+    """The same without modifier: takes the values of every width and precision. Empty: the type has none."""
     not_null: bool = False
     identity: str = ""
     """``a`` always, ``d`` by default, empty if none."""

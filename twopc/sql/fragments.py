@@ -45,7 +45,10 @@ def attribute_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
 def plain_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
     """As `attribute_definitions`, of whatever width and precision."""
     return COMMA.join(
-        [sql.SQL("{} {}").format(sql.Identifier(name), raw(c.plain_type)) for name, c in pairs]
+        [
+            sql.SQL("{} {}").format(sql.Identifier(name), raw(c.plain_type or c.type))
+            for name, c in pairs
+        ]
     )
 
 

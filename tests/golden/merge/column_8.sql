@@ -230,14 +230,14 @@ grant select, insert, update, delete on "public"."t" to "msrepl_table_c268110370
 -- called by: msmerge_write_<artid>, msmerge_log_<artid>
 -- tables:    none
 -- holes:     type, attributes, owner
-create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" , "n2" , "n3" , "n4" , "n5" , "n6" , "n7" , "n8" );
+create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" integer, "n2" integer, "n3" integer, "n4" integer, "n5" integer, "n6" integer, "n7" integer, "n8" integer);
 alter type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" owner to "msrepl_owner_0123456789ab";
 
 -- msmerge_conflict_<publication>_<article>: rows that have lost a conflict, or could not be applied.
 -- called by: msmerge_log_<artid>
 -- tables:    itself
 -- holes:     table, rowguid, columns, owner, role, comment
-create table "msrepl"."msmerge_conflict_merge_t" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "c1" , "c2" , "c3" , "c4" , "c5" , "c6" , "c7" , "c8" );
+create table "msrepl"."msmerge_conflict_merge_t" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "c1" integer, "c2" integer, "c3" integer, "c4" integer, "c5" integer, "c6" integer, "c7" integer, "c8" integer);
 alter table "msrepl"."msmerge_conflict_merge_t" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_conflict_merge_t" from public;
 grant select, insert, update on "msrepl"."msmerge_conflict_merge_t" to "msrepl_table_c268110370c2_f059f10c4aed";

@@ -222,14 +222,14 @@ grant select, insert, update, delete on "the ""odd"" one"."t%s{}\'" to "msrepl_t
 -- called by: msmerge_write_<artid>, msmerge_log_<artid>
 -- tables:    none
 -- holes:     type, attributes, owner
-create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" , "n2" , "n3" , "n4" , "n5" , "n6" );
+create type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" as ("n1" integer, "n2" text, "n3" text, "n4" text, "n5" text, "n6" uuid);
 alter type "msrepl"."msmerge_row_00112233445566778899aabbccddeeff" owner to "msrepl_owner_0123456789ab";
 
 -- msmerge_conflict_<publication>_<article>: rows that have lost a conflict, or could not be applied.
 -- called by: msmerge_log_<artid>
 -- tables:    itself
 -- holes:     table, rowguid, columns, owner, role, comment
-create table "msrepl"."msmerge_conflict_merge_the ""odd"" one__t%s{}\'" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "t" , "sent" , "100% {x} %(y)s" , "it's ""so""" , "naïve\日本" , "msrepl_tran_version" );
+create table "msrepl"."msmerge_conflict_merge_the ""odd"" one__t%s{}\'" (msrepl_conflict_id uuid primary key, "rowguid" uuid not null, "t" integer, "sent" text, "100% {x} %(y)s" text, "it's ""so""" text, "naïve\日本" text, "msrepl_tran_version" uuid);
 alter table "msrepl"."msmerge_conflict_merge_the ""odd"" one__t%s{}\'" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_conflict_merge_the ""odd"" one__t%s{}\'" from public;
 grant select, insert, update on "msrepl"."msmerge_conflict_merge_the ""odd"" one__t%s{}\'" to "msrepl_table_c268110370c2_b4c33d6dfab3";
