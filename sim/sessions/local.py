@@ -5,6 +5,7 @@ See `twopc.sim.sessions.interface.ClientSession` for what each method does.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -121,7 +122,7 @@ class OneNodeSession:
         return self._refusal(error, node=self.node, gid=self.gid)
 
 
-class LocalSession(OneNodeSession):
+class LocalSession(OneNodeSession, ABC):
     """Plain transactions at one node."""
 
     _connection: psycopg.AsyncConnection[Any] | None = None
@@ -129,14 +130,14 @@ class LocalSession(OneNodeSession):
     """What becomes of a transaction whose connection was lost at its COMMIT."""
 
     @property
+    @abstractmethod
     def dsn(self) -> str:
         """As whom it connects, and where."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def lock_timeout_ms(self) -> int:
         """How long its statements wait for a lock."""
-        raise NotImplementedError
 
     @property
     def application(self) -> str | None:
