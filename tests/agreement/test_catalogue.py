@@ -98,7 +98,6 @@ def alike(one: str, other: str) -> bool:
     )
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SAMPLE)
 async def test_both_come_to_the_same(name: str, server) -> None:
     loaded = load(SCENARIOS / f"{name}.twopc.yaml")

@@ -60,7 +60,6 @@ async def test_every_program_has_its_test() -> None:
     assert {path.name for path in PROGRAMS.iterdir() if path.is_file()} == set(NEEDS)
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "through"),
     [

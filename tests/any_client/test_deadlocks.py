@@ -45,7 +45,6 @@ async def begun(clients: Clients, row: int) -> AsyncConnection[Any]:
     return client
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize("begins_last", ["who waits over its link", "who waits at its own site"])
 async def test_the_victim_of_a_deadlock_across_servers_is_told(

@@ -85,7 +85,6 @@ WAYS = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_subscriber_crashes_after_the_publisher_has_committed(way: str) -> None:
     """Whatever the client's commit waits for, the Publisher commits on nothing that can be lost."""
@@ -119,7 +118,6 @@ async def test_the_subscriber_crashes_before_the_resolver_comes(way: str) -> Non
         assert int(here[0][0]) == (101 if way == "session" else 100)
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("where", ["role", "database", "server"])
 async def test_the_last_agent_crashes_after_its_decision(where: str) -> None:
     async with crashable(any_client=False) as crashes:

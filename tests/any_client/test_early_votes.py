@@ -29,7 +29,6 @@ async def same_at_both(clients: Clients) -> None:
     await clients.settled()
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize("link", ["lost", "kept"])
 async def test_what_is_taken_back_to_a_savepoint_was_not_prepared(
@@ -53,7 +52,6 @@ async def test_what_is_taken_back_to_a_savepoint_was_not_prepared(
     assert (await clients.balances())[:2] == [100 if lost else 101, 100]
 
 
-@pytest.mark.sample(4)
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize(
     "message",

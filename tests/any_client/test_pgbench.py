@@ -21,7 +21,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.turn(2)
 def test_a_sample() -> None:
     """Eight clients; then the Publisher's server dies, with everything going on beside it."""
     with topology(scale=1) as state:

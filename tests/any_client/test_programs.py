@@ -85,7 +85,6 @@ def start_resolver(standing: Standing) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.turn(2)
 async def test_psql_and_a_resolver_that_is_killed(standing: Standing) -> None:
     """From ``any-client on`` to ``off``; what was decided while no resolver lived is finished by the next."""
     refused = twopc("resolver", *standing.nodes)

@@ -197,7 +197,6 @@ async def test_another_role_within_the_transaction(clients: Clients) -> None:
         await clients.topology.execute("sub1", "drop owned by clerk_of_any; drop role clerk_of_any")
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("statements", "error", "words"),
     [

@@ -88,7 +88,7 @@ async def test_it_passes(path, server, golden):
 
 
 @pytest.mark.catalogue
-@pytest.mark.sample(5)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("path", WITH_TWINS, ids=name_of)
 async def test_its_twin_proves_something(path, server):
     """With the protection on, what must fail does not."""

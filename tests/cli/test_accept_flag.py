@@ -25,7 +25,6 @@ def file(tmp_path, monkeypatch):
     return write
 
 
-@pytest.mark.turn(2)
 def test_it_is_expected_afterwards(twopc, file):
     path = file(WRONG)
     done = twopc("run", path, "--accept", "--no-timeline")
@@ -46,7 +45,6 @@ def test_it_is_expected_afterwards(twopc, file):
     assert path.read_text() == again
 
 
-@pytest.mark.turn(2)
 def test_what_the_file_leaves_open_is_filled_in(twopc, file):
     """Once; of an imported spec that is everything."""
     path = file(OPEN)
@@ -86,7 +84,6 @@ def test_what_must_hold_is_never_accepted(twopc, file):
     assert path.read_text() == broken
 
 
-@pytest.mark.turn(2)
 def test_a_hang_and_a_count_are_never_accepted(twopc, file):
     path = file(STUCK)
     assert twopc("run", path, "--accept").returncode == exits.LIVENESS

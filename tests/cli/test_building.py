@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.cli.shops import HERE, THREE, Shop
 
 
@@ -132,7 +130,6 @@ def publishes_more(shop: Shop) -> None:
     assert rows(shop, "store") == rows(shop, "pub")
 
 
-@pytest.mark.turn(2)
 def test_from_nothing_to_nothing(shop: Shop) -> None:
     """Everything that can be published, subscribed, changed; each mistake on the way; and away again."""
     before = shop.catalog()
@@ -188,7 +185,6 @@ def test_a_stopped_agent_says_how_it_goes_on(shop: Shop) -> None:
     shop.does("sync", at=THREE)
 
 
-@pytest.mark.turn(2)
 def test_a_script_for_part_of_the_rows(shop: Shop) -> None:
     """What `subscribe` takes the script takes too; not run, it is taken back by `unsubscribe`."""
     shop.does("install", "shop", at=HERE)

@@ -164,7 +164,6 @@ def test_a_run_that_fails(twopc, tmp_path):
     assert verdict["first_failure"]["line"] == 45
 
 
-@pytest.mark.turn(2)
 def test_json_and_several_files(twopc):
     folder = ROOT / "scenarios/immediate"
     done = twopc("run", folder, "-k", "insert-insert or (aba and there)", "--json", "--out", "runs")
@@ -175,7 +174,6 @@ def test_json_and_several_files(twopc):
     assert "orders passed" in done.stderr
 
 
-@pytest.mark.turn(2)
 def test_an_interrupted_run_leaves_its_evidence_and_nothing_else(tmp_path):
     source = """\
 twopc: 1
@@ -223,7 +221,6 @@ orders: [{name: one, steps: [sleep]}]
     assert not psutil.pid_exists(int(postmaster[1]))
 
 
-@pytest.mark.turn(2)
 def test_kept_for_a_look(tmp_path):
     process = subprocess.Popen(
         [

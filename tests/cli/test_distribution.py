@@ -111,7 +111,6 @@ def test_agents_run_by_themselves_and_end_when_asked(
     assert "0 transactions, 0 commands" in ended[1][0]  # its own is not sent back
 
 
-@pytest.mark.turn(2)
 def test_status_browse_validate_and_tokens(shop: Shop) -> None:
     """What a person looks at, before and after delivery."""
     posted = twopc("tracer", "post", *shop.nodes())
@@ -135,7 +134,6 @@ def test_status_browse_validate_and_tokens(shop: Shop) -> None:
     assert "Pending" not in tokens.stdout
 
 
-@pytest.mark.turn(2)
 def test_clean_up(shop: Shop) -> None:
     """Removes what both have got."""
     store = ("agent", "log-reader", "--once", *shop.nodes("pub", "distribution"))
@@ -154,7 +152,6 @@ def test_clean_up(shop: Shop) -> None:
     assert (done.returncode, given_up.returncode) == (0, 0), done.stderr
 
 
-@pytest.mark.turn(2)
 def test_a_row_that_differs_is_named_and_repaired(shop: Shop) -> None:
     """Exit code 1 and the key; then 0, and the row is the Publisher's."""
     shop.execute(
@@ -197,7 +194,6 @@ def test_an_agent_that_cannot_go_on_says_why(shop: Shop) -> None:
     assert "1 left out" in skipped.stdout
 
 
-@pytest.mark.turn(2)
 def test_mistakes_are_named(shop: Shop) -> None:
     """Object and remedy, and the exit code for what is not there."""
     neither = twopc("agent", "log-reader", *shop.nodes("pub"))

@@ -83,7 +83,6 @@ def test_a_branch_with_a_name_for_the_terminal(nodes: list[str]) -> None:
     assert listed.stdout.startswith("gone\\x1b[2J\n  at pub, prepared")
 
 
-@pytest.mark.turn(2)
 def test_a_branch_is_listed_and_recovered(nodes: list[str]) -> None:
     """What a dead coordinator left: seen with what it blocks, settled, gone."""
     gid = "twopc:shop:1:77:pub"
@@ -108,7 +107,6 @@ def test_a_branch_is_listed_and_recovered(nodes: list[str]) -> None:
     assert after.stdout == "nothing is prepared\n"
 
 
-@pytest.mark.turn(2)
 def test_a_branch_is_forced(nodes: list[str]) -> None:
     """An operator's word needs a reason, and is recorded."""
     gid = "twopc:shop:1:78:pub"
@@ -148,7 +146,6 @@ async def test_regenerate_after_alter_table(nodes: list[str], shop_server: Embed
         assert ("x",) in await topology.execute("pub", "select note from account")
 
 
-@pytest.mark.turn(2)
 def test_a_script_for_a_new_subscriber(nodes: list[str], shop_server: EmbeddedServer) -> None:
     """Printed for a database that holds the rows already, without a password in it."""
     shop_server.create_database("second")
@@ -171,7 +168,6 @@ def test_a_script_for_a_new_subscriber(nodes: list[str], shop_server: EmbeddedSe
         shop_server.drop_database("second")
 
 
-@pytest.mark.turn(2)
 def test_mistakes(nodes: list[str]) -> None:
     """Each says what to write instead, and exits with 2 or 4."""
     for words, code, text in (

@@ -38,7 +38,6 @@ def lines(done) -> list[str]:
     return [line.strip() for line in done.stdout.splitlines()]
 
 
-@pytest.mark.turn(2)
 def test_generated_orders_are_one_line(twopc, file):
     done = twopc("run", file(ACCOUNT), "--no-timeline")
     assert done.returncode == exits.PASS, done.stdout
@@ -56,7 +55,6 @@ def test_one_of_the_generated(twopc, file):
     assert "alice first" not in done.stdout
 
 
-@pytest.mark.turn(2)
 def test_all_or_a_sample(twopc, file):
     done = twopc("run", file(ACCOUNT), "-k", "every", "--order", "sample:3", "--seed", "7")
     assert done.returncode == exits.PASS
@@ -64,7 +62,6 @@ def test_all_or_a_sample(twopc, file):
     assert list(Path(".twopc/runs/account").glob("*-7"))
 
 
-@pytest.mark.turn(2)
 def test_a_matrix_and_its_twin(twopc, file):
     done = twopc("run", file(BOTH), "--no-timeline")
     assert done.returncode == exits.PASS, done.stdout
@@ -109,7 +106,6 @@ def test_exit_codes(twopc, file, text, code):
     assert told["exit_code"] == code
 
 
-@pytest.mark.turn(2)
 def test_repeating(twopc, file):
     done = twopc("run", file(ACCOUNT), "--order", "alice first", "--repeat", "3", "--no-timeline")
     assert done.returncode == exits.PASS
@@ -119,7 +115,6 @@ def test_repeating(twopc, file):
     assert "failed 1 of 1" in done.stdout or "alice first" in done.stdout
 
 
-@pytest.mark.turn(2)
 def test_what_comes_out_in_several_ways_is_inconclusive(twopc, file):
     done = twopc("run", file(CHANCE), "--repeat", "12", "--no-timeline")
     assert done.returncode == exits.UNKNOWN
@@ -129,7 +124,6 @@ def test_what_comes_out_in_several_ways_is_inconclusive(twopc, file):
     assert (told["verdict"], told["kind"], told["exit_code"]) == ("unknown", "unstable", 3)
 
 
-@pytest.mark.turn(2)
 def test_several_at_once_are_told_in_the_files_order(twopc, file):
     one = twopc("run", file(BOTH), "--no-timeline")
     two = twopc("run", file(BOTH), "--no-timeline", "-j", "3")
@@ -146,7 +140,6 @@ def test_several_at_once_are_told_in_the_files_order(twopc, file):
     assert told(one) == told(two)
 
 
-@pytest.mark.turn(2)
 def test_documents(twopc, file, tmp_path):
     done = twopc("run", file(ACCOUNT), ABA, "--order", "alice first", "--junit", "all.xml")
     assert done.returncode == exits.PASS

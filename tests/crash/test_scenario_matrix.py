@@ -58,7 +58,6 @@ def matrix(tmp_path: Path, total: int, cells: str, *more: str) -> subprocess.Com
     )
 
 
-@pytest.mark.turn(2)
 @pytest.mark.postgres
 def test_cells_come_from_a_clean_run(tmp_path: Path) -> None:
     table, shown = tmp_path / "cells.csv", tmp_path / "cells.html"
@@ -77,7 +76,6 @@ def test_cells_come_from_a_clean_run(tmp_path: Path) -> None:
     assert cells[0]["name"] in shown.read_text()
 
 
-@pytest.mark.turn(2)
 @pytest.mark.postgres
 def test_a_broken_cell_is_told_with_its_command(tmp_path: Path) -> None:
     done = matrix(tmp_path, 7, "coordinator.decision_logged | crash coordinator")

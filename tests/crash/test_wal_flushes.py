@@ -183,7 +183,6 @@ EXPECTED: dict[str, tuple[Work, Flushes]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", EXPECTED)
 async def test_flushes(meter: Meter, name: str) -> None:
     work, expected = EXPECTED[name]

@@ -122,7 +122,6 @@ async def held(logged: Logged, article: DistributedArticle) -> set[Row]:
     return {tuple(None if v is None else str(v).encode() for v in row) for row in found}
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("form", ["SCALL", "MCALL", "XCALL", "CALL"])
 @pytest.mark.parametrize("seed", range(2))
 async def test_folding(logged: Logged, form: str, seed: int) -> None:

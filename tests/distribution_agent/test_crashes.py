@@ -41,7 +41,6 @@ async def ends(make_database: MakeDatabase, fragile: EmbeddedServer) -> AsyncIte
         fragile.drop_database("subscriber")
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("streams", [1, 3])
 @pytest.mark.parametrize("nth", [1, 7, 23])
 async def test_killed_server(ends: Ends, fragile: EmbeddedServer, streams: int, nth: int) -> None:

@@ -60,7 +60,6 @@ def batches(bounds: Sequence[int]) -> list[Batch]:
     ]  # fmt: skip
 
 
-@pytest.mark.sample(8)
 @pytest.mark.parametrize("limit", [3, 7, 2000])
 @pytest.mark.parametrize(
     ("articles", "own"),

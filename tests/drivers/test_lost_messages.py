@@ -122,7 +122,6 @@ async def attempt(coordinator: PostgresCoordinator, commit: str, *statements: st
     return "committed"
 
 
-@pytest.mark.sample(5)
 @pytest.mark.parametrize("what", CASES)
 async def test_the_outcome_is_found_out(bank: Bank, wire: Line, what: str) -> None:
     node, kind, words, variant, told = CASES[what]

@@ -313,7 +313,6 @@ RECOVERY_POINTS = [
 ]
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("point", RECOVERY_POINTS)
 async def test_killed_at_any_point_it_does_the_rest_the_next_time(place: Place, point: str) -> None:
     epoch = place.epoch()

@@ -66,7 +66,6 @@ class Tail:
         return run
 
 
-@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_what_is_independent_may_be_exchanged(seed: int) -> None:
     """Neighbours of drawn runs: the rest of the run and its ending stay the same."""

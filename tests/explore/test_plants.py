@@ -24,7 +24,6 @@ def test_found(name: str) -> None:
     assert wrong(PLANTS[name], found) == ""
 
 
-@pytest.mark.sample(15)
 @pytest.mark.parametrize(
     ("program", "budget"), SEARCHES, ids=[f"{name}, {'+'.join(b.of)}" for name, b in SEARCHES]
 )
@@ -35,7 +34,6 @@ def test_the_product_is_not(program: str, budget: Budget) -> None:
     assert found.runs > 0
 
 
-@pytest.mark.sample(2, by=("program",))
 @pytest.mark.parametrize(
     "of",
     ["coordinator", "publisher", "subscriber", "log", "connection", "machine", "another", "pause"],

@@ -58,7 +58,6 @@ def test_of_a_transfer(kind: str) -> None:
     assert some.runs * 4 < every.runs
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["coordinator", "publisher", "subscriber", "log"])
 def test_what_does_not_depend_may_be_exchanged(kind: str) -> None:
     """Neighbours of drawn runs, those first of which one is what goes wrong."""

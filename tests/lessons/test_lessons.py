@@ -12,6 +12,7 @@ from tests.lessons.played import WrongPageError, difference, lessons, played, st
 from twopc.sim.cli import app
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", lessons(), ids=lambda path: path.stem)
 def test_it_shows_what_happens(path: Path, tmp_path: Path) -> None:
     """`python -m tests.lessons` writes it anew."""

@@ -62,7 +62,6 @@ async def one_transaction(topology: Topology, calls: dict[str, str]) -> None:
             await connection.execute(call.encode())
 
 
-@pytest.mark.turn(2)
 async def test_refused(make_witnessed: MakeTopology) -> None:
     """By the topology, and by the marker itself: a transaction has one."""
     topology = await make_witnessed("a", "b")
@@ -79,7 +78,6 @@ async def test_refused(make_witnessed: MakeTopology) -> None:
         await topology.execute(name, f"rollback prepared '{gid}'")
 
 
-@pytest.mark.turn(2)
 async def test_a_branch_for_each_keeps_both_marks(make_witnessed: MakeTopology) -> None:
     """What is offered instead."""
     topology = await make_witnessed("a", "b", "c")
@@ -97,7 +95,6 @@ async def test_a_branch_for_each_keeps_both_marks(make_witnessed: MakeTopology) 
     await topology.assert_converged("item")
 
 
-@pytest.mark.turn(2)
 async def test_without_the_guard(make_witnessed: MakeTopology) -> None:
     """The last mark wins: a gets its own change back, once; b never gets a's. It is recorded, counted, found."""
     topology = await make_witnessed("a", "b", "c")

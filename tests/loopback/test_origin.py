@@ -40,7 +40,6 @@ async def process(crashing: Crashing, topology: Topology, arm: str = "", *statem
     )
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "commit", ["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"]
 )
@@ -58,7 +57,6 @@ async def test_every_way_to_commit(make_witnessed: MakeTopology, commit: str) ->
     await topology.assert_converged("item", "line")
 
 
-@pytest.mark.turn(2)
 async def test_what_was_rolled_back_reaches_nobody(make_witnessed: MakeTopology) -> None:
     """As a whole, to a savepoint, by a refusal; what remains of a transaction does."""
     topology = await make_witnessed("sub1", "sub2")
@@ -117,7 +115,6 @@ async def test_another_process_recovers_after_a_crash(crashing: Crashing, point:
             assert marks == [("sub1", 1)]
 
 
-@pytest.mark.turn(2)
 async def test_nobody_forges_the_mark(make_witnessed: MakeTopology) -> None:
     """An application's role cannot write it; what it may emit into the log means nothing."""
     topology = await make_witnessed("sub1", "sub2")
@@ -145,7 +142,6 @@ create trigger add_line after insert on item for each row execute function add_l
 """
 
 
-@pytest.mark.turn(2)
 async def test_what_a_trigger_of_the_publisher_adds(make_witnessed: MakeTopology) -> None:
     """In a marked transaction it would reach all but the originator: refused, naming it. Else delivered."""
     topology = await make_witnessed("sub1", "sub2")

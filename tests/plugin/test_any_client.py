@@ -132,7 +132,6 @@ def test_a_transaction_that_was_rolled_back(bench: Bench) -> None:
     assert len(names) == 1
 
 
-@pytest.mark.turn(3)
 def test_a_transaction_that_is_left_open(project: Project) -> None:
     """The next test has databases of its own, and the run tells who costs that."""
     project.test(
@@ -166,7 +165,6 @@ def test_a_transaction_that_is_left_open(project: Project) -> None:
     assert "after test_it[2]" not in result.stdout.str()
 
 
-@pytest.mark.turn(3)
 def test_mark_fixture_option_and_ini_file(project: Project) -> None:
     """The nearest holds; what is meant for a list is no text."""
     project.test(

@@ -190,7 +190,6 @@ async def test_an_application_in_a_task(twopc: AsyncTestTopology) -> None:
         assert not await web.blocked_by(alice)
 
 
-@pytest.mark.turn(3)
 def test_awaited(project: Project) -> None:
     """The same on a test's own event loop."""
     project.test(

@@ -72,7 +72,6 @@ def test_files_are_found_wherever_they_are(files: Project) -> None:
     assert files.run("-o", "twopc_collect=false").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-@pytest.mark.turn(3)
 def test_a_file_that_is_wrong(project: Project) -> None:
     """Every mistake with its place, as `twopc check` says it."""
     (project.pytester.path / "bad.twopc.yaml").write_text("twopc: 1\nnam: x\n", encoding="utf-8")
@@ -117,7 +116,6 @@ def test_accepting_several_orders_of_a_file(
     assert "sessions: {alice: rolled back}" in text
 
 
-@pytest.mark.turn(3)
 def test_a_file_played_from_a_test(files: Project) -> None:
     """The test may look closer; a file that does not hold fails it."""
     files.test(
@@ -168,7 +166,6 @@ def test_a_sample_of_generated_orders(files: Project) -> None:
     assert properties["twopc_seed"] == "3"
 
 
-@pytest.mark.turn(3)
 def test_without_a_server(files: Project) -> None:
     """On the model, and the command that plays it again says so."""
     result = files.run(
@@ -183,13 +180,11 @@ def test_without_a_server(files: Project) -> None:
     )
 
 
-@pytest.mark.turn(3)
 def test_on_both_is_for_the_command_line(files: Project) -> None:
     result = files.run("good.twopc.yaml", "--twopc-on", "both")
     result.stdout.fnmatch_lines(["*it is postgres or model; 'twopc run --on both' compares them*"])
 
 
-@pytest.mark.turn(3)
 def test_orders_that_are_judged_together(project: Project) -> None:
     """Where none of them can be played, nothing was tried: no test passes by that."""
     (project.pytester.path / "vain.twopc.yaml").write_text(

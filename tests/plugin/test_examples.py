@@ -37,7 +37,6 @@ def test_they_run(project: Project) -> None:
     result.assert_outcomes(passed=17)
 
 
-@pytest.mark.turn(3)
 def test_applications_as_they_are(project: Project) -> None:
     """SQLAlchemy, Alembic, asyncpg and Django write at a Subscriber, in tables that they have made themselves."""
     shutil.copytree(ORM_EXAMPLES, project.pytester.path, dirs_exist_ok=True)

@@ -14,7 +14,6 @@ from tests.plugin.running import ROOT, Project
 pytest_plugins = ["pytester"]
 
 
-@pytest.mark.turn(3)
 def test_what_is_wrong_is_said_in_one_line(project: Project) -> None:
     """Without a traceback through the plugin."""
     project.test(
@@ -86,7 +85,6 @@ def test_options_that_are_wrong(project: Project, options: list[str], said: str)
     assert result.ret != 0
 
 
-@pytest.mark.turn(3)
 def test_which_setting_holds(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mark before option before environment before ini file before pyproject.toml."""
     project.test(
@@ -114,7 +112,6 @@ def test_which_setting_holds(project: Project, monkeypatch: pytest.MonkeyPatch) 
     assert seed("-o", "twopc_seed=2", "--twopc-seed=4") == "4"
 
 
-@pytest.mark.turn(3)
 def test_repeating(project: Project) -> None:
     """Every test that uses twopc, and no other."""
     project.test(
@@ -128,7 +125,6 @@ def test_repeating(project: Project) -> None:
     result.stdout.fnmatch_lines(["*test_uses?run3? PASSED*"])
 
 
-@pytest.mark.turn(3)
 def test_a_server_of_ones_own(project: Project) -> None:
     """Whatever gives a connection string will do."""
     project.pytester.makeconftest(
@@ -191,7 +187,6 @@ def test_a_server_of_ones_own(project: Project) -> None:
     project.run("-q").assert_outcomes(passed=4)
 
 
-@pytest.mark.turn(3)
 def test_servers_that_will_not_do(project: Project) -> None:
     """Without room, without the log that is read, or none at all: each with what helps."""
     project.pytester.makeconftest(
@@ -220,7 +215,6 @@ def test_servers_that_will_not_do(project: Project) -> None:
     )
 
 
-@pytest.mark.turn(3)
 def test_each_worker_has_a_server(project: Project) -> None:
     """Names, gids and the names of connections say whose they are."""
     project.test(
@@ -278,7 +272,6 @@ def test_without_hypothesis() -> None:
     assert "TopologyMachine needs Hypothesis: pip install 'twopc[hypothesis]'" in ran.stderr
 
 
-@pytest.mark.turn(3)
 def test_what_a_topology_loads(project: Project) -> None:
     """What talks to servers, and nothing that simulates, draws or reads files of scenarios."""
     project.test(
@@ -301,7 +294,6 @@ def test_what_a_topology_loads(project: Project) -> None:
     project.run("-q", "-p", "no:hypothesispytest").assert_outcomes(passed=1)
 
 
-@pytest.mark.turn(3)
 def test_what_help_says(project: Project) -> None:
     """Options, ini values, marks and fixtures, all of them prefixed."""
     shown = project.run("--help").stdout.str()
@@ -343,7 +335,6 @@ KEEPING = """
 """
 
 
-@pytest.mark.turn(3)
 def test_keeping_and_reporting(project: Project) -> None:
     """Databases of failed tests stay on a server that stays; the history goes where it is wanted."""
     project.test(
@@ -368,7 +359,6 @@ def test_keeping_and_reporting(project: Project) -> None:
     )
 
 
-@pytest.mark.turn(3)
 def test_an_extra_for_pages(project: Project) -> None:
     """Where pytest-html is there, or whatever calls itself so."""
     project.pytester.makeconftest(

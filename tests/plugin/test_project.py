@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-import pytest
-
 from tests.plugin.running import Project
 
 pytest_plugins = ["pytester"]
@@ -30,7 +28,6 @@ TEN_LINES = """
 """
 
 
-@pytest.mark.turn(3)
 def test_what_a_project_does_first(project: Project) -> None:
     """The example passes; rows are as new in each test; warnings are errors."""
     project.test(
@@ -86,7 +83,6 @@ def test_what_a_project_does_first(project: Project) -> None:
     project.run("-q", "--twopc-seed", "5", "--strict-markers").assert_outcomes(passed=12)
 
 
-@pytest.mark.turn(3)
 def test_what_is_loaded(project: Project) -> None:
     """A file, a function, one that is awaited, a name; what cannot be loaded is said."""
     project.pytester.makefile(".sql", schema="create table from_file (id int primary key);")
@@ -139,7 +135,6 @@ def test_what_is_loaded(project: Project) -> None:
     )
 
 
-@pytest.mark.turn(3)
 def test_what_a_failure_shows(project: Project) -> None:
     """Rows as a table, what happened when, and the command; gids and seed in the report for machines."""
     project.test(
@@ -202,7 +197,6 @@ def test_what_a_failure_shows(project: Project) -> None:
     again.assert_outcomes(passed=1)
 
 
-@pytest.mark.turn(3)
 def test_what_a_test_leaves_prepared(project: Project) -> None:
     """It fails, naming each; the next one is not touched."""
     project.test(
@@ -245,7 +239,6 @@ def test_what_a_test_leaves_prepared(project: Project) -> None:
     )
 
 
-@pytest.mark.turn(3)
 def test_what_a_shared_topology_has_left(project: Project) -> None:
     """The test that has left it fails, and no other; its failure tells what happened."""
     project.test(
@@ -269,7 +262,6 @@ def test_what_a_shared_topology_has_left(project: Project) -> None:
     result.stdout.fnmatch_lines(["  mine at pub", "*- twopc timeline -*", "*sub1.1: select 1*"])
 
 
-@pytest.mark.turn(3)
 def test_fixtures_of_ones_own(project: Project) -> None:
     """The scope says how long databases are kept, the reset what happens between tests."""
     project.test(

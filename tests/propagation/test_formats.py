@@ -36,7 +36,6 @@ def arguments(form: str, old: list[int], new: list[int], key: int) -> list[objec
     return [*old, *new]
 
 
-@pytest.mark.sample(8)
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize("upd", ["CALL", "SCALL", "MCALL", "XCALL"])
 async def test_rows_come_change_and_go(here: Here, columns: int, upd: str) -> None:

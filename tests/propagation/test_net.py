@@ -255,7 +255,6 @@ async def apply_net(here: Here, commands: list[tuple[int, bytes]]) -> None:
     )
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("update", ["CALL", "SCALL", "MCALL", "XCALL"])
 @pytest.mark.parametrize("delete", ["CALL", "XCALL"])
 async def test_histories_on_a_server(here: Here, update: str, delete: str) -> None:

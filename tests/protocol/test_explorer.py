@@ -99,7 +99,6 @@ def test_no_faults(variant: Variant) -> None:
     assert answers == {Outcome.COMMITTED}
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
 def test_one_crash_and_one_loss(variant: Variant) -> None:
     """Two branches, a crash after any effect, any message lost, any one timer firing early."""
@@ -112,7 +111,6 @@ def test_one_crash_and_one_loss(variant: Variant) -> None:
     assert answers >= {None, Outcome.COMMITTED, Outcome.ABORTED}
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "writers"),
     [

@@ -61,7 +61,6 @@ ALTERATIONS = [
 ]
 
 
-@pytest.mark.sample(5)
 @pytest.mark.parametrize("alteration", ALTERATIONS)
 async def test_altered_at_both_ends(make_pair: MakePair, alteration: str) -> None:
     """Refused until `regenerate`; from then on all works, with the new structure."""
@@ -280,7 +279,6 @@ async def test_a_published_table_stays_in_the_log(make_pair: MakePair) -> None:
         await pair.topology.execute("pub", "alter table item set unlogged")
 
 
-@pytest.mark.sample(6)
 @pytest.mark.parametrize("node", ["pub", "sub1"])
 @pytest.mark.parametrize(
     "alteration",

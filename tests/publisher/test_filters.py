@@ -174,7 +174,6 @@ async def test_rows_outside_are_not_shown(make_pair: MakePair) -> None:
         assert "moved" not in str(error) + str(error.diag.message_detail)
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "row_filter",
     [

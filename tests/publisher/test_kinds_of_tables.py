@@ -59,7 +59,6 @@ def about(what: str) -> Iterator[None]:
         raise
 
 
-@pytest.mark.turn(2)
 async def test_key_of_any_type(make_pair: MakePair) -> None:
     """A row is found again by its key, whatever that is made of, and the key itself may change."""
     tables = [f"item_{place}" for place in range(len(KEYS))]
@@ -89,7 +88,6 @@ async def test_key_of_any_type(make_pair: MakePair) -> None:
             assert len(await pair.same(table)) == 1
 
 
-@pytest.mark.turn(2)
 async def test_composite_key(make_pair: MakePair) -> None:
     """Three columns of three types, in another order than in the table."""
     pair = await make_pair(
@@ -154,7 +152,6 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-@pytest.mark.turn(2)
 async def test_hostile_column_names(make_pair: MakePair) -> None:
     """No column can be mistaken for a variable of ours, nor end a string, nor be read as SQL."""
     columns = ", ".join(f"{quoted(name)} text default 'd'" for name in HOSTILE)
@@ -184,7 +181,6 @@ async def test_hostile_column_names(make_pair: MakePair) -> None:
         assert error.sqlstate in ("40001", "23505")
 
 
-@pytest.mark.turn(2)
 async def test_hostile_table_and_schema_names(make_pair: MakePair) -> None:
     """The same for the table, its schema and its constraints."""
     hostile = [*STRANGE, "t", "held", "sync", "select", "user"]
@@ -255,7 +251,6 @@ async def test_names_that_would_meet_in_one_object(make_pair: MakePair) -> None:
         assert row[0].startswith(f"({place},y,")
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [101, 246, 1000])
 async def test_many_columns(make_pair: MakePair, count: int) -> None:
     """More columns than a procedure may have parameters, up to what a table may have."""

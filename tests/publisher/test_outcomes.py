@@ -42,7 +42,6 @@ async def at_publisher(pair: Pair, *statements: str) -> None:
         await pair.topology.execute("pub", statement)
 
 
-@pytest.mark.sample(1, by=("publisher", "subscriber"))
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize(
     ("publisher", "subscriber", "kind", "sqlstate"),
@@ -231,7 +230,6 @@ async def test_a_trigger_of_the_publisher_keeps_rows(make_pair: MakePair) -> Non
     await pair.same("item")
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -56,7 +56,6 @@ async def own(pair: Pair, node: str, *tables: str) -> psycopg.AsyncConnection[tu
     return await psycopg.AsyncConnection.connect(pair.topology.node(node).app_dsn)
 
 
-@pytest.mark.sample(6)
 @pytest.mark.parametrize("switch", SWITCHES)
 async def test_what_the_owner_may_not_do(make_pair: MakePair, switch: str) -> None:
     """It is refused at once, says why, and everything works on."""
@@ -75,7 +74,6 @@ async def test_what_the_owner_may_not_do(make_pair: MakePair, switch: str) -> No
     await pair.same("item")
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["view", "materialized view", "foreign table"])
 @pytest.mark.parametrize("node", ["pub", "sub1"])
 async def test_a_column_renamed_by_another_command(

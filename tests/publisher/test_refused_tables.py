@@ -9,7 +9,6 @@ from tests.publisher.catalogs import make_everything, snapshot
 from twopc.errors import ArticleError, SubscriptionError
 
 
-@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("table", "schema", "problem"),
     [
@@ -76,7 +75,6 @@ async def test_tables_that_cannot_be_published(
 ITEM = "create table item (id int primary key, name text not null, price numeric(8, 2), made int generated always as (id + 1) stored)"
 
 
-@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("here", "problem"),
     [

@@ -166,7 +166,6 @@ def rows_of(types: dict[str, list[str]]) -> list[str]:
     return rows
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize("odd", [False, True], ids=["plain", "odd_settings"])
 async def test_every_type(

@@ -62,7 +62,6 @@ async def version_of(pair: Pair, node: str) -> str:
     return str(found[0][0])
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("table", ["plain", "partitioned"])
 @pytest.mark.parametrize("setting", SETTINGS)
 async def test_writers_at_the_publisher(make_pair: MakePair, table: str, setting: str) -> None:

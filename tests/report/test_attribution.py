@@ -107,7 +107,7 @@ class Recording(CellPlayer):
         return own
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_each_change_is_its_transactions(
     path: Path, sample: Sample, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

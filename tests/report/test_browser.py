@@ -25,7 +25,6 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("name", "check"), EVERY, ids=[f"{name}-{check.__name__}" for name, check in EVERY]
 )

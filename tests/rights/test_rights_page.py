@@ -70,7 +70,6 @@ async def test_the_page_is_what_a_fresh_topology_has(topology: Topology) -> None
     assert await page(topology) == PAGE.read_text(encoding="utf-8"), "make rights writes it anew"
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("node", NODES)
 async def test_each_role_tries_everything(topology: Topology, node: str) -> None:
     """Every routine of ours and every table, as every role and as one that was given nothing."""

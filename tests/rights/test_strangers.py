@@ -74,7 +74,7 @@ async def agree(topology: Topology) -> None:
         assert rows[0] == rows[1] == rows[2], table
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("setting", settings())
 async def test_settings_of_ours(topology: Topology, setting: str) -> None:
     """Whoever sets one, before or within a transaction, gets an error or what he would have got without."""

@@ -67,7 +67,6 @@ def test_the_whole_language_is_right():
     assert loaded.document.problems == []
 
 
-@pytest.mark.sample(80)
 @pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
 def test_left_out_or_misspelt(path):
     document = fresh()

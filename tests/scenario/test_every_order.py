@@ -68,7 +68,6 @@ orders:
 """
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("text", "orders", "infeasible", "behaviours"),
     [

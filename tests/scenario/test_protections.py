@@ -58,7 +58,6 @@ STALE = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(("statement", "table", "row"), STALE)
 async def test_version_check(server, statement, table, row):
     async with topology_without(server) as topology:
@@ -79,7 +78,6 @@ WRITES = (
 )
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("statement", WRITES)
 async def test_marker(server, statement):
     async with topology_without(server) as topology:

@@ -54,7 +54,6 @@ async def played(server, text, *, repeat=1, **options):
     ]
 
 
-@pytest.mark.turn(2)
 async def test_one_topology_for_all_that_leaves_no_trace(server):
     text = HEAD + SESSIONS + """\
 orders:
@@ -70,7 +69,6 @@ orders:
     assert apart == behaviours
 
 
-@pytest.mark.turn(2)
 @pytest.mark.parametrize("trace", ["o_make", "o_set", "{cut: sub2}"])
 async def test_what_leaves_a_trace_has_a_topology_of_its_own(server, trace):
     text = HEAD + SESSIONS + f"""\
@@ -83,7 +81,6 @@ orders:
     assert [databases[0] == databases[1], databases[1] == databases[2]] == [False, True]
 
 
-@pytest.mark.turn(2)
 async def test_a_twin_s_topology_is_nobody_elses(server):
     """It is one that was used before, and without a protection from then on; others have all of them."""
     text = HEAD + SESSIONS + """\
@@ -123,7 +120,6 @@ async def the_same_way(server, path):
     assert found[0] == found[1]
 
 
-@pytest.mark.turn(2)
 @pytest.mark.parametrize("name", FEW)
 async def test_a_shipped_scenario_goes_the_same_way(server, name):
     await the_same_way(server, SCENARIOS / f"{name}.twopc.yaml")
@@ -135,7 +131,6 @@ async def test_every_shipped_scenario_goes_the_same_way(server, whole_catalogue)
         await the_same_way(server, path)
 
 
-@pytest.mark.turn(2)
 async def test_the_cells_of_a_matrix_take_turns(server):
     text = HEAD + SESSIONS + """\
 matrix: {isolation.pub: [read committed, repeatable read, serializable]}

@@ -36,7 +36,6 @@ def test_they_can_be_read(path):
     assert scenario.expect.sum or scenario.expect.sql, "what must be conserved"
 
 
-@pytest.mark.sample(3)
 @pytest.mark.postgres
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
 async def test_nothing_is_lost(path, server):

@@ -83,7 +83,6 @@ orders:
     assert played.of("deadlock") or len(refused.data["cycle"]) == 3
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "commit", ["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"]
 )

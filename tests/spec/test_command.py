@@ -29,7 +29,6 @@ def twopc(tmp_path):
     return call
 
 
-@pytest.mark.turn(2)
 def test_a_spec_becomes_a_file_that_is_right(twopc, tmp_path) -> None:
     done = twopc("import", "spec", SPECS / "blocking.spec", "-o", "blocking.twopc.yaml")
 
@@ -41,7 +40,6 @@ def test_a_spec_becomes_a_file_that_is_right(twopc, tmp_path) -> None:
     assert checked.stdout == "blocking.twopc.yaml: ok\n"
 
 
-@pytest.mark.turn(2)
 def test_it_is_printed_where_no_file_is_named(twopc) -> None:
     done = twopc("import", "spec", SPECS / "star.spec")
 
@@ -49,7 +47,6 @@ def test_it_is_printed_where_no_file_is_named(twopc) -> None:
     assert "    steps: [s1w, s2w, s1c, s2look]\n" in done.stdout
 
 
-@pytest.mark.turn(2)
 def test_a_file_that_is_there_is_not_lost(twopc, tmp_path) -> None:
     (tmp_path / "mine.yaml").write_text("mine")
     arguments = ("import", "spec", SPECS / "star.spec", "-o", "mine.yaml")
@@ -63,7 +60,6 @@ def test_a_file_that_is_there_is_not_lost(twopc, tmp_path) -> None:
     assert (tmp_path / "mine.yaml").read_text() != "mine"
 
 
-@pytest.mark.turn(2)
 def test_mistakes_are_all_told_and_nothing_is_written(twopc, tmp_path) -> None:
     (tmp_path / "bad.spec").write_text("sesion s\nsession t\nstep a SELECT 1\n")
 
@@ -76,7 +72,6 @@ def test_mistakes_are_all_told_and_nothing_is_written(twopc, tmp_path) -> None:
     assert not (tmp_path / "out.yaml").exists()
 
 
-@pytest.mark.turn(2)
 def test_a_file_that_is_not_there(twopc) -> None:
     done = twopc("import", "spec", "nowhere.spec")
 
@@ -126,7 +121,6 @@ def test_what_is_no_expected_output_is_refused_before_anything_is_played(twopc) 
     assert "star.spec:1: no line begins with 'starting permutation:'" in done.stderr
 
 
-@pytest.mark.turn(2)
 def test_there_and_back(twopc, tmp_path) -> None:
     twopc("import", "spec", SPECS / "blocking.spec", "-o", "blocking.twopc.yaml")
 

@@ -79,7 +79,7 @@ async def passes(pair: Pair, statements: list[str], shipping: str) -> bool:
     return True
 
 
-@pytest.mark.sample(1)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(8))
 async def test_drawn_statements(make_pair: MakePair, seed: int) -> None:
     """What PostgreSQL accepts at the Subscriber the Publisher accepts too, with the same result."""

@@ -56,7 +56,6 @@ async def arrived(pair: Pair) -> list[str]:
     return [w for place, w in enumerate(what) if place == 0 or what[place - 1] != w]
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize(
     ("when", "each"), [("after", "row"), ("after", "statement"), ("before", "row")]
@@ -109,7 +108,6 @@ async def test_one_call_although_rows_are_captured_by_a_row_trigger(make_pair: M
     await pair.same("main")
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "when", "number"),
     [

@@ -81,7 +81,6 @@ async def test_nobody_decides_for_another(pair: Pair, at: str) -> None:
     await pair.same("item")
 
 
-@pytest.mark.sample(4)
 @pytest.mark.parametrize("commit", ["presumed_abort", "presumed_commit", "last_agent"])
 @pytest.mark.parametrize("way", ["given back", "kept", "rolled back", "another link"])
 async def test_no_vote_before_the_coordinator_asks(

@@ -23,7 +23,7 @@ async def pair(make_pair: MakePair) -> Pair:
     return await make_pair(TABLES, publish=["account", "entry"])
 
 
-@pytest.mark.sample(1, by=("changes",))
+@pytest.mark.sample(1, by=("changes", "who"))
 @pytest.mark.parametrize("settings", [[OPEN], [AMONG_OTHERS]])
 @pytest.mark.parametrize(
     "changes",
@@ -50,7 +50,6 @@ async def test_no_commit_without_a_coordinator(
     await pair.equal("account", "entry")
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("commit", ["presumed_abort", "last_agent"])
 @pytest.mark.parametrize(
     "statements",

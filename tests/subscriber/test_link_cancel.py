@@ -72,7 +72,6 @@ async def cancelled(pair: Pair, eyes: Eyes, cancel: Cancel, statement: str = WAI
     assert link.state != "active", "the statement still runs at the Publisher"
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("cancel", CANCELS)
 @pytest.mark.parametrize("place", ["session", "transaction", "later"])
 async def test_cancel_reaches_the_publisher(

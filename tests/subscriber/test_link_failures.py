@@ -60,7 +60,6 @@ async def test_a_publisher_that_is_down_refuses_the_change(
     await pair.same("account")
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize("how", RESTARTS)
 async def test_a_restart_between_transactions_is_not_noticed(
@@ -350,7 +349,6 @@ async def break_usage(pair: ApartPair) -> None:
     )
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("breakage", "sqlstate", "reason", "remedy"),
     [

@@ -372,7 +372,6 @@ async def test_a_branch_that_recovery_has_fenced(
     await assert_nothing_left(pair, eyes)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("forbidden", "says"),
     [

@@ -31,7 +31,6 @@ def assert_broke(error: psycopg.Error, sqlstate: str = "08006") -> None:
     assert facts["kind"] == "publisher_unreachable"
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("what", ["request", "answer"])
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_wire_cut_at_the_first_message(

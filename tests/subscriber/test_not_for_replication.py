@@ -57,7 +57,6 @@ async def test_nothing_of_ours_fires(make_pair: MakePair) -> None:
         ]
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("what", "statement", "origin", "in_replica"),
     [

@@ -209,7 +209,6 @@ async def test_listing(make_pair: MakePair) -> None:
     ]
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("table", "name", "value", "message"),
     [

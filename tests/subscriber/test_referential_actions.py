@@ -235,7 +235,6 @@ async def test_keys_without_actions(make_pair: MakePair, action: str) -> None:
     await pair.equal("p", "c")
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("action", "statement"),
     [

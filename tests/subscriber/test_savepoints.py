@@ -194,7 +194,6 @@ async def test_two_hundred_savepoints(pair: Pair, shipping: str) -> None:
     assert await pair.topology.execute("pub", "select max(n) from item") == [(99,)]
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(4))
 async def test_drawn_scripts(pair: Pair, seed: int) -> None:
     """Statements, savepoints, rollbacks and changes of shipping in an order that chance makes up."""

@@ -257,7 +257,6 @@ async def test_odd_settings_of_the_publishers_database(make_pair: MakePair, ship
     assert len(await pair.same("item")) == 1
 
 
-@pytest.mark.sample(2)
 @both_ways
 @pytest.mark.parametrize("level", ["read committed", "repeatable read", "serializable"])
 async def test_isolation_level_travels(make_pair: MakePair, shipping: str, level: str) -> None:

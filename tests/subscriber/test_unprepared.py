@@ -49,7 +49,6 @@ async def both(pair: Pair) -> list[list[tuple[object, ...]]]:
     return [await pair.topology.execute(node, query) for node in ("pub", "sub1")]
 
 
-@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     "statements",
     [

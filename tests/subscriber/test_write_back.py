@@ -183,7 +183,6 @@ async def test_same_row_changed_again_by_an_after_trigger(make_pair: MakePair) -
     await pair.same("doc")
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("when", "body", "statement"),
     [

@@ -37,7 +37,7 @@ def test_there_are_enough() -> None:
     assert len({one.name for one in HISTORIES}) == len(HISTORIES)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.postgres
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.name.replace(" ", "_"))
 def test_same(history: History, on_postgres: Play) -> None:

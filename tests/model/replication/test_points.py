@@ -60,7 +60,6 @@ def test_an_error_at_a_point(point: str) -> None:
     both(system)
 
 
-@pytest.mark.sample(2, by=("what",))
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(
     "what", ["pub", "sub1", "coordinator", "link", "distribution", "silence", "halt"]
@@ -147,7 +146,6 @@ def move(system: System, told: list[Any], amount: int = 5) -> Steps[None]:
         yield from alice.rollback()
 
 
-@pytest.mark.sample(1, by=("what",))
 @pytest.mark.parametrize("variant", VARIANTS[:3])
 @pytest.mark.parametrize(
     "what", ["pub", "sub1", "sub2", "coordinator", "link", "distribution", "halt"]
