@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from twopc.drivers.merge.status import WAITING
 from twopc.merge.decision import ConflictType
 from twopc.sim.merge.wording import kind_words
 
 #: Of each neighbour: when the last session has ended, and how many rows wait for it.
-NEIGHBOURS = """
-select n.subscriber_server, n.is_publisher, n.last_sync_date,
-       (select count(*) from msrepl.msmerge_genhistory as g, msrepl.msmerge_metadata as m
-        where g.generation = n.sentgen and m.xid >= pg_snapshot_xmin(g.snap)
-          and not pg_visible_in_snapshot(m.xid, g.snap) and m.source is distinct from n.replnickname)
-from msrepl.sysmergesubscriptions as n where n.login is not null order by 1
-"""
+NEIGHBOURS = f"""
+select s.subscriber_server, s.is_publisher, s.last_sync_date, {WAITING}
+from msrepl.sysmergesubscriptions as s where s.login is not null order by 1
+"""  # noqa: S608 -- two constants
 #: The last ones that were recorded at the Publisher.
 CONFLICTS = """
 select to_char(c.msrepl_create_time, 'HH24:MI:SS'), c.origin_datasource, c.winner, c.conflict_type, a.source_object

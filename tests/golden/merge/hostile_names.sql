@@ -599,11 +599,12 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, priority, taken,
 --            keeps_losers, path_is_kept, owner, comment
 --
--- Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. Rows are
--- locked before their metadata, as applications do; the lock of a row that is there serves for both. If each of them stands on all that is held here, as
--- nearly always, they take its place as they came; else it is decided for each. What was made here, by a merge or a
--- conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot know yet is left, and goes up
--- by itself. A Subscriber's changes are its own, whoever it names as their writer, but for server subscriptions below it.
+-- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each
+-- of them stands on all that is held here, as nearly always, they take its place as they came; else it is decided for
+-- each. Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. What
+-- was made here, by a merge or a conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot
+-- know yet is left, and goes up by itself. A Subscriber's changes are its own, whoever it names as their writer, but for
+-- server subscriptions below it.
 create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
     guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
     out applied integer, out skipped integer, out conflicts integer, out deferred integer

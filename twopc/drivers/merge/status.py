@@ -26,23 +26,26 @@ select s.subscriber_server as node, s.replnickname as replica,
 from msrepl.sysmergesubscriptions as s, msrepl.msmerge_replica as r
 where s.is_self
 """
-_NEIGHBOURS = """
+#: How many changed rows wait for the neighbour whose row of ``sysmergesubscriptions`` is `s`.
+WAITING = """(
+    select count(*) from msrepl.msmerge_metadata as m
+    left join msrepl.msmerge_genhistory as g on g.generation = s.sentgen
+    where m.source is distinct from s.replnickname and m.xid >= coalesce(pg_snapshot_xmin(g.snap), '0')
+      and pg_visible_in_snapshot(m.xid, g.snap) is not true)"""
+_NEIGHBOURS = f"""
 select s.subscriber_server as neighbour, s.is_publisher, s.subscriber_type = 1 as is_server, s.priority,
        case when s.status = 2 then 'dropped' when msrepl.merge_is_expired(s) then 'expired' else 'active' end as state,
        coalesce(s.last_sync_date, s.subscribed_at) as last_session,
        case when not s.is_publisher and p.retention > 0
             then coalesce(s.last_sync_date, s.subscribed_at) + make_interval(days => p.retention) end as expires,
        s.sentgen as sent, s.recgen as received, s.coming_gen is not null as is_cut,
-       (select count(*) from msrepl.msmerge_metadata as m
-        left join msrepl.msmerge_genhistory as g on g.generation = s.sentgen
-        where m.source is distinct from s.replnickname and m.xid >= coalesce(pg_snapshot_xmin(g.snap), '0')
-          and pg_visible_in_snapshot(m.xid, g.snap) is not true) as waiting
+       {WAITING} as waiting
 from msrepl.sysmergesubscriptions as s,
      (select case when min(p.retention) > 0 then max(p.retention) else 0 end as retention
       from msrepl.sysmergepublications as p) as p
 where s.login is not null
 order by not s.is_publisher, 1
-"""
+"""  # noqa: S608 -- two constants
 #: Transactions that have changed merged tables, and have not ended: their rows are in no generation.
 _OPEN = """
 select coalesce(x.gid, 'process ' || l.pid) as name, x.gid is not null as is_prepared,
