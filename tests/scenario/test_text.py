@@ -134,3 +134,9 @@ def test_a_block_ends_with_its_last_line():
     begin, end = document.span(("tables",))
     assert document.text[begin:end].startswith("account: # another")
     assert document.text[begin:end].endswith("    nothing:")
+
+
+def test_what_is_nested_too_deeply_is_told_at_its_deepest_place():
+    document = parse(f"twopc: 1\nname: {'[' * 3000}\nabout: x\n", "file")
+    [problem] = document.problems
+    assert (problem.mark, problem.message[:17]) == (Mark(2, 3006), "nested too deeply")

@@ -247,7 +247,14 @@ def _is(node: Any, scope: Scope) -> Fn:
             word = f"IS {'NOT ' * isnt}{str(node.expression.this).upper()}"
             raise SqlError("42804", f"argument of {word} must be type boolean, not type {type_}")
         requested = bool(node.expression.this)
-        return lambda r, c: (fn(r, c) is requested) is not isnt
+
+        def run(r: Rows, c: Context) -> bool:
+            value = fn(r, c)
+            if value is not None and not isinstance(value, bool):
+                raise UnsupportedError(rendered(node), "IS TRUE of a value that is no boolean")
+            return (value is requested) is not isnt
+
+        return run
     raise UnsupportedError(rendered(node), "this form of IS")
 
 

@@ -64,6 +64,14 @@ def tree(text: str) -> Any:
     import sqlglot
     from sqlglot import errors, exp
 
+    tokens = words(text)
+    for place, word in enumerate(tokens):  # sqlglot takes it for IS NULL
+        if (
+            word == "is"
+            and "unknown"
+            in tokens[place + 1 : place + (3 if "not" in tokens[place + 1 : place + 2] else 2)]
+        ):
+            raise UnsupportedError(text, "IS UNKNOWN")
     named = _renamed(text)
     try:
         parsed = sqlglot.parse_one(named, read="postgres")

@@ -42,7 +42,7 @@ def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
     """The plan of a utility statement; None for anything else."""
     first = words[0]
     if first in _HARMLESS:
-        return _at_once(first.upper())
+        return _at_once(first.upper(), lambda tx: tx.statement())
     if first in ("analyze", "vacuum"):
         return _analyze(text, words, plans)
     if first == "set":
@@ -70,7 +70,7 @@ def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
     if first == "discard":
         if words[1:] != ("all",):
             raise UnsupportedError(text, " ".join(words).upper())
-        return _at_once("DISCARD ALL", _reset_all)
+        return _at_once("DISCARD ALL", _discard_all)
     if first == "do":
         return _do(text, words, plans)
     return None
@@ -85,6 +85,7 @@ def _analyze(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     def analyze(tx: Any) -> None:
         if words[0] == "vacuum" and tx.top.began_block:
             raise SqlError("25001", "VACUUM cannot run inside a transaction block")
+        tx.statement()
         if "analyze" in words[:2]:
             for table in tables:
                 table.analyzed = True
@@ -131,10 +132,16 @@ def _reset_all(tx: Any) -> None:
         tx.set(name, None, local=False)
 
 
+def _discard_all(tx: Any) -> None:
+    if tx.top.began_block:
+        raise SqlError("25001", "DISCARD ALL cannot run inside a transaction block")
+    _reset_all(tx)
+
+
 def _set(text: str, words: tuple[str, ...]) -> Plan:
     rest = list(words[1:])
     local = bool(rest) and rest[0] == "local"
-    if rest and rest[0] in ("local", "session") and rest[1:2] != ["characteristics"]:
+    if rest and rest[0] in ("local", "session"):
         rest = rest[1:]
     if rest[:1] == ["transaction"]:
         if not is_mode(rest[1:]):
@@ -142,7 +149,7 @@ def _set(text: str, words: tuple[str, ...]) -> Plan:
         return _at_once("SET", lambda tx: _set_level(tx, " ".join(rest)))
     if rest[:1] == ["constraints"]:
         return _constraints(rest[1:])
-    if rest[:1] in (["role"], ["characteristics"]) or rest[:2] == ["session", "authorization"]:
+    if rest[:1] in (["role"], ["characteristics"], ["authorization"]):
         raise UnsupportedError(text, " ".join(words[:3]).upper())
     if rest[:2] == ["time", "zone"]:
         raise UnsupportedError(text, "SET TIME ZONE")
@@ -231,8 +238,9 @@ def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     tables = _tables(text, rest, plans)
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
-        tx.statement()
-        for table in tables:
+        for (
+            table
+        ) in tables:  # it takes no snapshot: what is read behind it sees what it has waited for
             if nowait and not tx.locks.try_table(tx.top, table, mode):
                 raise SqlError("55P03", f'could not obtain lock on relation "{table.name}"')
             yield from tx.lock_table(table, mode)

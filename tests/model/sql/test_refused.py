@@ -68,6 +68,8 @@ def refused(sql: str) -> list[str]:
         ("create function f(a int) returns int language sql strict as $$ select 1 $$",
          "STRICT of a routine or a trigger"),
         ("discard plans", "DISCARD PLANS"),
+        ("select * from t where n = 1 is not unknown", "IS UNKNOWN"),
+        ("set session characteristics as transaction read only", "SET SESSION CHARACTERISTICS"),
     ],
 )  # fmt: skip
 def test_by_name(sql: str, what: str) -> None:
@@ -86,6 +88,7 @@ def test_by_name(sql: str, what: str) -> None:
         "create index on t (n)",
         "drop table if exists child, other cascade",
         "grant select on t to public",
+        "select * from t where 'this is unknown' = ' is unknown '",
     ],
 )
 def test_what_it_has(sql: str) -> None:
