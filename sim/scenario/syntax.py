@@ -46,6 +46,18 @@ def mistake(text: str, error: Any) -> SyntaxMistake:
     return _UnreadableText(text, error).mistake()
 
 
+def deepest(text: str) -> SyntaxMistake:
+    """Where the nesting of a text is deepest, in brackets or by indentation, if it is too deep to be read."""
+    depth, most, place = 0, -1, (0, 0)
+    for number, words in enumerate(text.splitlines()):
+        indentation = (len(words) - len(words.lstrip())) // _STEP
+        for column, letter in enumerate(words):
+            depth += (letter in _CLOSING) - (letter in _CLOSING.values())
+            if depth + indentation > most:
+                most, place = depth + indentation, (number, column)
+    return _at(place, "nested too deeply: a scenario needs a few levels")
+
+
 class _UnreadableText:
     """A text, and where the parser could not go on."""
 

@@ -288,13 +288,11 @@ def parse(text: str, path: str, *, foreign: bool = False) -> Document:
     named = path if foreign else ""
     try:
         node = YAML(typ="rt", pure=True).compose(text)
-    except RecursionError:
-        document.error(_deepest(text, named), "nested too deeply: a scenario needs a few levels")
-        return document
-    except MarkedYAMLError as error:
-        from twopc.sim.scenario.syntax import mistake  # few files need it
+    except (MarkedYAMLError, RecursionError) as error:
+        from twopc.sim.scenario import syntax  # few files need it
 
-        result = mistake(text, error)
+        is_deep = isinstance(error, RecursionError)
+        result = syntax.deepest(text) if is_deep else syntax.mistake(text, error)
         document.error(Mark(result.line + 1, result.column + 1, named), result.message)
         return document
     except YAMLError as error:
@@ -312,18 +310,6 @@ def parse(text: str, path: str, *, foreign: bool = False) -> Document:
     else:
         document.error(builder.mark(node), "a scenario is a mapping that begins with 'twopc: 1'")
     return document
-
-
-def _deepest(text: str, path: str) -> Mark:
-    """Where the nesting of a text that nobody can read is deepest: in brackets, or by indentation."""
-    depth, most, place = 0, -1, (0, 0)
-    for number, line in enumerate(text.splitlines()):
-        for column, letter in enumerate(line):
-            depth += (letter in "[{") - (letter in "]}")
-            level = depth + (len(line) - len(line.lstrip())) // 2
-            if level > most:
-                most, place = level, (number, column)
-    return Mark(place[0] + 1, place[1] + 1, path)
 
 
 class _Builder:
