@@ -16,7 +16,7 @@ from twopc.sim.faults.agenda import Agenda
 from twopc.sim.faults.call_server import ResumeOrder
 from twopc.sim.faults.plans import Arrival, FaultPlan
 from twopc.sim.faults.remote import RemoteProcess
-from twopc.sim.faults.sessions import RemoteSession
+from twopc.sim.faults.sessions import RemoteSession, StruckAnyClientSession
 from twopc.sim.faults.ways import REQUESTS, Ways
 from twopc.sim.faults.wires import Fate
 from twopc.sim.sessions.waits import Observer
@@ -42,7 +42,7 @@ class Deeds:
         self._ways = ways
         self._start_again = start_again
         """Starts another process of the coordinator."""
-        self.sessions: dict[str, RemoteSession] = {}
+        self.sessions: dict[str, RemoteSession | StruckAnyClientSession] = {}
         self.coordinator: RemoteProcess | None = None
         self.agents: dict[str, RemoteProcess] = {}
         """By Subscriber; none where nothing happens to agents."""

@@ -301,7 +301,11 @@ class ModelPerformer:
             sessions,
             subscribers=self._model.subscribers,
             silent=self._silent.values(),
-            stopped=self.sessions if self._is_paused else (),
+            stopped=[
+                name
+                for name, each in self.sessions.items()
+                if self._is_paused and each.has_coordinator
+            ],
             resting=self.resting,
         )
 

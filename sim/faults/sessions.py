@@ -1,4 +1,4 @@
-"""A session at a Subscriber whose coordinator lives in a process of its own.
+"""Sessions at a Subscriber that faults can strike: with a coordinator in a process of its own, and any client's.
 
 See `twopc.sim.sessions.interface.ClientSession` for what each method does.
 """
@@ -13,6 +13,7 @@ from psycopg import sql
 
 from twopc.errors import InDoubtError, RejectedError
 from twopc.sim.faults.remote import DeadError, RemoteProcess
+from twopc.sim.sessions.any_client import AnyClientSession
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.servers import PostgresSession
 
@@ -35,7 +36,7 @@ class RemoteSession(PostgresSession):
         **options: Any,
     ) -> None:
         super().__init__(*place, name=name, **options)
-        self.nodes = (self.node, *also)
+        self.nodes: tuple[str, ...] = (self.node, *also)
         self.begun: Mapping[str, int] = {}
         """Its process at each node when its last transaction had begun."""
         self._living = living
@@ -130,3 +131,35 @@ class RemoteSession(PostgresSession):
             "the coordinator has died, and with it what was not prepared",
             gid=self.gid, node=self.node, sqlstate="08006",
         )  # fmt: skip
+
+
+class StruckAnyClientSession(AnyClientSession):
+    """Any client's session, which gates and wires can tell from others."""
+
+    is_stopped = False
+    """No coordinator works for it."""
+
+    def __init__(self, *place: Any, **options: Any) -> None:
+        super().__init__(*place, **options)
+        self.nodes: tuple[str, ...] = (self.node,)
+        self.asks = ""
+        """What it has asked and is not answered yet."""
+
+    @property
+    def begun(self) -> Mapping[str, int]:
+        """Its process at its node."""
+        return self.pids
+
+    async def send(self, query: Any, params: Any = None) -> Result:
+        self.asks = "send"
+        try:
+            return await super().send(query, params)
+        finally:
+            self.asks = ""
+
+    async def commit(self) -> None:
+        self.asks = "commit"
+        try:
+            await super().commit()
+        finally:
+            self.asks = ""

@@ -16,14 +16,14 @@ from twopc.sim.faults.capabilities import IN_PROCESS
 from twopc.sim.faults.plans import plans_of
 from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.remote import DeadError
-from twopc.sim.faults.sessions import RemoteSession
+from twopc.sim.faults.sessions import RemoteSession, StruckAnyClientSession
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_prepared import PreparedTopology
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.stage import AwayError, NodeContent, StageDelivery
 from twopc.sim.scenario.values import Case
-from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.local import refused
+from twopc.sim.sessions.servers import PostgresSession
 from twopc.sim.sessions.waits import Waits
 
 
@@ -45,20 +45,21 @@ class FaultyStage(PostgresStage):
         """Before anybody connects."""
         await self._performer.open()
 
-    async def open(self, session: str, node: str) -> ClientSession:
-        text = self._scenario.sessions.get(session)  # a load's clients stand in no file
-        if (text is not None and text.plain) or node == self._topology.publisher:
-            return await super().open(session, node)
-        opened = RemoteSession(
+    async def _coordinated(self, session: str, node: str, also: Sequence[str]) -> PostgresSession:
+        opened = self._performer.sessions[session] = RemoteSession(
             self._topology,
             node,
             self._observer,
             name=session,
             living=self._performer.living,
-            also=text.also if text is not None else (),
+            also=also,
         )
+        return opened
+
+    def _any_client(self, session: str, node: str) -> PostgresSession:
+        opened = StruckAnyClientSession(self._topology, node, self._observer)
         self._performer.sessions[session] = opened
-        return self._seated(session, opened)
+        return opened
 
     async def arm(self, fault: Fault) -> None:
         await self._performer.living()

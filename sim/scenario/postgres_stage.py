@@ -321,7 +321,7 @@ class PostgresStage(StageInspection):
     async def open(self, session: str, node: str) -> ClientSession:
         """A session of the application's role."""
         place = (self._topology, node, self._observer)
-        opened: PublisherSession | SubscriberSession
+        opened: PostgresSession
         text = self._scenario.sessions.get(session)  # a load's clients stand in no file
         if text is not None and text.plain:
             nobody_publishes = not self._topology.subscribers
@@ -329,12 +329,20 @@ class PostgresStage(StageInspection):
         elif node == self._topology.publisher:
             opened = PublisherSession(*place)
         elif text is not None and text.any_client:
-            opened = AnyClientSession(*place)
+            opened = self._any_client(session, node)
         else:
-            opened = SubscriberSession(*place, also=text.also if text is not None else ())
-            coordinator = await self._topology.coordinator()
-            coordinator.keeper.recovery.observe = self._settled.append
+            opened = await self._coordinated(session, node, text.also if text is not None else ())
         return self._seated(session, opened)
+
+    async def _coordinated(self, session: str, node: str, also: Sequence[str]) -> PostgresSession:
+        """A Subscriber's session whose transactions a coordinator commits."""
+        coordinator = await self._topology.coordinator()
+        coordinator.keeper.recovery.observe = self._settled.append
+        return SubscriberSession(self._topology, node, self._observer, also=also)
+
+    def _any_client(self, session: str, node: str) -> PostgresSession:
+        """A Subscriber's session whose own COMMIT decides."""
+        return AnyClientSession(self._topology, node, self._observer)
 
     def _seated(self, name: str, session: AnySession) -> AnySession:
         """A session that is looked after."""

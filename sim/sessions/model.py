@@ -222,6 +222,11 @@ class CoordinatedSession(VirtualSession):
         return self._client.gid
 
     @property
+    def has_coordinator(self) -> bool:
+        """Its transactions are committed by one: neither the Publisher's nor any client's are."""
+        return isinstance(self._client, SubscriberClient)
+
+    @property
     def pids(self) -> Mapping[str, int]:
         client = self._client
         if self.changing or not isinstance(client, SubscriberClient):
