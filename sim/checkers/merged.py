@@ -39,8 +39,10 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
     """Every change that an application has committed is there in the end, or it is known why not.
 
     It is there if the Publisher's row has the value; it has been followed by another if somebody has changed what
-    it had made; and a conflict's loser, or a change that could not be applied, is kept.
+    it had made; and a conflict's loser, or a change that could not be applied, is kept. What was lost with a backup,
+    because no other node had it, is not asked for.
     """
+    holders = _Holders()
     open_changes: list[_Change] = []
     rows: dict[tuple[str, str], dict[str, _Row]] = {}
     local: str = ""
@@ -49,8 +51,12 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
     for record in records:
         if record.kind == "invoke":
             texts[record.session] = record.sql
+        if record.kind == "backup":
+            local = ""
+            open_changes = holders.backup(record, open_changes)
         if record.kind == "ok":
             local = ""
+            holders.meet(record, open_changes)
             if _writes(record, texts.get(record.session, "")):
                 writers.add(record.session)
             if (record.data or {}).get("committed"):
@@ -66,6 +72,7 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
             new = list(_changes(record.node, table, before, now))
             open_changes = [each for each in open_changes if not _is_followed(each, new, before)]
             open_changes += new
+            holders.add(record.node, new)
     publisher = next((record.node for record in of_kind(records, "state")), "")
     kept = [record.data or {} for record in of_kind(records, "merge_conflict")]
     lost = [
@@ -75,6 +82,41 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
         and not any(_is_kept(each, conflict) for conflict in kept)
     ]
     return [f"{each.text} is neither in the row nor kept with a conflict" for each in lost]
+
+
+class _Holders:
+    """Which nodes have which changes, as far as sessions that ended well have carried them.
+
+    Changes are told apart by what they are: the same value written twice is the same change.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, set[_Change]] = {}
+        self._kept: dict[str, set[_Change]] = {}
+        """Of each node's backup."""
+
+    def add(self, node: str, changes: Sequence[_Change]) -> None:
+        """Changes that were made at a node."""
+        self._held.setdefault(node, set()).update(changes)
+
+    def meet(self, record: HistoryRecord, changes: Sequence[_Change]) -> None:
+        """The merge sessions of a sync, if it was one: then both ends have what either had."""
+        for report in (record.data or {}).get("merge", ()):
+            ends = (report["publisher"], report["subscriber"])
+            both = {
+                each for each in changes if any(each in self._held.get(end, ()) for end in ends)
+            }
+            for end in ends:
+                self._held.setdefault(end, set()).update(both)
+
+    def backup(self, record: HistoryRecord, changes: list[_Change]) -> list[_Change]:
+        """A node is backed up, or restored; the changes that somebody still has."""
+        node = record.node
+        if not (record.data or {}).get("restored"):
+            self._kept[node] = set(self._held.get(node, ()))
+            return changes
+        self._held[node] = set(self._kept.get(node, ()))
+        return [each for each in changes if any(each in held for held in self._held.values())]
 
 
 def _writes(record: HistoryRecord, text: str) -> bool:

@@ -18,6 +18,7 @@ from twopc.merge.articles import MergeArticle, options_of
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.merge import publication
 from twopc.sim.merge import subscriptions
+from twopc.sim.merge.backups import drop_backup
 from twopc.sim.merge.desk import ConflictDesk
 from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.merge.shape import MergeTree
@@ -93,6 +94,7 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         self._attach = attach
         self.unreachable: Mapping[str, str] = {}
         """Why nodes of a topology that was there already cannot be reached."""
+        self.backed_up = set()
         self._connections: dict[str, Connection] = {}
         self._logins: dict[tuple[str, str], AgentLogin] = {}
         """Of the agent at one node for the other."""
@@ -129,6 +131,9 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         if self._keep:
             return
         running = [node for node in self.nodes.values() if node.server.is_running()]
+        for node in running:
+            if node.name in self.backed_up:
+                await drop_backup(node)
         pairs = {*self._logins}
         await self._nodes.drop(lambda gid: False)
         agents = {
@@ -319,7 +324,9 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             )
             for node, other in ((publisher, subscriber), (subscriber, publisher))
         )
-        return MergeSession(above, below, self.points, handlers=self.handlers, ask=ask)
+        return MergeSession(
+            above, below, self.points, handlers=self.handlers, ask=ask, without=self._without
+        )
 
     async def sync(self, subscriber: str, *, ask: Ask | None = None) -> MergeReport:
         """The Merge Agent, once: what the Subscriber has changed goes up, then what the Publisher has comes down.

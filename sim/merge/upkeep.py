@@ -24,7 +24,7 @@ from twopc.drivers.merge.status import NodeStatus, RecordedSession, read_session
 from twopc.errors import MergeError, SubscriptionError
 from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
-from twopc.sim.merge import subscriptions
+from twopc.sim.merge import backups, subscriptions
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.merge.subscriptions import MergePair
 from twopc.sim.merge.validation import CHECKSUMS, TableValidation, validate_subscriber
@@ -49,6 +49,8 @@ class MergeUpkeep(ABC):
     tree: MergeTree
     """Who subscribes at whom."""
     unreachable: Mapping[str, str]
+    backed_up: set[str]
+    """Nodes that have a backup."""
 
     @abstractmethod
     async def admin(self, name: str) -> Connection:
@@ -207,6 +209,29 @@ class MergeUpkeep(ABC):
         """Make all that the nodes have noted older, as if so many days had passed. For tests and lessons."""
         for connection in (await self.members()).values():
             await retention.age(connection, days)
+
+    async def back_up(self, node: str) -> None:
+        """Keep what a node holds, to be put back by `restore_backup`, in place of what was kept before. For tests.
+
+        Whoever is connected there is cut off.
+
+        Raises:
+            ConfigurationError: its database was there before the topology.
+        """
+        await (await self.admin(node)).close()
+        await backups.back_up(self.node(node))
+        self.backed_up.add(node)
+
+    async def restore_backup(self, node: str) -> None:
+        """Put a node back to what it was when it was backed up. Nobody is told: the next session notices, or `rewound`.
+
+        Whoever is connected there is cut off.
+
+        Raises:
+            ConfigurationError: it was not backed up, or its database was there before the topology.
+        """
+        await (await self.admin(node)).close()
+        await backups.restore_backup(self.node(node))
 
     async def reinitialise(
         self, subscriber: str, *, upload_first: bool = False

@@ -64,6 +64,7 @@ KINDS = {
     "repeat": "an order was played several times: `data` has runs, failed, behaviours",
     "notice": "a notice or a notification has arrived at a session",
     "outage": "a node accepts no connections, or does again: `data.on`",
+    "backup": "a node is backed up, or put back to what it was then: `data.restored`",
     "paused": "an agent is paused, or resumed: `data.on`",
     "fault": "a planned fault has happened: `data` has its id, where and what",
     "drew": "what was drawn, or settled where nobody has said anything: `data` has every parameter",

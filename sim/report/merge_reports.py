@@ -29,7 +29,10 @@ def reports(record: HistoryRecord) -> Sequence[Mapping[str, Any]]:
 def brings(record: HistoryRecord) -> bool:
     """Whether the sessions of a sync have changed anything, or met anything remarkable."""
     return any(
-        value for each in reports(record) for name, value in each.items() if name != "subscriber"
+        value
+        for each in reports(record)
+        for name, value in each.items()
+        if name not in ("subscriber", "publisher")
     )
 
 

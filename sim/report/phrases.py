@@ -136,7 +136,7 @@ def because(record: HistoryRecord) -> str:
 
 
 #: What happens to a node or an agent rather than to a session.
-HAPPENINGS = frozenset({"outage", "paused", "fault"})
+HAPPENINGS = frozenset({"outage", "paused", "fault", "backup"})
 
 
 def happening(record: HistoryRecord) -> str:
@@ -150,9 +150,18 @@ def happening(record: HistoryRecord) -> str:
         )
     if record.kind == "paused":
         return f"the agent of {record.node} is {'paused' if data.get('on') else 'resumed'}"
+    if record.kind == "backup":
+        return backup_text(record)
     return f"✗ fault {data.get('id', '')} strikes at {data.get('at') or record.message}".replace(
         "  ", " "
     )
+
+
+def backup_text(record: HistoryRecord) -> str:
+    """That a node is backed up, or is what it was then."""
+    if (record.data or {}).get("restored"):
+        return f"{record.node} is restored from its backup"
+    return f"{record.node} is backed up"
 
 
 def happening_style(record: HistoryRecord) -> str:

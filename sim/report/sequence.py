@@ -119,7 +119,7 @@ def _participants(order: PlayedOrder) -> Iterator[tuple[str, str]]:
 def _agent_lanes(order: PlayedOrder) -> dict[str, str]:
     """Where deliveries to each Subscriber arrive: beside its first session, or in a lane of its own."""
     reached = [done.node for done in order.fold.deliveries.values()]
-    reached += [record.node for record in order.records if record.kind == "paused"]
+    reached += [record.node for record in order.records if record.kind in ("paused", "backup")]
     for done in order.fold.settlements.values():
         reached += [node for node in done.nodes if node != order.publisher]
     first = {node: name for name, node in reversed(order.sessions.items())}

@@ -17,7 +17,14 @@ from twopc.sim.report.fold import AgentDelivery, Fold, Settlement, causal
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.merge_reports import brings, reports
 from twopc.sim.report.merged import conflict_text, sentence
-from twopc.sim.report.phrases import happening, notices, rows_text, settled_text, shorten
+from twopc.sim.report.phrases import (
+    backup_text,
+    happening,
+    notices,
+    rows_text,
+    settled_text,
+    shorten,
+)
 from twopc.sim.report.sentences import (
     did,
     listed,
@@ -179,6 +186,8 @@ class _StoryText:
             yield f"{record.node} {now}"
         elif record.kind == "paused":
             yield f"The agent of {record.node} is {'paused' if on else 'resumed'}"
+        elif record.kind == "backup":
+            yield backup_text(record)
         elif record.kind == "fault":
             yield f"F{happening(record).removeprefix('✗ f')}"
         elif record.seq in self._fold.settlements:

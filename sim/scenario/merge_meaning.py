@@ -46,9 +46,10 @@ def check_kind(document: Document, scenario: Scenario) -> None:
     else:
         for place, order in enumerate(scenario.orders):
             for number, item in enumerate(order.steps):
-                if item.age is not None:
-                    mark = document.mark(("orders", place, "steps", number))
-                    document.error(mark, f"'age' {_OF_MERGE}")
+                for word in ("age", "backup", "restore_backup"):
+                    if getattr(item, word) is not None:
+                        mark = document.mark(("orders", place, "steps", number))
+                        document.error(mark, f"'{word.replace('_', ' ')}' {_OF_MERGE}")
         if scenario.topology.republishers:
             mark = document.mark(("topology", "republishers"), key=True)
             document.error(mark, f"'republishers' is refused: {REPUBLISHING}")

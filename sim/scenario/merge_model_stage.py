@@ -61,13 +61,18 @@ class MergeModelStage(ModelStage):
         """The conflicts that were recorded since this was asked last."""
         results = []
         for node in self._model.nodes:
-            every = self._merging.recorded(node)
-            if node not in self._scenario.topology.tree:  # its Publisher has the others
-                every = [each for each in every if each.type in ON_THE_WAY_DOWN]
+            every = self._every_conflict(node)
             new = every[self._recorded.get(node, 0) :]
             self._recorded[node] = len(every)
             results += [self._as_read(node, each) for each in new]
         return results
+
+    def _every_conflict(self, node: str) -> Sequence[RecordedConflict]:
+        every = self._merging.recorded(node)
+        if node in self._scenario.topology.tree:
+            return every
+        # its Publisher has the others
+        return [each for each in every if each.type in ON_THE_WAY_DOWN]
 
     def _as_read(self, node: str, conflict: RecordedConflict) -> Mapping[str, Any]:
         table = self._merging.table_of(conflict.artid)
@@ -114,6 +119,17 @@ class MergeModelStage(ModelStage):
     async def age(self, days: int) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""
         self._merging.age(days)
+
+    async def backup(self, node: str, *, kept: bool) -> None:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        for session in self._sessions.values():
+            if session.node == node:
+                await session.close()
+        if kept:
+            self._merging.back_up(node)
+            return
+        self._merging.restore_backup(node)
+        self._recorded[node] = len(self._every_conflict(node))
 
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""

@@ -119,13 +119,18 @@ class MergeStage:
         """The conflicts that were recorded since this was asked last."""
         results = []
         for node in self._topology.nodes:
-            every = await read_conflicts(await self._topology.admin(node), None)
-            if node not in self._topology.tree.publishers:  # its Publisher has the others
-                every = [each for each in every if each.type in ON_THE_WAY_DOWN]
+            every = await self._every_conflict(node)
             new = every[self._recorded.get(node, 0) :]
             self._recorded[node] = len(every)
             results += [self._as_read(node, each) for each in new]
         return results
+
+    async def _every_conflict(self, node: str) -> Sequence[MergeConflict]:
+        every = await read_conflicts(await self._topology.admin(node), None)
+        if node in self._topology.tree.publishers:
+            return every
+        # its Publisher has the others
+        return [each for each in every if each.type in ON_THE_WAY_DOWN]
 
     def _as_read(self, node: str, conflict: MergeConflict) -> Mapping[str, Any]:
         columns = self._scenario.tables[conflict.table].columns
@@ -217,6 +222,19 @@ class MergeStage:
     async def age(self, days: int) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""
         await self._topology.age(days)
+
+    async def backup(self, node: str, *, kept: bool) -> None:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        for session in self._sessions.values():
+            if session.node == node:
+                await session.close()
+        await self._observer.leave(node)
+        if kept:
+            await self._topology.back_up(node)
+        else:
+            await self._topology.restore_backup(node)
+            self._recorded[node] = len(await self._every_conflict(node))
+        await self._observer.return_to(node, self._topology.node(node).dsn)
 
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""

@@ -57,7 +57,9 @@ __all__ = [
 ]
 
 #: What an order's item may be besides a step's name.
-_ITEMS = ("rollback", "wait", "sync", "fault", "cut", "restore", "pause", "resume", "age")
+_ITEMS = (
+    "rollback", "wait", "sync", "fault", "cut", "restore", "pause", "resume", "age", "backup", "restore_backup",
+)  # fmt: skip
 _TWIN = "it stands under 'twin'"
 
 
@@ -119,7 +121,8 @@ class ScenarioTopology(Part):
 _WAIT = re.compile(r"\S+ (?:blocked|done|notices (?P<notices>[1-9]\d*))")
 _ITEMS_WRITTEN = (
     "{rollback: session}, {sync: node}, {wait: step blocked}, {fault: id}, {cut: node}, "
-    "{restore: node}, {pause: agent node}, {resume: agent node} and {age: days}"
+    "{restore: node}, {pause: agent node}, {resume: agent node}, {age: days}, {backup: node} "
+    "and {restore backup: node}"
 )
 
 
@@ -148,6 +151,10 @@ class OrderItem(Part):
     """The Subscriber whose agent works again."""
     age: Natural | None = None
     """So many days go by, for all that nodes that merge have noted."""
+    backup: str | None = None
+    """The node that merges and is backed up, in place of its backup before."""
+    restore_backup: str | None = Field(default=None, alias="restore backup")
+    """The node that is put back to what it was when it was backed up."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:

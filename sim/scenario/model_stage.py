@@ -354,6 +354,9 @@ class ModelStage:
     async def age(self, days: int) -> None:
         """Nothing is dated here."""
 
+    async def backup(self, node: str, *, kept: bool) -> None:
+        """Only nodes that merge are backed up."""
+
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""
         raise NotPlayableError(("faults",), "faults are not performed on the model")

@@ -169,6 +169,7 @@ class _OrderWalk:
         self._order = order
         self._open: set[str] = set()
         self._cut: set[str] = set()
+        self._backed_up: set[str] = set()
         self._paused: set[str] = set()
         self._unknown: set[str] = set()
         """Sessions with a step that could not be read: it may have begun or ended anything."""
@@ -205,6 +206,8 @@ class _OrderWalk:
             self._outage(at, item)
         elif item.age is not None:
             pass
+        elif item.backup is not None or item.restore_backup is not None:
+            self._backup(at, item)
         elif item.pause is not None or item.resume is not None:
             self._agent(at, item.pause, item.resume)
         else:
@@ -228,6 +231,24 @@ class _OrderWalk:
         elif word == "restore" and node not in self._cut:
             self._error((*at, word), f"node '{node}' is not cut off here")
         (self._cut.add if word == "cut" else self._cut.discard)(node)
+
+    def _backup(self, at: Path, item: OrderItem) -> None:
+        word = "backup" if item.backup is not None else "restore backup"
+        node = item.backup or item.restore_backup or ""
+        nodes = self._scenario.topology.nodes
+        if node not in nodes:
+            self._error((*at, word), f"no node '{node}'{suggestion(node, nodes)}")
+        elif node in self._cut:
+            self._error((*at, word), f"node '{node}' is cut off here: {{restore: {node}}} first")
+        elif word == "restore backup" and node not in self._backed_up:
+            self._error((*at, word), f"node '{node}' has no backup here: {{backup: {node}}} first")
+        for session in sorted(self._open - self._unknown):
+            if self._scenario.sessions[session].node == node:
+                self._error(
+                    (*at, word),
+                    f"'{word}' comes while '{session}' has a transaction open at '{node}': end it first",
+                )
+        self._backed_up.add(node)
 
     def _agent(self, at: Path, pause: str | None, resume: str | None) -> None:
         word = "pause" if pause is not None else "resume"

@@ -18,8 +18,15 @@ from twopc.sim.scenario.case_sessions import CaseSessions, StuckError, now_s
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
-from twopc.sim.scenario.observe import answers, final_states, initial_states, settled
+from twopc.sim.scenario.observe import (
+    answers,
+    final_states,
+    initial_states,
+    settled,
+    state_after,
+)
 from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
+from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.uncommitted import write_uncommitted
 from twopc.sim.scenario.values import Case, CaseLesson
 from twopc.sim.sessions.waits import LOOK_EVERY_S
@@ -232,6 +239,10 @@ class Player(CaseSessions):
         elif item.age is not None:
             await self._stage.age(item.age)
             self._history.write("info", message=f"{item.age} days go by")
+        elif item.backup is not None or item.restore_backup is not None:
+            await self._backup(
+                item.backup or item.restore_backup or "", kept=item.backup is not None
+            )
         elif item.pause is not None or item.resume is not None:
             await self._pause(item.pause or item.resume or "", on=item.pause is not None)
         else:
@@ -282,6 +293,20 @@ class Player(CaseSessions):
         await self._stage.outage(node, on=on)
         self._gone = [each for each in self._gone if each != node] + [node] * on
         self._history.write("outage", node=node, data={"on": on})
+
+    async def _backup(self, node: str, *, kept: bool) -> None:
+        """Back a node up, or put it back; a merge session, or whoever is at work there, must have ended."""
+        for lane in self._busy:
+            play = lane.running
+            if play is not None and (lane.node == node or play.step.action in OF_AGENTS):
+                name, done = play.name, "backed up" if kept else "restored"
+                text = f"{name} is not over, so {node} cannot be {done}"
+                self._history.write("stuck", session=lane.name, step=name, message=text)
+                raise StuckError(text)
+        await self._stage.backup(node, kept=kept)
+        self._history.write("backup", node=node, data={"restored": not kept})
+        if not kept:
+            await state_after(self._scenario, self._stage, self._history, (node,))
 
     def _why_not(self, lane: Lane) -> str:
         assert lane.running is not None

@@ -397,6 +397,9 @@ class PostgresStage(StageInspection):
     async def age(self, days: int) -> None:
         """Nothing is dated here."""
 
+    async def backup(self, node: str, *, kept: bool) -> None:
+        """Only nodes that merge are backed up."""
+
     async def arm(self, fault: Fault) -> None:
         """Real servers alone fail when they want to."""
         raise NotPlayableError(("faults",), "faults are not performed on real servers")

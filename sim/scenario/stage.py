@@ -155,6 +155,13 @@ class Stage(Protocol):
         """Have so many days go by, for all that nodes that merge have noted."""
         ...
 
+    async def backup(self, node: str, *, kept: bool) -> None:
+        """Keep what a node that merges holds, or put it back to what was kept; its sessions connect anew.
+
+        Nobody is at work there.
+        """
+        ...
+
     async def arm(self, fault: Fault) -> None:
         """Have a fault happen at its point.
 

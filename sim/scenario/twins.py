@@ -39,6 +39,7 @@ Protection = Literal[
     "compensation",
     "losers",
     "key_checks",
+    "guid_check",
 ]
 
 

@@ -59,7 +59,8 @@ class MergeLocalSession(LocalSession):
                 raise SyncError(str(error), node=name, sqlstate=NOT_SUBSCRIBED) from error
             finally:
                 self.synced = ()
-            reports.append({"subscriber": name, **asdict(report)})
+            publisher = self._topology.tree.publisher_of(name)
+            reports.append({"subscriber": name, "publisher": publisher, **asdict(report)})
         return reports
 
     async def reinitialise(self) -> None:

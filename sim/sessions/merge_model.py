@@ -47,7 +47,8 @@ class MergeVirtualSession(CoordinatedSession):
                 ) from error
             finally:
                 self.synced = ()
-            reports.append({"subscriber": name, **asdict(report)})
+            publisher = self._merging.publishers[name]
+            reports.append({"subscriber": name, "publisher": publisher, **asdict(report)})
         return reports
 
     async def reinitialise(self) -> None:

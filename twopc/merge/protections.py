@@ -27,6 +27,9 @@ class MergeProtection(StrEnum):
     """The row that has lost a conflict is kept."""
     KEY_CHECKS = "key_checks"
     """Foreign keys are checked for agents, too."""
+    GUID_CHECK = "guid_check"
+    """A node that does not know a generation which its neighbour has from it was restored from a backup, so everything
+    is compared."""
 
 
 NOTHING_LEFT_OUT: Set[MergeProtection] = frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from uuid import UUID
@@ -15,6 +16,7 @@ from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
 from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge
 from twopc.sim.model.merge.site_end import SiteMergeEnd
+from twopc.sim.model.node import backups
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import articles
@@ -61,11 +63,13 @@ class ModelMerging:
     ) -> None:
         self._model = model
         self._tables = {UUID(int=place): each for place, each in enumerate(tables, 1)}
-        self._publishers = publishers
+        self.publishers = publishers
+        """Of each Subscriber."""
         self._points = points
         self._without = without
         self._aged_s = 0.0
         self._agents: dict[str, set[str]] = {name: set() for name in model.nodes}
+        self._backups: dict[str, tuple[Mapping[str, backups.KeptTable], SiteKnowledge]] = {}
         self.ends: dict[str, tuple[SiteMergeEnd, SiteMergeEnd]] = {}
         """Of the session that is under way with each Subscriber."""
         for node in model.nodes.values():
@@ -134,14 +138,14 @@ class ModelMerging:
 
     async def sync(self, subscriber: str) -> MergeReport:
         """The Merge Agent, once. MergeError"""
-        publisher = self._publishers[subscriber]
+        publisher = self.publishers[subscriber]
         ends = (
             SiteMergeEnd(self.sites[publisher], subscriber, self._agents[publisher]),
             SiteMergeEnd(self.sites[subscriber], publisher, self._agents[subscriber]),
         )
         before, self.ends[subscriber] = self.ends.get(subscriber), ends
         try:
-            return await MergeSession(*ends, self._points).run()
+            return await MergeSession(*ends, self._points, without=self._without).run()
         finally:
             if before is None:
                 self.ends.pop(subscriber, None)
@@ -150,7 +154,7 @@ class ModelMerging:
 
     def reinitialise(self, subscriber: str) -> None:
         """Have a Subscriber begin anew with its Publisher's rows, outside of time."""
-        publisher = self._publishers[subscriber]
+        publisher = self.publishers[subscriber]
         node, above = self._model.nodes[subscriber], self._model.nodes[publisher]
         site = self.sites[subscriber]
         node.on_commit = None
@@ -162,6 +166,17 @@ class ModelMerging:
         initialise(site.knowledge, publisher, self.sites[publisher].knowledge)
         site.knowledge.recorded.clear()
         site.watch()
+
+    def back_up(self, node: str) -> None:
+        """Keep what a node holds, in place of what was kept before. Nobody is at work there."""
+        knowledge = copy.deepcopy(self.sites[node].knowledge)
+        self._backups[node] = backups.back_up(self._model.nodes[node]), knowledge
+
+    def restore_backup(self, node: str) -> None:
+        """Put a node back to what was kept, which stays. Nobody is at work there."""
+        tables, knowledge = self._backups[node]
+        backups.restore(self._model.nodes[node], tables)
+        self.sites[node].knowledge = copy.deepcopy(knowledge)
 
     def age(self, days: float) -> None:
         """Have so many days go by for what is dated."""

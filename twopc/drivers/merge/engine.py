@@ -8,7 +8,7 @@ what arrives twice is known by its lineage.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from twopc.merge.handlers import MergeHandler
 from twopc.merge.judge import Judge, judged
 from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
 from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, Slice, is_repeated, ordered, slices
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.resolvers import MergeResolver
 from twopc.merge.retention import check_age
 from twopc.together import together
@@ -69,6 +70,7 @@ class MergeSession:
     Args:
         handlers: what is asked about each row on its way, by the article's name.
         ask: is asked about each conflict, while no transaction is open.
+        without: protections that are left out.
     """
 
     def __init__(
@@ -79,12 +81,14 @@ class MergeSession:
         *,
         handlers: Mapping[str, MergeHandler] = MappingProxyType({}),
         ask: Ask | None = None,
+        without: Set[MergeProtection] = NOTHING_LEFT_OUT,
     ) -> None:
         self._publisher = publisher
         self._subscriber = subscriber
         self._points = points or Points()
         self._handlers = handlers
         self._ask = ask
+        self._without = without
         self._articles: Mapping[UUID, SessionArticle] = {}
         self._resolvers: dict[UUID, MergeResolver] = {}
         self._settled: dict[UUID, dict[UUID, Row | None]] = defaultdict(dict)
@@ -155,6 +159,7 @@ class MergeSession:
             relation = acquaintance(end.name, marks, other.name, others_marks)
             is_forgotten = relation is Acquaintance.REWOUND or (
                 relation is Acquaintance.SAME
+                and MergeProtection.GUID_CHECK not in self._without
                 and not all(
                     [await other.knows(generation) for generation in marks.neighbour_generations]
                 )

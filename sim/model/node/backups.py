@@ -1,0 +1,63 @@
+"""What a node's tables hold, kept and put back as the files of a database would be: versions, keys and sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
+
+if TYPE_CHECKING:
+    from twopc.sim.model.node.node import ModelNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTable:
+    """A table as it was."""
+
+    versions: tuple[Version, ...]
+    """The committed ones; what ends one later is not said of these."""
+    next_tid: int
+    nexts: tuple[int, ...]
+    """Of each column's sequence."""
+
+
+def back_up(node: ModelNode) -> Mapping[str, KeptTable]:
+    """What is committed, by table. No transaction is open at the node."""
+    return {
+        name: KeptTable(
+            versions=tuple(_copy(version) for version in table.newest()),
+            next_tid=table.next_tid,
+            nexts=tuple(column.next for column in table.columns),
+        )
+        for name, table in node.tables.items()
+        if not table.temporary
+    }
+
+
+def restore(node: ModelNode, kept: Mapping[str, KeptTable]) -> None:
+    """Put the tables back; no trigger fires, and no constraint is checked. No transaction is open at the node."""
+    for name, each in kept.items():
+        _restore(node.tables[name], each)
+    node.touched()
+    node.tell("tables", changed=True)
+
+
+def _restore(table: HeapTable, kept: KeptTable) -> None:
+    table.all_rows.clear()
+    for index in table.indexes:
+        index.entries.clear()
+    for version in kept.versions:
+        row = HeapRow(table)
+        row.versions.append(_copy(version))
+        table.all_rows[row] = None
+        for index in table.indexes:
+            index.add(row, version.values)
+    table.next_tid = kept.next_tid
+    for column, following in zip(table.columns, kept.nexts, strict=True):
+        column.next = following
+
+
+def _copy(version: Version) -> Version:
+    return Version(version.tid, version.values, version.xmin, version.cmin)
