@@ -49,8 +49,14 @@ select slot_name::text as name, database::text, active, active_pid, plugin::text
        restart_lsn::text, confirmed_flush_lsn::text as confirmed_flush,
        wal_status, safe_wal_size, invalidation_reason, inactive_since,
        (pg_current_wal_flush_lsn() - confirmed_flush_lsn)::bigint as lag_bytes,
-       (pg_current_wal_flush_lsn() - restart_lsn)::bigint as retained_bytes
-from pg_replication_slots
+       (pg_current_wal_flush_lsn() - restart_lsn)::bigint as retained_bytes,
+       -- its session is idle while it has confirmed what was sent; without a session all of it is unread
+       case when not active and confirmed_flush_lsn < pg_current_wal_flush_lsn()
+            then greatest(extract(epoch from clock_timestamp() - inactive_since), 0)
+            when confirmed_flush_lsn < sent_lsn
+            then greatest(extract(epoch from clock_timestamp() - reply_time), 0)
+       end::float8 as unread_s
+from pg_replication_slots left join pg_stat_replication on pid = active_pid
 """
 _LOOK = _STATE + "where slot_name = %s"
 _STRAYS = (
@@ -86,6 +92,14 @@ class SlotState:
     """How much log there is that was not confirmed as read."""
     retained_bytes: int | None
     """How much log is kept for it."""
+    unread_s: float | None
+    """For how long there has been log that is not confirmed: since the last answer of its reader, at the reader's
+    clock, or since it has had no reader. None: all that was sent is confirmed, or the log is peeked at."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much log its reader leaves unread; none while it keeps up with what is sent."""
+        return 0 if self.unread_s is None else self.lag_bytes or 0
 
     @property
     def drop_statement(self) -> str:

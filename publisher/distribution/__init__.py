@@ -32,7 +32,13 @@ from twopc.publisher.distribution.routines import (
     set_calls,
     wanted_calls,
 )
-from twopc.publisher.distribution.status import AgentStatus, ReaderStatus, agents, readers
+from twopc.publisher.distribution.status import (
+    AgentStatus,
+    ReaderStatus,
+    agents,
+    counting_unread,
+    readers,
+)
 
 __all__ = [
     "ACTIVE",
@@ -50,6 +56,7 @@ __all__ = [
     "browse",
     "called",
     "clean_up",
+    "counting_unread",
     "drop_article",
     "drop_proc_article",
     "drop_subscription",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from psycopg import AsyncConnection
 from psycopg.rows import class_row
+
+from twopc.publisher.slot import SlotState
 
 Connection = AsyncConnection[Any]
 
@@ -96,13 +99,14 @@ class AgentStatus:
     delivered: str
     delivered_at: datetime | None
     runstatus: str
-    """``never started``, ``started``, ``succeeded``, ``retry``, ``failed``; ``dead``: it has ended without a word."""
+    """``never started``, ``started``, ``succeeded``, ``retry``, ``failed``; ``dead``: it has ended without a word;
+    ``stopped``: its process is suspended, which only `twopc up` knows."""
     runstatus_at: datetime | None
     last_error: str | None
     waiting_transactions: int
     waiting_commands: int
     lag_s: float | None
-    """How long ago the oldest transaction that waits was committed; None: none waits."""
+    """How long ago the oldest transaction that waits was committed; None: none waits. See `counting_unread`."""
     commands_per_s: float | None
     """When it last had something to do."""
 
@@ -119,3 +123,17 @@ async def agents(connection: Connection) -> list[AgentStatus]:
     async with connection.cursor(row_factory=class_row(AgentStatus)) as cursor:
         await cursor.execute(_AGENTS)
         return await cursor.fetchall()
+
+
+def counting_unread(
+    statuses: Iterable[AgentStatus], slot: SlotState | None
+) -> tuple[AgentStatus, ...]:
+    """With a lag that includes the log that is not read: how many transactions are in it is not known.
+
+    Args:
+        slot: of the Publisher's log; None: not known.
+    """
+    if slot is None or slot.unread_s is None:
+        return tuple(statuses)
+    unread_s = slot.unread_s
+    return tuple(replace(each, lag_s=max(each.lag_s or 0.0, unread_s)) for each in statuses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ from twopc.sim.cli.place import (
     tell_unreachable,
     with_topology,
 )
-from twopc.sim.cli.up import folder_of, processes_down
+from twopc.sim.cli.up import folder_of, idle_processes, tell_idle
 
 if TYPE_CHECKING:
     from twopc.publisher.distribution import AgentStatus, BrowsedCommand
@@ -46,29 +47,38 @@ def status(
 ) -> None:
     """Show the position and state of the log reader and of every agent.
 
-    Nodes that cannot be reached are reported. Exit code 6: an agent has stopped, or a node cannot be reached.
+    Nodes that cannot be reached are reported. Exit code 6: an agent has ended or is stopped, or a node cannot be
+    reached.
     If `twopc up` runs nodes that merge, it is `twopc merge status`.
     """
     from twopc.sim.up import load
+    from twopc.sim.up.watch import IdleProcesses, as_stopped
 
     if not nodes and load(folder_of(folder)).merges:
         merge_status(folder=folder, as_json=as_json)
     result: DistributionStatus = with_topology(
         nodes, coordinator, lambda t: t.inspect.status(), folder=folder, partly=True
     )
-    down = processes_down(folder) if not nodes else ()
+    idle = IdleProcesses() if nodes else idle_processes(folder)
+    result = replace(result, agents=as_stopped(result.agents, idle.stopped))
     if as_json:
-        print(json.dumps({**_plain(result), "not_running": down}, default=str))
+        print(
+            json.dumps(
+                {**_plain(result), "not_running": idle.missing, "stopped": _plain(idle)["stopped"]},
+                default=str,
+            )
+        )
     else:
         tell_unreachable(result.unreachable)
-        if down:
-            print(f"not running: {', '.join(down)}; `twopc up` starts them")
+        tell_idle(idle)
         _show_reader(result)
         for stray in result.strays:
             _show_stray(stray)
         for agent in result.agents:
-            _show_agent(agent, result.update_modes.get(agent.subscriber, ""))
-    raise typer.Exit(LIVENESS if down or _bad(result) else PASS)
+            _show_agent(
+                agent, result.update_modes.get(agent.subscriber, ""), _unread_text(result.slot)
+            )
+    raise typer.Exit(LIVENESS if idle or _bad(result) else PASS)
 
 
 def _bad(result: DistributionStatus) -> bool:
@@ -115,15 +125,23 @@ def _show_stray(slot: SlotState) -> None:
     print(f"  unless another distribution database has it: {slot.drop_statement}")
 
 
-def _show_agent(agent: AgentStatus, mode: str) -> None:
+def _unread_text(slot: SlotState | None) -> str:
+    """What is behind the transactions that are stored."""
+    if slot is None or slot.unread_s is None:
+        return ""
+    return f", and what is in {slot.lag_bytes} bytes of log not read for {slot.unread_s:.1f} s"
+
+
+def _show_agent(agent: AgentStatus, mode: str, unread: str) -> None:
     reads = ", read only" if mode == "read only" else ""
     print(
         f"agent of {agent.subscriber}: {agent.runstatus}, subscription {agent.subscription}{reads}"
     )
     waiting = f"{agent.waiting_transactions} transactions wait"
-    late = f", the oldest for {agent.lag_s:.1f} s" if agent.lag_s is not None else ""
+    is_late = agent.waiting_transactions and agent.lag_s is not None
+    late = f", the oldest for {agent.lag_s:.1f} s" if is_late else ""
     rate = f", {agent.commands_per_s:.0f} commands/s" if agent.commands_per_s else ""
-    print(f"  delivered to {agent.delivered}; {waiting}{late}{rate}")
+    print(f"  delivered to {agent.delivered}; {waiting}{late}{unread}{rate}")
     if agent.last_error:
         print(f"  last error: {agent.last_error}")
 

@@ -12,7 +12,7 @@ import typer
 from twopc.sim.cli.exits import ENVIRONMENT, LIVENESS, PASS, SAFETY
 from twopc.sim.cli.merge_place import MergeNodes, print_json, shown, with_merge
 from twopc.sim.cli.place import Folder, Json
-from twopc.sim.cli.up import processes_down
+from twopc.sim.cli.up import idle_processes, tell_idle
 
 if TYPE_CHECKING:
     from twopc.drivers.merge.checks import MergeFinding
@@ -31,7 +31,8 @@ Subscribers = Annotated[
 def status(nodes: MergeNodes = None, folder: Folder = None, as_json: Json = False) -> None:
     """Show generations, subscriptions with their expiry, what waits for the next sessions, and what holds rows back.
 
-    Exit code 6: a node cannot be reached, a subscription has expired, or a merge agent of `twopc up` does not run.
+    Exit code 6: a node cannot be reached, a subscription has expired, or a merge agent of `twopc up` does not run
+    or is stopped.
     """
     unreachable: dict[str, str] = {}
 
@@ -40,19 +41,27 @@ def status(nodes: MergeNodes = None, folder: Folder = None, as_json: Json = Fals
         return await topology.status()
 
     result = with_merge(nodes, work, folder=folder, partly=True)
-    down = processes_down(folder) if not nodes else ()
+    from twopc.sim.up.watch import IdleProcesses
+
+    idle = IdleProcesses() if nodes else idle_processes(folder)
     if as_json:
-        print_json({"nodes": result, "unreachable": unreachable, "not_running": down})
+        print_json(
+            {
+                "nodes": result,
+                "unreachable": unreachable,
+                "not_running": idle.missing,
+                "stopped": idle.stopped,
+            }
+        )
     else:
         for name, reason in unreachable.items():
             print(f"{name}: not reached: {reason}")
-        if down:
-            print(f"not running: {', '.join(down)}; `twopc up` starts them")
+        tell_idle(idle)
         for node in result.values():
             for line in _node_lines(node):
                 print(shown(line))
     expired = any(each.state != "active" for node in result.values() for each in node.neighbours)
-    raise typer.Exit(LIVENESS if down or unreachable or expired else PASS)
+    raise typer.Exit(LIVENESS if idle or unreachable or expired else PASS)
 
 
 def _node_lines(node: NodeStatus) -> Iterator[str]:

@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from twopc.sim.up import State
+    from twopc.sim.up.watch import IdleProcesses
 
 #: Of a retention: ten years. A date so long ago exists, and no archive waits longer.
 MAX_HOURS = 87_600
@@ -138,12 +139,20 @@ def node_options(state: State) -> str:
     return " ".join(f"--node {shlex.quote(word)}" for word in words)
 
 
-def processes_down(folder: Path | None) -> tuple[str, ...]:
+def idle_processes(folder: Path | None) -> IdleProcesses:
     """Servers and processes of a folder that should run and do not."""
     from twopc.sim.up import load
-    from twopc.sim.up.watch import not_running
+    from twopc.sim.up.watch import idle
 
-    return asyncio.run(not_running(load(folder_of(folder))))
+    return asyncio.run(idle(load(folder_of(folder))))
+
+
+def tell_idle(idle: IdleProcesses) -> None:
+    """Say which they are, with the remedies."""
+    if idle.missing:
+        print(f"not running: {', '.join(idle.missing)}; `twopc up` starts them")
+    for each in idle.stopped:
+        print(f"stopped: {each}")
 
 
 def show(state: State) -> None:

@@ -31,7 +31,7 @@ def watch(
 ) -> None:
     """Monitor transactions, conflicts, blocked sessions, branches in doubt and agents until Ctrl-C.
 
-    Exit code 6 with --once or --json: a process does not run, or cannot be reached.
+    Exit code 6 with --once or --json: a process does not run or is stopped, or a node cannot be reached.
     """
     from twopc.sim.up import load
 
@@ -41,7 +41,7 @@ def watch(
         print(json.dumps({"topology": state.name, **asdict(now)}, default=str))
     else:
         now = asyncio.run(_watch(state, every_s, once=once))
-    raise typer.Exit(LIVENESS if now.missing or now.unreachable else PASS)
+    raise typer.Exit(LIVENESS if now.missing or now.stopped or now.unreachable else PASS)
 
 
 async def _look(state: State) -> TopologyState:
@@ -91,7 +91,11 @@ def screen(
         shown.append(
             Text(f"does not run: {', '.join(now.missing)}: `twopc up` starts it", style="bold red")
         )
+    shown += [Text(f"stopped: {each}", style="bold red") for each in now.stopped]
     shown.append(_merges(now) if state.merges else _nodes(before, now, seconds))
+    if now.unread_bytes:
+        unread = f"not read by the log reader: {now.unread_bytes:,} bytes of log"
+        shown.append(Text(unread, style="yellow"))
     shown += [
         Text(f"{node.name}: {node.error}", style="red", no_wrap=True, overflow="ellipsis")
         for node in now.nodes
@@ -134,16 +138,22 @@ def _merges(now: TopologyState) -> RenderableType:
         if merge is None:
             table.add_row(node.name, str(node.sessions))
             continue
-        is_down = f"merge agent of {node.name}" in now.missing
         table.add_row(
             node.name,
             str(node.sessions),
-            "[red]does not run[/red]" if is_down else "runs",
+            _merge_agent(now, f"merge agent of {node.name}"),
             f"{merge.last_session.astimezone():%H:%M:%S}" if merge.last_session else "",
             "" if merge.rows_up is None else str(merge.rows_up),
             str(merge.rows_down),
         )
     return table
+
+
+def _merge_agent(now: TopologyState, name: str) -> str:
+    if name in now.missing:
+        return "[red]does not run[/red]"
+    is_stopped = any(each.process == name for each in now.stopped)
+    return "[red]stopped[/red]" if is_stopped else "runs"
 
 
 def _nodes(before: TopologyState, now: TopologyState, seconds: float) -> RenderableType:

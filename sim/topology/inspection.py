@@ -19,6 +19,7 @@ from twopc.publisher.distribution import (
     agents,
     browse,
     clean_up,
+    counting_unread,
     readers,
 )
 from twopc.publisher.posting import PostedMessage
@@ -153,10 +154,13 @@ class Inspection:
             reader=own[0] if own else None,
             slot=state,
             strays=tuple(strays),
-            agents=tuple(
-                each
-                for each in await agents(distribution)
-                if each.publisher == self._wiring.publisher
+            agents=counting_unread(
+                (
+                    each
+                    for each in await agents(distribution)
+                    if each.publisher == self._wiring.publisher
+                ),
+                state,
             ),
             update_modes=await self._registration.update_modes(),
             unreachable=unreachable,

@@ -83,7 +83,7 @@ def families(moment: TopologyState, retries: dict[str, int]) -> list[Metric]:
         oldest.add_metric([node.name], max(ages, default=0.0))
     lag = GaugeMetricFamily(
         "twopc_distribution_lag_seconds",
-        "Age of the oldest transaction that waits for a Subscriber.",
+        "Age of the oldest transaction that waits for a Subscriber, or for how long log is not read.",
         labels=["subscriber"],
     )
     queue = GaugeMetricFamily(
@@ -109,6 +109,14 @@ def families(moment: TopologyState, retries: dict[str, int]) -> list[Metric]:
         if merge.rows_up is not None:
             rows.add_metric([merge.subscriber, "up"], merge.rows_up)
         rows.add_metric([merge.subscriber, "down"], merge.rows_down)
+    node_families = [up, sessions, conflicts, prepared, oldest]
+    return [*node_families, lag, queue, retry, rows, *_topology_families(moment)]
+
+
+def _topology_families(moment: TopologyState) -> list[Metric]:
+    """What is no single node's."""
+    unread = GaugeMetricFamily("twopc_log_unread_bytes", "The Publisher's log that is not read.")
+    unread.add_metric([], moment.unread_bytes)
     blocked = GaugeMetricFamily("twopc_blocked_sessions", "Sessions that wait for a lock.")
     blocked.add_metric([], len(moment.blocked))
     down = GaugeMetricFamily(
@@ -116,7 +124,12 @@ def families(moment: TopologyState, retries: dict[str, int]) -> list[Metric]:
     )
     for name in moment.missing:
         down.add_metric([name], 1)
-    return [up, sessions, conflicts, prepared, oldest, lag, queue, retry, rows, blocked, down]
+    stopped = GaugeMetricFamily(
+        "twopc_process_stopped", "1: a process lives and is suspended.", labels=["process"]
+    )
+    for each in moment.stopped:
+        stopped.add_metric([each.process], 1)
+    return [unread, blocked, down, stopped]
 
 
 async def serve(state: State, *, running: Callable[[], None]) -> None:

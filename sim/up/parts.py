@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,8 @@ METRICS = "metrics"
 CLEAN_UP = "clean-up"
 MERGE_AGENT = "merge-agent"
 _MODULE = "twopc.sim.up.process"
+_TRACED = psutil.STATUS_TRACING_STOP
+_SUSPENDED = (psutil.STATUS_STOPPED, _TRACED)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,6 +54,19 @@ class TopologyPart:
     def file(self) -> str:
         """Where it says what it has to say, in the folder."""
         return f"{self.kind}-{self.node}.log" if self.node else f"{self.kind}.log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedProcess:
+    """A process that lives and does nothing: suspended by a signal (``kill -STOP``), or by a debugger."""
+
+    process: str
+    """Which, as `TopologyPart` is printed."""
+    pid: int
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.process} (process {self.pid}): {self.remedy}"
 
 
 def expected_parts(
@@ -99,7 +114,7 @@ async def look(state: State) -> tuple[TopologyPart, ...]:
 
 
 def running(folder: Path) -> dict[TopologyPart, psutil.Process]:
-    """Those that live."""
+    """Those that live, suspended ones among them."""
     place = str(folder.absolute())
     results = {}
     for process in psutil.process_iter():
@@ -115,13 +130,33 @@ def running(folder: Path) -> dict[TopologyPart, psutil.Process]:
     return results
 
 
+def stopped(alive: Mapping[TopologyPart, psutil.Process]) -> tuple[StoppedProcess, ...]:
+    """The suspended ones among those that live."""
+    results = []
+    for part, process in sorted(alive.items(), key=lambda each: each[0]):
+        try:
+            status = process.status()
+        except psutil.Error:
+            continue  # gone meanwhile
+        if status in _SUSPENDED:
+            remedy = (
+                "its debugger continues it"
+                if status == _TRACED
+                else f"`kill -CONT {process.pid}` or `twopc up` continues it"
+            )
+            results.append(StoppedProcess(process=str(part), pid=process.pid, remedy=remedy))
+    return tuple(results)
+
+
 def start(state: State) -> None:
-    """Start those that do not live; each can be ended in order on return.
+    """Start those that do not live, continue those that are suspended. Each can be ended in order on return.
 
     Raises:
         ServerError: one ended at once; says what it said.
     """
     alive, needed = running(state.folder), asyncio.run(look(state))
+    for process in alive.values():
+        _send(process, signal.SIGCONT)
     begun = [(part, _start(state.folder, part)) for part in needed if part not in alive]
     for part, process in begun:
         wording = state.folder / part.file
@@ -163,6 +198,7 @@ def stop(folder: Path, kind: str | None = None) -> None:
     alive = [process for part, process in running(folder).items() if kind in (None, part.kind)]
     for process in alive:
         _send(process, signal.SIGTERM)
+        _send(process, signal.SIGCONT)  # a suspended process takes no other signal in but SIGKILL
     _, late = psutil.wait_procs(alive, timeout=_STOP_TIMEOUT_S)
     for process in late:
         _send(process, signal.SIGKILL)

@@ -10,7 +10,7 @@ import json
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,9 @@ from psycopg import AsyncConnection, conninfo
 from twopc import waits
 from twopc.drivers.in_doubt import reason_of
 from twopc.names import PREFIX
-from twopc.publisher.distribution import AgentStatus, agents
+from twopc.publisher import slot
+from twopc.publisher.distribution import AgentStatus, agents, counting_unread, readers
+from twopc.publisher.slot import SlotState
 from twopc.sim.up import parts
 from twopc.sim.up.keeping import DISTRIBUTION, server_of
 from twopc.sim.up.merge_watch import CONFLICTS, NEIGHBOURS, WatchedMerge, conflict_text, merges_of
@@ -83,10 +85,27 @@ class TopologyState:
     agents: tuple[AgentStatus, ...]
     missing: tuple[str, ...]
     """Servers and processes that should run and do not."""
+    stopped: tuple[parts.StoppedProcess, ...]
+    """Processes that are suspended."""
     unreachable: tuple[str, ...]
     """Nodes that did not answer: what is prepared there, or how far agents are, is not known."""
+    unread_bytes: int = 0
+    """Of the Publisher's log, not read yet: its transactions are not in the agents' numbers of those that wait."""
     merges: tuple[WatchedMerge, ...] = ()
     """Subscriptions of nodes that merge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleProcesses:
+    """Servers and processes that do not work."""
+
+    missing: tuple[str, ...] = ()
+    """Those that should run and do not."""
+    stopped: tuple[parts.StoppedProcess, ...] = ()
+    """Those that are suspended."""
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.stopped)
 
 
 class _NodeAnswer(NamedTuple):
@@ -151,13 +170,17 @@ class TopologyWatch:
             for gid, age in one.prepared
             if str(gid).startswith(f"{PREFIX}:")
         ]
+        unread = await self._slot()
+        processes = await asyncio.to_thread(_idle, state, self._expected)
         return TopologyState(
             nodes=tuple(one.now for one in seen),
             refusals=tuple(self._refusals),
             blocked=tuple(str(edge) for edges in graph.edges.values() for edge in edges),
             in_doubt=tuple(sorted(in_doubt, key=lambda each: -each[2])),
-            agents=tuple(known or ()),
-            missing=await asyncio.to_thread(_missing, state, self._expected),
+            agents=as_stopped(counting_unread(known or (), unread), processes.stopped),
+            missing=processes.missing,
+            stopped=processes.stopped,
+            unread_bytes=unread.unread_bytes if unread is not None else 0,
             unreachable=tuple(one.now.name for one in seen if one.now.error)
             + ((DISTRIBUTION,) if known is None else ()),
             merges=merges,
@@ -216,6 +239,18 @@ class TopologyWatch:
         except psycopg.Error:
             return None  # its server is among the missing
 
+    async def _slot(self) -> SlotState | None:
+        """Of the Publisher; None: nobody subscribes, or who would know does not answer."""
+        name = self._state.publisher
+        if self._state.merges or name not in self._connections:
+            return None
+        try:
+            known = await readers(self._connections[DISTRIBUTION])
+            registered = [each.slot for each in known if each.publisher == name]
+            return await slot.look(self._connections[name], *registered) if registered else None
+        except (KeyError, psycopg.Error):
+            return None
+
     async def _merges(self, names: Sequence[str]) -> tuple[WatchedMerge, ...]:
         """The subscriptions of nodes that merge; what they have last been in conflict about is told, too."""
         if not self._state.merges:
@@ -257,10 +292,11 @@ class TopologyWatch:
                 self._refusals.append(refusal)
 
 
-async def not_running(state: State) -> tuple[str, ...]:
+async def idle(state: State) -> IdleProcesses:
     """Servers and processes of a topology that should run and do not; what should is asked of its servers."""
     async with TopologyWatch(state) as eyes:
-        return (await eyes.look()).missing
+        now = await eyes.look()
+    return IdleProcesses(missing=now.missing, stopped=now.stopped)
 
 
 def _presumed(state: State) -> tuple[parts.TopologyPart, ...]:
@@ -271,10 +307,26 @@ def _presumed(state: State) -> tuple[parts.TopologyPart, ...]:
     return parts.expected_parts(state.subscribers, any_client=True, metrics=metrics)
 
 
-def _missing(state: State, needed: Sequence[parts.TopologyPart]) -> tuple[str, ...]:
+def _idle(state: State, needed: Sequence[parts.TopologyPart]) -> IdleProcesses:
     down = [f"server of {name}" for name in state.servers if server_of(state, name).pid is None]
     alive = parts.running(state.folder)
-    return (*down, *(str(part) for part in needed if part not in alive))
+    return IdleProcesses(
+        missing=(*down, *(str(part) for part in needed if part not in alive)),
+        stopped=parts.stopped(alive),
+    )
+
+
+def as_stopped(
+    statuses: Sequence[AgentStatus], stopped: Sequence[parts.StoppedProcess]
+) -> tuple[AgentStatus, ...]:
+    """The agents; those whose processes are suspended cannot say so themselves."""
+    names = {each.process for each in stopped}
+    return tuple(
+        replace(each, runstatus="stopped")
+        if str(parts.TopologyPart("agent", each.subscriber)) in names
+        else each
+        for each in statuses
+    )
 
 
 def refusal_of(entry: Mapping[str, Any], subscribers: tuple[str, ...]) -> LoggedConflict | None:

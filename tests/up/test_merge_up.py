@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import psycopg
-import pytest
 
-from tests.fix_log import loggers_restored
+from tests.up.conftest import Command, suspend
 from twopc.server.waiting import wait_for
-from twopc.sim.cli import main
 from twopc.sim.up import State, load
 from twopc.sim.up.parts import TopologyPart, running
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def twopc(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Command]:
-    """Run a command line on the folder; what is left there is taken down in the end."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["twopc", *words, "--state", str(place)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
-
-    with loggers_restored():
-        yield run
-        assert run("down", "--remove")[0] == 0
 
 
 def at(state: State, node: str, statement: str) -> list[tuple[object, ...]]:
@@ -78,5 +53,13 @@ def test_agents_merge_until_it_is_taken_down(place: Path, twopc: Command) -> Non
     assert (code, "merge: see `twopc merge --help`" in err) == (4, True)
     assert twopc("up")[0] == 0
     assert TopologyPart("merge-agent", "sub1") in running(place)
+    number = suspend(running(place)[TopologyPart("merge-agent", "sub2")])
+    line = f"stopped: merge agent of sub2 (process {number}): `kill -CONT {number}` or `twopc up`"
+    for words in (("status",), ("watch", "--once")):
+        code, out, _ = twopc(*words)
+        assert (code, line in out) == (6, True), out
+    assert json.loads(twopc("merge", "status", "--json")[1])["stopped"][0]["pid"] == number
+    assert twopc("up")[0] == 0
+    assert twopc("watch", "--once")[0] == 0
     assert twopc("down")[0] == 0
     assert not running(place)
