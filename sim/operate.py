@@ -21,6 +21,7 @@ from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.errors import ConfigurationError, ServerError
 from twopc.names import BranchId
 from twopc.protocol.effects import Outcome
+from twopc.server.external import plain_dsns
 from twopc.sim.survey import connect, kinds_at, survey
 from twopc.sim.topology import Topology
 
@@ -44,9 +45,11 @@ async def attach(
 
     Raises:
         ConfigurationError: a node cannot be reached or is none, or it is not clear which coordinator.
+        ServerError: a connection string is none.
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node store_a=DSN ...")
+    nodes = plain_dsns(nodes)
     result = await survey(nodes, newcomers, partly=partly)
     publishers, logs = result.of("publisher"), result.of("distribution")
     if len(publishers) != 1:
@@ -89,6 +92,7 @@ async def install(name: str, nodes: Mapping[str, str]) -> str:
             f"{len(publishers)} of the nodes given are to be Publishers; name one, and 'distribution' if it is "
             "another database"
         )
+    nodes = plain_dsns(nodes)
     for each, dsn in nodes.items():
         try:
             connection = await connect(dsn)

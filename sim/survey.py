@@ -147,11 +147,11 @@ def presumed(
 
 async def connect(dsn: str) -> AsyncConnection[Any]:
     """An administrator's connection in autocommit mode. psycopg.OperationalError"""
-    given = conninfo.conninfo_to_dict(dsn).get("connect_timeout")
+    given = conninfo.conninfo_to_dict(dsn)
     return await AsyncConnection.connect(
         dsn,
         autocommit=True,
-        connect_timeout=CONNECT_TIMEOUT_S if given is None else int(given),
+        connect_timeout=given.get("connect_timeout", CONNECT_TIMEOUT_S),
         options=path.options(dsn),
     )
 

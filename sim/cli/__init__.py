@@ -19,6 +19,7 @@ from twopc.sim.cli.audit import audit
 from twopc.sim.cli.check import check
 from twopc.sim.cli.clients import any_client, resolver
 from twopc.sim.cli.completion import completion
+from twopc.sim.cli.connection_strings import without_passwords
 from twopc.sim.cli.diff import diff
 from twopc.sim.cli.distribution import browse, status, sync, tracer, validate
 from twopc.sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
@@ -50,6 +51,8 @@ from twopc.sim.cli.tour import tour
 from twopc.sim.cli.up import down, up
 from twopc.sim.cli.watch import watch
 
+_UsageError: Any = typer.BadParameter.__base__  # Typer exports no more of it
+
 
 class _Commands(TyperGroup):
     """The commands, which end quietly by Ctrl-C, and once nobody reads them, as in ``twopc run … | head``."""
@@ -63,6 +66,9 @@ class _Commands(TyperGroup):
                 raise
             sys.stdout.flush()
             return result
+        except _UsageError as error:
+            error.message = without_passwords(error.message)
+            raise
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None

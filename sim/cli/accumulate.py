@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from twopc.sim.cli.command import command
+from twopc.sim.cli.connection_strings import checked_dsn
 from twopc.sim.cli.spark_options import (
     ArchivePath,
     Json,
@@ -31,7 +32,12 @@ class AccumulateOptions:
 
     archive: ArchivePath
     dsn: Annotated[
-        str, typer.Option(metavar="DSN", help="DSN of the distribution database, as administrator.")
+        str,
+        typer.Option(
+            metavar="DSN",
+            help="DSN of the distribution database, as administrator.",
+            callback=checked_dsn,
+        ),
     ]
     publisher: Annotated[
         str, typer.Option(metavar="NAME", help="The Publisher, if the database has several.")
@@ -39,7 +45,9 @@ class AccumulateOptions:
     publisher_dsn: Annotated[
         str,
         typer.Option(
-            metavar="DSN", help="DSN of the Publisher: for bases and ids of global transactions."
+            metavar="DSN",
+            help="DSN of the Publisher: for bases and ids of global transactions.",
+            callback=checked_dsn,
         ),
     ] = ""
     history: Annotated[

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from twopc.sim.cli.place import NamedNodes, parse_nodes
+from twopc.sim.cli.connection_strings import parse_nodes
+from twopc.sim.cli.place import NamedNodes
 from twopc.sim.cli.up import MAX_HOURS
 
 agent = typer.Typer(

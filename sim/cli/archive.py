@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from twopc.sim.cli.command import command
+from twopc.sim.cli.connection_strings import checked_dsn
 from twopc.sim.cli.spark_options import (
     ArchivePath,
     Json,
@@ -50,7 +51,12 @@ def show(
 def release(
     path: ArchivePath,
     dsn: Annotated[
-        str, typer.Option(metavar="DSN", help="DSN of the distribution database, as administrator.")
+        str,
+        typer.Option(
+            metavar="DSN",
+            help="DSN of the distribution database, as administrator.",
+            callback=checked_dsn,
+        ),
     ],
 ) -> None:
     """Release an archive, to which nothing more will be appended: clean-up waits for it no longer."""

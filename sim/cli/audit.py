@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from twopc.sim.cli.command import command
+from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.exits import PASS, SAFETY, UNKNOWN
-from twopc.sim.cli.place import NamedNodes, parse_nodes
+from twopc.sim.cli.place import NamedNodes
 from twopc.sim.cli.spark_options import (
     ArchivePath,
     Json,

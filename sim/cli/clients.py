@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
+from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.place import (
     CoordinatorName,
     Folder,
     NamedNodes,
     Nodes,
-    parse_nodes,
     with_topology,
 )
 

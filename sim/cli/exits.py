@@ -14,6 +14,7 @@ from twopc.errors import (
     ScenarioError,
     TransactionError,
 )
+from twopc.sim.cli.connection_strings import without_passwords
 from twopc.sim.settings import SettingError
 
 PASS, SAFETY, USAGE, UNKNOWN, ENVIRONMENT, NOTHING, LIVENESS, THRESHOLD = range(8)
@@ -54,32 +55,36 @@ def worst(codes: list[int]) -> int:
 def exit_code(error: Exception) -> int:
     """Say what went wrong on standard error; returns the exit code for it."""
     if isinstance(error, ScenarioError):
-        print(error, file=sys.stderr)
+        _tell(str(error))
         return USAGE
     if isinstance(error, SettingError):
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         return USAGE
     if isinstance(error, ConfigurationError):
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         return ENVIRONMENT
     if isinstance(error, TransactionError):
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         return UNKNOWN if isinstance(error, InDoubtError) else SAFETY
     if isinstance(error, DeliveryError):
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         return SAFETY
     if isinstance(error, MergeError):
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         return ENVIRONMENT if error.sqlstate[:2] in _LOST else SAFETY
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" {error.filename}" if error.filename is not None else ""
-        print(f"error: cannot write{where}: {error.strerror}", file=sys.stderr)
+        _tell(f"error: cannot write{where}: {error.strerror}")
         return ENVIRONMENT
     from twopc.sim.model.loop import HungError  # not before: it brings the simulation with it
 
     if isinstance(error, HungError):
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         return LIVENESS
-    traceback.print_exception(error)
-    print("internal error: this is a fault of twopc, not of your scenario", file=sys.stderr)
+    _tell("".join(traceback.format_exception(error)).rstrip())
+    _tell("internal error: this is a fault of twopc, not of your scenario")
     return INTERNAL
+
+
+def _tell(text: str) -> None:
+    print(without_passwords(text), file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twopc.sim.cli.place import parse_nodes
+from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.up import folder_of
 
 if TYPE_CHECKING:

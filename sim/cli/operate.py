@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twopc.sim.cli.connection_strings import checked_server, node_dsns
 from twopc.sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN
 from twopc.sim.cli.place import (
     CoordinatorName,
@@ -58,24 +59,12 @@ def doctor(
                 result = examine(server.superuser_dsn("postgres"), role_of_node=role)
                 bad |= show(f"embedded server as {role}", result)
         raise typer.Exit(ENVIRONMENT if bad else PASS)
-    ends = [(name, role, dsn) for name, dsn in _pairs(nodes) for role in _roles_of(name, dsn)]
+    ends = [(name, role, dsn) for name, dsn in node_dsns(nodes) for role in _roles_of(name, dsn)]
     registered = registered_slots(dsn for _, role, dsn in ends if role == "distribution")
     for name, role, dsn in ends:
         title = role if name == role else f"{name}, as {role}"
         bad |= show(title, examine(dsn, role_of_node=role, registered=registered))
     raise typer.Exit(ENVIRONMENT if bad else PASS)
-
-
-def _pairs(nodes: list[str]) -> list[tuple[str, str]]:
-    results = []
-    for node in nodes:
-        name, _, dsn = node.partition("=")
-        if not name or not dsn:
-            raise typer.BadParameter(
-                f"{name!r}: write publisher=DSN, subscriber=DSN or distribution=DSN"
-            )
-        results.append((name, dsn))
-    return results
 
 
 def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
@@ -91,9 +80,9 @@ def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
         return [role for role in ROLES if role == name]
     try:
         result = asyncio.run(kinds(dsn))
-    except psycopg.OperationalError as error:
+    except psycopg.Error as error:
         raise typer.BadParameter(
-            f"{name!r}: it cannot be reached to see what it is ({str(error).strip()}); if it is to be one, write "
+            f"{name!r}: it cannot be asked what it is ({str(error).strip()}); if it is to be one, write "
             "publisher=DSN, subscriber=DSN or distribution=DSN"
         ) from None
     if not result:
@@ -285,7 +274,11 @@ def script(
 def clean(
     pg: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Also remove databases of tests on this server."),
+        typer.Option(
+            metavar="URL",
+            help="Also remove databases of tests on this server.",
+            callback=checked_server,
+        ),
     ] = None,
 ) -> None:
     """Remove servers and files of runs and tours that were killed.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from twopc.sim.cli.completion import order_names, stage_names
+from twopc.sim.cli.connection_strings import checked_server, parse_nodes
 from twopc.sim.settings import RunSettings, load
 
 Paths = Annotated[
@@ -56,6 +57,7 @@ Pg = Annotated[
     typer.Option(
         metavar="WHICH",
         help="Server: embedded, a directory with PostgreSQL's programs, or the URL of a running server.",
+        callback=checked_server,
     ),
 ]
 Servers = Annotated[
@@ -188,7 +190,7 @@ class RunOptions:
             jobs=self.jobs, timeout=self.timeout, out=self.out,
         )  # fmt: skip
         object.__setattr__(self, "settings", chosen)
-        object.__setattr__(self, "nodes", _nodes(place.dsn or ()))
+        object.__setattr__(self, "nodes", parse_nodes(place.dsn or (), "--dsn"))
 
 
 def settings(**flags: Any) -> RunSettings:
@@ -211,14 +213,3 @@ def seeds(text: str) -> range:
         return range(int(first), int(last if dots else first) + 1)
     except ValueError:
         raise typer.BadParameter("write them as 1..100, or one", param_hint="--seeds") from None
-
-
-def _nodes(given: Sequence[str]) -> dict[str, str]:
-    """``NODE=DSN`` options as a mapping."""
-    nodes: dict[str, str] = {}
-    for each in given:
-        node, equals, dsn = each.partition("=")
-        if not equals or not node or not dsn:
-            raise typer.BadParameter("write NODE=DSN", param_hint="--dsn")
-        nodes[node] = dsn
-    return nodes

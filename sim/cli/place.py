@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.up import Folder, folder_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ __all__ = [
     "Nodes",
     "Scripts",
     "pairs",
-    "parse_nodes",
     "table_of",
     "tell_left_out",
     "tell_unreachable",
@@ -71,19 +71,6 @@ __all__ = [
     "texts_of",
     "with_topology",
 ]
-
-
-def parse_nodes(nodes: list[str]) -> dict[str, str]:
-    """``NAME=DSN`` options as a mapping."""
-    results: dict[str, str] = {}
-    for node in nodes:
-        name, equals, dsn = node.partition("=")
-        if not equals or not name or not dsn:
-            raise typer.BadParameter(f"{name!r}: write NAME=DSN, as in pub=postgresql://host/db")
-        if name in results:
-            raise typer.BadParameter(f"node {name!r} is given twice")
-        results[name] = dsn
-    return results
 
 
 def with_topology(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.place import (
     CoordinatorName,
     Folder,
     NamedNodes,
     Nodes,
-    parse_nodes,
     table_of,
     texts_of,
     with_topology,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from twopc.sim.cli.command import command
+from twopc.sim.cli.connection_strings import named, parse_nodes
 from twopc.sim.cli.exits import NOTHING, PASS, SAFETY, UNKNOWN
 from twopc.sim.cli.options import seeds, settings
-from twopc.sim.cli.place import parse_nodes
 from twopc.sim.cli.replay_options import Onto, ReplayOptions
 from twopc.sim.cli.spark_options import begun, seqno
 
@@ -47,7 +47,7 @@ def replay(options: ReplayOptions) -> None:
     spark = options.spark.options()
     from twopc.sim.spark.replay.runs import log_of
 
-    nodes, target = parse_nodes(options.against or []), parse_nodes(options.node or [])
+    nodes, target = parse_nodes(options.against or [], "--against"), parse_nodes(options.node or [])
     folder = options.out or _ROOT / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     moment, carry_out, simulate = options.moment, _on_postgres(options), _on_the_model(options)
     log = log_of(options.what)
@@ -77,7 +77,7 @@ def _on_postgres(options: ReplayOptions) -> PostgresOptions:
         window=options.window,
         after=None if options.after is None else seqno(options.after, "--after"),
         upto=None if options.upto is None else seqno(options.upto, "--upto"),
-        names=parse_nodes(options.names or []),
+        names=dict(named(options.names or [], "--map", "OLD=NAME")),
         resume=options.resume,
         force=options.force,
         coordinator=options.coordinator,

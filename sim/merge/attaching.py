@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, conninfo
 
 from twopc.drivers.in_doubt import reason_of
 from twopc.errors import ConfigurationError
+from twopc.server.external import plain_dsns
 from twopc.sim.merge.topology import MergeTopology
 from twopc.sql import path
 from twopc.together import together
@@ -47,7 +48,7 @@ async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopo
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node anna=DSN ...")
-    dsns = {name: _with_timeout(name, dsn) for name, dsn in nodes.items()}
+    dsns = {name: _with_timeout(dsn) for name, dsn in plain_dsns(nodes).items()}
     answers: dict[str, _MergeNode] = {}
     unreachable: dict[str, str] = {}
 
@@ -121,11 +122,8 @@ def _tree(
     return children
 
 
-def _with_timeout(name: str, dsn: str) -> str:
-    try:
-        given = conninfo.conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:
-        raise ConfigurationError(f"node {name!r}: no connection string: {error}") from None
+def _with_timeout(dsn: str) -> str:
+    given = conninfo.conninfo_to_dict(dsn)
     return conninfo.make_conninfo(dsn, **{"connect_timeout": _CONNECT_TIMEOUT_S, **given})
 
 

@@ -72,11 +72,11 @@ def server_of(given: Any) -> AnyServer:
     if isinstance(given, EmbeddedServer | ExternalServer):
         return given
     if isinstance(given, str):
-        return ExternalServer.from_dsn(_plain(given))
+        return ExternalServer.from_dsn(given)
     if isinstance(given, Server):
-        return ExternalServer.from_dsn(_plain(given.dsn))
+        return ExternalServer.from_dsn(given.dsn)
     if isinstance(given, _HasUrl):
-        return ExternalServer.from_dsn(_plain(given.get_connection_url()))
+        return ExternalServer.from_dsn(given.get_connection_url())
     parts = {key: getattr(given, key, None) for key in ("host", "port", "user", "password")}
     if parts["host"] and parts["port"]:
         return ExternalServer.from_dsn(
@@ -88,12 +88,6 @@ def server_of(given: Any) -> AnyServer:
         f"twopc_server gave {type(given).__name__}, which is no server: return twopc.sim.testing.Server(dsn=...), "
         "a DSN, the postgresql_proc of pytest-postgresql, or a container of testcontainers"
     )
-
-
-def _plain(url: str) -> str:
-    """A URL without the name of a driver: ``postgresql+psycopg2://`` is SQLAlchemy's."""
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme.partition('+')[0]}{separator}{rest}" if separator else url
 
 
 def check(server: AnyServer, *, topologies: int, nodes: int) -> None:

@@ -23,6 +23,7 @@ from twopc.doctor.checks import version_finding
 from twopc.drivers.database import DURABLE
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import EmbeddedServer, ExternalServer
+from twopc.server.external import plain_dsns
 from twopc.sim.topology import roles
 from twopc.sql import path
 from twopc.sql.passwords import verifier
@@ -59,13 +60,15 @@ class Node:
     """The distribution agents' role: reads the distribution database, has what it read applied at Subscribers."""
     agent_password: str = field(repr=False)
     embedded: bool = True
+    given_dsn: str = field(default="", repr=False)
+    """The administrator's connection string, if one was given: of other nodes on the server it may be another."""
     attached: bool = False
     """It was there already, and the administrator works in the place of every role of ours."""
 
     @property
     def dsn(self) -> str:
         """The administrator's connection string."""
-        return self.server.superuser_dsn(self.database)
+        return self.given_dsn or self.server.superuser_dsn(self.database)
 
     @property
     def app_dsn(self) -> str:
@@ -150,7 +153,7 @@ class Nodes:
             raise ConfigurationError(f"servers={servers!r}: use 'one' or 'each'")
         self.name = name
         self._kinds = kinds
-        self._dsns = dsns
+        self._dsns = plain_dsns(dsns)
         self._each = servers == "each"
         self._given = server
         self._durable = durable
@@ -187,6 +190,7 @@ class Nodes:
                 kind=kind,
                 server=server,
                 database=database,
+                given_dsn=conninfo.make_conninfo(given, dbname=database) if given else "",
                 embedded=embedded,
                 **_credentials(roles, passwords),
             )
@@ -241,11 +245,13 @@ class Nodes:
                 )
                 there = {result for (result,) in await cursor.fetchall()}
         roles = {kind: each if each in there else role for kind, each in own.items()}
+        database = str(parts.get("dbname") or role or "postgres")
         self.nodes[name] = Node(
             name=name,
             kind=self._kinds[name],
             server=self._existing.setdefault(server.where, server),
-            database=str(parts.get("dbname") or role or "postgres"),
+            database=database,
+            given_dsn=conninfo.make_conninfo(dsn, dbname=database),
             embedded=False,
             attached=True,
             **_credentials(roles, dict.fromkeys(_ROLES, "")),

@@ -168,6 +168,19 @@ def test_a_script_for_a_new_subscriber(nodes: list[str], shop_server: EmbeddedSe
         shop_server.drop_database("second")
 
 
+def test_a_wrong_password(nodes: list[str], shop_server: EmbeddedServer) -> None:
+    """Of one of several nodes on a server: that node is named, and no other works in its name."""
+    wrong = f"postgresql+psycopg://postgres:sesame@127.0.0.1:{shop_server.port}/pub"
+
+    done = twopc("recover", "--node", f"pub={wrong}", *nodes[2:])
+
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("pub: not reached: "), done.stdout
+    assert "password authentication failed" in done.stdout
+    assert "distribution" not in done.stdout + done.stderr
+    assert "sesame" not in done.stdout + done.stderr
+
+
 def test_mistakes(nodes: list[str]) -> None:
     """Each says what to write instead, and exits with 2 or 4."""
     for words, code, text in (

@@ -279,7 +279,7 @@ def test_wrong_dsn(server: EmbeddedServer, plain: str) -> None:
         "host=/nonexistent password=hunter2": "start the server",
         conninfo.make_conninfo(plain, password=password): "correct user, password",
         server.superuser_dsn("no such database"): "correct user, password",
-        "postgresql://u:hunter2@127.0.0.1:port/d": "start the server, or correct",
+        "postgresql://u:hunter2@127.0.0.1:port/d": "write it as",
         "password=hunter2 and more": "write it as",
     }
     for dsn, remedy in wrong.items():

@@ -58,21 +58,21 @@ def examine(
         text, _, remedy = str(error).partition(": ")
         return (Finding(level="error", what="connection", state=text, remedy=remedy),)
     try:
-        with _connect(dsn, parameters) as connection:
+        with _connect(parameters) as connection:
             version = checks.version_finding(connection.info.server_version)
             if version.level == "error":
                 return (version,)  # the other questions may not even be understood
             node = ExaminedNode(
                 connection=connection,
                 role_of_node=role_of_node,
-                asks_for_password=role_of_node != "publisher" or _asks_for_password(dsn),
+                asks_for_password=role_of_node != "publisher" or _asks_for_password(parameters),
                 registered=registered,
             )
             return (version, *(finding for check in _CHECKS for finding in check(node)))
     except psycopg.Error as error:
         answer = pq.Ping.NO_RESPONSE
         if not isinstance(error, psycopg.errors.ConnectionTimeout):
-            answer = pq.Ping(pq.PGconn.ping(_bounded(dsn, parameters).encode()))
+            answer = pq.Ping(pq.PGconn.ping(_bounded(parameters).encode()))
         return (
             Finding(
                 level="error",
@@ -89,7 +89,7 @@ def registered_slots(dsns: Iterable[str]) -> frozenset[str] | None:
     asked = False
     for dsn in dsns:
         try:
-            with _connect(dsn, parse_dsn(dsn)) as connection:
+            with _connect(parse_dsn(dsn)) as connection:
                 known = "SELECT to_regclass('msrepl.mspublisher_databases') IS NOT NULL AS known"
                 if any(row["known"] for row in connection.execute(known)):
                     slots_known = "SELECT slot FROM msrepl.mspublisher_databases"
@@ -110,7 +110,7 @@ def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tup
     parameters = parse_dsn(dsn)
     requested = sorted(set(roles))
     try:
-        with _connect(dsn, parameters) as connection:
+        with _connect(parameters) as connection:
             known = {
                 row["rolname"]
                 for row in connection.execute(
@@ -137,29 +137,28 @@ def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tup
         ) from None
 
 
-def _connect(dsn: str, parameters: dict[str, Any]) -> psycopg.Connection[dict[str, Any]]:
+def _connect(parameters: dict[str, Any]) -> psycopg.Connection[dict[str, Any]]:
+    dsn = _bounded(parameters)
     return psycopg.connect(
-        _bounded(dsn, parameters),
+        dsn,
         autocommit=True,
         row_factory=dict_row,
         options=path.options(dsn, {}),
     )
 
 
-def _bounded(dsn: str, parameters: dict[str, Any]) -> str:
-    if "connect_timeout" in parameters:
-        return dsn
-    return conninfo.make_conninfo(dsn, connect_timeout=_CONNECT_TIMEOUT_S)
+def _bounded(parameters: dict[str, Any]) -> str:
+    return conninfo.make_conninfo(**{"connect_timeout": _CONNECT_TIMEOUT_S, **parameters})
 
 
-def _asks_for_password(dsn: str) -> bool:
+def _asks_for_password(parameters: dict[str, Any]) -> bool:
     """Whether the server wants a password of somebody whom no special rule knows.
 
     A link role is such a somebody, and dblink refuses a role that got in without one. The question
     is answered by trying: a server that wants a password says so even to a role that it has not.
     """
     stranger = conninfo.make_conninfo(
-        dsn,
+        _bounded(parameters),
         user=f"msrepl_doctor_{secrets.token_hex(4)}",
         password="",
         passfile="/nonexistent",  # ~/.pgpass may have a password for everybody

@@ -5,6 +5,7 @@ It must not know what for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -13,13 +14,15 @@ from twopc.server.embedded import ClusterContents, EmbeddedServer
 from twopc.server.external import ExternalServer
 
 EMBEDDED = "embedded"
+#: As a URL begins, or one whose scheme was left out: ``user:password@host``.
+_URL = re.compile(r"[^/]*://|[^/]+:.*@")
 
 
 def kind_of(choice: str) -> Literal["embedded", "directory", "url"]:
     """What a choice names: embedded (that is also the empty one), a directory or a connection string."""
     if choice in ("", EMBEDDED):
         return "embedded"
-    return "url" if "://" in choice or "=" in choice else "directory"
+    return "url" if "=" in choice or _URL.match(choice) else "directory"
 
 
 def choose(
