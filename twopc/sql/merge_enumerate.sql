@@ -27,7 +27,13 @@ begin
         where {changed_since}
           and m.source is distinct from peer
     )
-    select c.rowguid, r.rowguid is null, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
+    select c.rowguid, r.rowguid is null,
+           case when c.own = 0 then coalesce(c.lineage, '{{}}')
+                when c.lineage is null or cardinality(c.lineage) = 0 then array[me << 31 | c.own]
+                when cardinality(c.lineage) > 1 then msrepl.merge_lineage(c.lineage, me, c.own)
+                when c.lineage[1] < me << 31 then c.lineage || (me << 31 | c.own)
+                else (me << 31 | c.own) || c.lineage end,
+           msrepl.merge_colv(c.colv, me),
            coalesce(c.writer, me), r."row"
     from changed as c
     left join {read}(array(select d.rowguid from changed as d)) as r on r.rowguid = c.rowguid

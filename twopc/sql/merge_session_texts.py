@@ -349,6 +349,8 @@ class SessionTexts(TrackingTexts):
             log=self.function("log"),
             column_tracking=sql.Literal(self.article.column_tracking),
             overwrites=self._overwrites(),
+            first_is_known=_is_known("m.lineage[1]"),
+            second_is_known=_is_known("m.lineage[2]"),
             priority=self._part(MergeProtection.PRIORITY, _PRIORITY, "0"),
             taken=self._part(MergeProtection.COLUMN_VERSIONS, "j.taken::text", "null::text"),
             keeps_losers=self._part(MergeProtection.LOSERS, "true", "false"),
@@ -356,3 +358,15 @@ class SessionTexts(TrackingTexts):
             owner=self.owner,
             comment=self._comment("Takes rows that a neighbour has sent into"),
         )
+
+
+def _is_known(version: LiteralString) -> sql.Composable:
+    """Whether a version is among the first three of others that an incoming row stands on, or a later one of its replica."""
+    return sql.SQL("({})").format(
+        sql.SQL(" or ").join(
+            sql.SQL("excluded.lineage[{0}] between {1} and {1} | 2147483647").format(
+                sql.Literal(place), sql.SQL(version)
+            )
+            for place in (1, 2, 3)
+        )
+    )

@@ -439,7 +439,13 @@ begin
           and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)
           and m.source is distinct from peer
     )
-    select c.rowguid, r.rowguid is null, msrepl.merge_lineage(c.lineage, me, c.own), msrepl.merge_colv(c.colv, me),
+    select c.rowguid, r.rowguid is null,
+           case when c.own = 0 then coalesce(c.lineage, '{}')
+                when c.lineage is null or cardinality(c.lineage) = 0 then array[me << 31 | c.own]
+                when cardinality(c.lineage) > 1 then msrepl.merge_lineage(c.lineage, me, c.own)
+                when c.lineage[1] < me << 31 then c.lineage || (me << 31 | c.own)
+                else (me << 31 | c.own) || c.lineage end,
+           msrepl.merge_colv(c.colv, me),
            coalesce(c.writer, me), r."row"
     from changed as c
     left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d)) as r on r.rowguid = c.rowguid
@@ -576,8 +582,9 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 --            keeps_losers, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each
--- of them stands on all that is held here, as nearly always, they take its place as they came; else it is decided for
--- each. Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. What
+-- of them stands on all that is held here, as nearly always, they take its place as they came; else that is undone, and
+-- it is decided for each. Lineages of up to three replicas are looked at where they stand: a call for each row costs more
+-- than all else. Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. What
 -- was made here, by a merge or a conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot
 -- know yet is left, and goes up by itself. A Subscriber's changes are its own, whoever it names as their writer, but for
 -- server subscriptions below it.
@@ -624,13 +631,44 @@ begin
     if cardinality(present) < cardinality($1) then
         perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
     end if;
-    if false or array_position(choices, 'held') is null and not exists (
-        select from unnest($1, $3) as i(rowguid, lineage)
-        cross join lateral (select m.lineage, m.own from "msrepl"."msmerge_metadata_7" as m where m.rowguid = i.rowguid offset 0) as m
-        where not msrepl.merge_precedes(msrepl.merge_lineage(m.lineage, me, m.own), i.lineage::int8[]))
-    then
-        applied := cardinality($1); skipped := 0; conflicts := 0; deferred := 0;
-    else
+    if false or array_position(choices, 'held') is null then
+        begin
+            insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
+            select 7, i.rowguid, pg_current_xact_id(), i.gone,
+                   case when c.is_short then coalesce(c.mine & 2147483647, 0) else l.own end,
+                   case when c.is_short then c.top else l.top end,
+                   case when c.is_short then array_remove(c.v, c.mine) else l.others end,
+                   i.colv::int8[], peer.replnickname, nullif(i.writer, me)
+            from unnest($1, $2, $3, $4, $5) as i(rowguid, gone, lineage, colv, writer)
+            cross join lateral (select i.lineage::int8[] as v offset 0) as p
+            cross join lateral (
+                select p.v, t.top,
+                       case me when p.v[1] >> 31 then p.v[1] when p.v[2] >> 31 then p.v[2] when p.v[3] >> 31 then p.v[3] end as mine,
+                       num_nonnulls(p.v[1], p.v[2], p.v[3]) = cardinality(p.v) and t.top <= 2000000000
+                           and coalesce(p.v[1] < p.v[2], true) and coalesce(p.v[2] < p.v[3], true) as is_short
+                from (select greatest(p.v[1] & 2147483647, p.v[2] & 2147483647, p.v[3] & 2147483647) as top) as t offset 0) as c
+            left join lateral (
+                select f.* from msrepl.merge_lineage_parts(c.v, me) as f where c.is_short is not true offset 0) as l on true
+            on conflict (rowguid) do update
+            set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
+                colv = excluded.colv, source = excluded.source, writer = excluded.writer
+            where false
+                or case when excluded.own >= m.own and excluded.lineage <> coalesce(m.lineage, '{}')
+                             and (m.lineage is null or cardinality(m.lineage) < 3 and cardinality(excluded.lineage) < 4
+                                  and (m.lineage[1] is null or (excluded.lineage[1] between m.lineage[1] and m.lineage[1] | 2147483647 or excluded.lineage[2] between m.lineage[1] and m.lineage[1] | 2147483647 or excluded.lineage[3] between m.lineage[1] and m.lineage[1] | 2147483647)) and (m.lineage[2] is null or (excluded.lineage[1] between m.lineage[2] and m.lineage[2] | 2147483647 or excluded.lineage[2] between m.lineage[2] and m.lineage[2] | 2147483647 or excluded.lineage[3] between m.lineage[2] and m.lineage[2] | 2147483647))) then true
+                        else msrepl.merge_precedes(msrepl.merge_lineage(m.lineage, me, m.own),
+                                                   msrepl.merge_lineage(excluded.lineage, me, excluded.own)) end;
+            get diagnostics applied = row_count;
+            if applied < cardinality($1) then
+                raise no_data_found;
+            end if;
+            skipped := 0; conflicts := 0; deferred := 0;
+        exception
+            when no_data_found then
+                applied := null;
+        end;
+    end if;
+    if applied is null then
         judgements := array(
             select row(i.rowguid, i."row", h."row", m.writer, d.verdict, d.conflict, d.taken, d.gone,
                        d.lineage, d.colv, case when d.verdict in ('apply', 'replace') then i.writer
@@ -694,15 +732,15 @@ begin
                array_agg(j.writer), array_agg(j."row"), array_agg(j.taken::text), array_agg(j.verdict)
         into guids, gones, lineages, colvs, writers, rows, takens, verdicts
         from unnest(judgements) as j where j.verdict in ('apply', 'replace', 'merge', 'keep');
+        insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
+        select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
+               case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
+        from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
+        cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
+        on conflict (rowguid) do update
+        set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
+            colv = excluded.colv, source = excluded.source, writer = excluded.writer;
     end if;
-    insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
-    select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
-           case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
-    from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
-    cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
-    on conflict (rowguid) do update
-    set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
-        colv = excluded.colv, source = excluded.source, writer = excluded.writer;
     perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
         coalesce(array_agg(w.rowguid) filter (where w.gone and w.is_present), '{}'),
         coalesce(array_agg(w.rowguid) filter (where not w.gone and w.is_present), '{}'),
