@@ -279,6 +279,18 @@ class Fold:
         return results
 
     @cached_property
+    def merge_sessions(self) -> Mapping[int, Sequence[HistoryRecord]]:
+        """Merge sessions that have ended, by the record of the sync that they were."""
+        results: dict[int, Sequence[HistoryRecord]] = {}
+        waiting: list[HistoryRecord] = []
+        for record in self.records:
+            if record.kind == "merge_session":
+                waiting.append(record)
+            elif waiting and record.kind in ENDS:
+                results[record.seq], waiting = tuple(waiting), []
+        return results
+
+    @cached_property
     def is_merging(self) -> bool:
         """Changes are carried by merge sessions."""
         return any(reports(record) for record in self.records)

@@ -6,8 +6,10 @@ Pure functions of records.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.merge_reports import figures
 from twopc.sim.report.phrases import row_text
 
@@ -34,6 +36,112 @@ def sentence(report: Mapping[str, Any], who: str) -> str:
     text = f"{who} merge session of {report['subscriber']} brings {_rows(up)} up and {_rows(down)} down"
     remarks = figures(report).split(", ")[1:]
     return f"{text} ({', '.join(remarks)})" if remarks else text
+
+
+def lineage_text(conflict: Mapping[str, Any]) -> str:
+    """What the two rows of a conflict stand on, and what follows; empty where it is not known."""
+    stood = conflict.get("stands_on")
+    if not stood:
+        return ""
+    brought, held = (row_text(stood[each]) for each in ("incoming", "held"))
+    text = f"the row that {conflict['incoming']} brings stands on {brought}, that of {conflict['node']} on {held}"
+    if stood["incoming"] == stood["held"]:
+        return (
+            f"{text}: on the same changes, and yet they differ: an end was restored from a backup"
+        )
+    return f"{text}: neither has seen the other's change"
+
+
+def lineages_short(conflict: Mapping[str, Any]) -> str:
+    """``brought: {anna: 1}, held: {ben: 1}``; empty where it is not known."""
+    stood = conflict.get("stands_on")
+    if not stood:
+        return ""
+    same = ": an end was restored" if stood["incoming"] == stood["held"] else ""
+    return f"brought: {row_text(stood['incoming'])}, held: {row_text(stood['held'])}{same}"
+
+
+def why_text(conflict: Mapping[str, Any]) -> str:
+    """Why one of them has won; empty where it is not known."""
+    why = conflict.get("why")
+    return f"{conflict['winner']} wins: {why}" if why else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationsMoved:
+    """What a merge session did to one end's generations, as pieces of sentences."""
+
+    sender: str
+    receiver: str
+    closed: str
+    """``generation 2``; empty: none was."""
+    arrived: str
+    """``generations 1 to 2``; empty: nothing did."""
+    acknowledged: str
+    """What the receiver has acknowledged; empty: nothing new."""
+    part: str
+    """Of what a part has arrived."""
+
+    @property
+    def is_any(self) -> bool:
+        """Something was done."""
+        return bool(self.closed or self.arrived or self.acknowledged or self.part)
+
+    @property
+    def sentence(self) -> str:
+        """``anna closes generation 2; pub receives generations 1 to 2 and acknowledges``."""
+        text = f"{self.sender} closes {self.closed}" if self.closed else ""
+        owned = "" if self.closed else f"{self.sender}'s "
+        if self.arrived:
+            same = self.arrived == self.closed
+            text += f", which {self.receiver} receives" if same else ""
+            text += "" if same else f"; {self.receiver} receives {owned}{self.arrived}"
+            has_answer = bool(self.acknowledged)
+            text += " and acknowledges" if has_answer else f", and {self.sender} is not told"
+        elif self.acknowledged:
+            text += f"; {self.receiver} acknowledges {self.sender}'s {self.acknowledged}"
+        if self.part:
+            part = "it" if self.part == self.closed else owned + self.part
+            text += f"; a part of {part} is at {self.receiver}"
+        return text.removeprefix("; ")
+
+    @property
+    def short(self) -> str:
+        """``anna closes generation 2, generations 1 to 2 → pub ✓``."""
+        text = f"{self.sender} closes {self.closed}" if self.closed else f"{self.sender}'s "
+        sent = self.arrived or self.acknowledged
+        if sent:
+            text += ("" if sent == self.closed else ", " * bool(self.closed) + sent) + (
+                f" → {self.receiver}{' ✓' if self.acknowledged else ', not acknowledged'}"
+            )
+        if self.part:
+            text += f"{', ' if self.closed or sent else ''}a part of {self.part} → {self.receiver}"
+        return text
+
+
+def generations(record: HistoryRecord) -> list[GenerationsMoved]:
+    """What a merge session did to the generations of either end; nothing of one that was left as it was."""
+    data = record.data or {}
+    return [each for way in ("up", "down") if (each := _moved(data[way])).is_any]
+
+
+def _moved(way: Mapping[str, Any]) -> GenerationsMoved:
+    has, knows = way["arrived"][1], way["acknowledged"][1]
+    return GenerationsMoved(
+        sender=way["from"],
+        receiver=way["to"],
+        closed=_between(*way["closed"]),
+        arrived=_between(*way["arrived"]),
+        acknowledged=_between(*way["acknowledged"]) if knows == has else "",
+        part="" if way["coming"] is None else f"generation {way['coming']}",
+    )
+
+
+def _between(before: int, after: int) -> str:
+    """``generations 2 to 3``; empty if there is no new one."""
+    if after <= before:
+        return ""
+    return f"generation {after}" if after == before + 1 else f"generations {before + 1} to {after}"
 
 
 def _rows(count: int) -> str:

@@ -16,7 +16,13 @@ from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.fold import AgentDelivery, Fold, Settlement, causal
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.merge_reports import brings, reports
-from twopc.sim.report.merged import conflict_text, sentence
+from twopc.sim.report.merged import (
+    conflict_text,
+    generations,
+    lineage_text,
+    sentence,
+    why_text,
+)
 from twopc.sim.report.phrases import (
     backup_text,
     happening,
@@ -200,14 +206,22 @@ class _StoryText:
             node = self._agent_at(record)
             message = record.message.removeprefix(f"{node}: ")
             yield f"The agent of {node} stops: {_short(message)}"
+            yield from self._generations(record)
 
     def _merged(self, record: HistoryRecord) -> Iterator[str]:
         """What merge sessions did, and what they met."""
         who = f"By {self._step(record)} the" if record.session else "A"
         for report in reports(record):
             yield sentence(report, who)
+        yield from self._generations(record)
         for conflict in self._fold.merge_conflicts.get(record.seq, ()):
             yield f"It records a conflict: {conflict_text(conflict)}"
+            yield from filter(None, (_capital(lineage_text(conflict)), why_text(conflict)))
+
+    def _generations(self, record: HistoryRecord) -> Iterator[str]:
+        """What merge sessions did to generations."""
+        for each in self._fold.merge_sessions.get(record.seq, ()):
+            yield from (moved.sentence for moved in generations(each))
 
     def _settled(self, done: Settlement) -> str:
         """What recovery has done with a transaction that nobody else would end."""
@@ -281,6 +295,7 @@ class _StoryText:
             yield f"{self._sent(record, sql)} is refused ({kind}){joint}{why}"
         elif record.kind == "error":
             yield f"{self._sent(record, sql)} fails{_code(record)}: {_short(record.message)}"
+            yield from self._generations(record)
         elif record.kind == "rolled_back":
             left = "" if record.gid in self._fold.effects else "; it has no effect at any node"
             yield f"{record.session}'s transaction is rolled back: it was {record.message}{left}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from twopc.sim.report.fold import AgentDelivery, Fold
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.merge_reports import brings, summary
-from twopc.sim.report.merged import conflict_text
+from twopc.sim.report.merged import conflict_text, generations, lineages_short, why_text
 from twopc.sim.report.phrases import (
     HAPPENINGS,
     WORDS,
@@ -141,10 +141,11 @@ class _TimelineText:
             yield from self._other(record)
         elif record.kind == "ok":
             yield self._entry(record, f"✓ {summary(record)}")
-            yield from self._conflicts(record)
+            yield from self._merged(record)
         else:
             yield self._entry(record, f"✗ {record.node}: stopped", "bad")
             yield self._more(record, record.message, "faint")
+            yield from self._merged(record)
 
     def _delivered(self, done: AgentDelivery) -> Iterator[LaneEntry]:
         text, style, below = {
@@ -167,11 +168,12 @@ class _TimelineText:
                 f"{call_text(invoked)} {done_text(ended, self._fold.effects)}".strip(),
                 style_of(ended),
             )
-            yield from self._conflicts(ended)
+            yield from self._merged(ended)
         else:
             yield self._entry(invoked, call_text(invoked))
             yield self._more(ended, refusal(ended), style_of(ended))
             yield from self._why(ended)
+            yield from self._merged(ended)
 
     def _end(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         """The end of a step that something else came in between."""
@@ -180,12 +182,17 @@ class _TimelineText:
         yield self._entry(record, f"{name} {how}".strip(), style_of(record))
         if record.kind != "ok":
             yield from self._why(record)
-        yield from self._conflicts(record)
+        yield from self._merged(record)
 
-    def _conflicts(self, record: HistoryRecord) -> Iterator[LaneEntry]:
-        """What a merge session has recorded."""
+    def _merged(self, record: HistoryRecord) -> Iterator[LaneEntry]:
+        """What merge sessions did to generations, and the conflicts that they have recorded."""
+        for session in self._fold.merge_sessions.get(record.seq, ()):
+            for moved in generations(session):
+                yield self._more(record, moved.short, "faint")
         for each in self._fold.merge_conflicts.get(record.seq, ()):
             yield self._more(record, f"✗ {conflict_text(each)}", "wait")
+            for text in filter(None, (lineages_short(each), why_text(each))):
+                yield self._more(record, text, "faint")
 
     def _why(self, record: HistoryRecord) -> Iterator[LaneEntry]:
         if why(record):

@@ -16,8 +16,8 @@ from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.model import Session
 from twopc.sim.scenario.observe import (
     state_after,
-    write_conflicts,
     write_deliveries,
+    write_merge_sessions,
     write_settled,
 )
 from twopc.sim.scenario.stage import AGENTS, Stage
@@ -137,7 +137,7 @@ class CaseSessions:
         if ended.play.step.action == "sync":
             await write_deliveries(self._stage, self._history)
             if self._scenario.merges:
-                await write_conflicts(self._stage, self._history)
+                write_merge_sessions(self._stage, self._history)
         await self._note_faults()
         self._write(ended.kind, lane, ended.play, **ended.fields)
         await self._note_ended(lane, ended.play)

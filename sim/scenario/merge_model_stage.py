@@ -14,9 +14,10 @@ from twopc.sim.model.merge.site import RecordedConflict
 from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN
+from twopc.sim.scenario.merge_watch import MergeWatch, NeighbourMarks, NodeKnowledge
 from twopc.sim.scenario.model_check import NullRecorder
 from twopc.sim.scenario.model_stage import ModelStage
-from twopc.sim.scenario.stage import AGENTS, NodeContent
+from twopc.sim.scenario.stage import AGENTS, EndedMergeSession, NodeContent
 from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge_model import MergeVirtualSession
@@ -39,6 +40,7 @@ class MergeModelStage(ModelStage):
         self._faults = MergeFaults(points, plans_of(case))
         self._keys: dict[UUID, Mapping[str, Any]] = {}
         self._recorded: dict[str, int] = {}
+        self._watch = MergeWatch(case, self)
 
     async def open(self, session: str, node: str) -> ClientSession:
         """A session of the application's role."""
@@ -49,7 +51,7 @@ class MergeModelStage(ModelStage):
         return self._at(AGENTS, self._model.spec.publisher)
 
     def _at(self, name: str, node: str) -> MergeVirtualSession:
-        opened = MergeVirtualSession(self._place, name, node, self._merging)
+        opened = MergeVirtualSession(self._place, name, node, self._merging, self._watch.session)
         self._sessions[name] = opened
         return opened
 
@@ -57,14 +59,39 @@ class MergeModelStage(ModelStage):
         """Everybody does, from the beginning to the end."""
         return True
 
-    async def conflicts(self) -> list[Mapping[str, Any]]:
-        """The conflicts that were recorded since this was asked last."""
+    def merge_sessions(self) -> Sequence[EndedMergeSession]:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        return self._watch.taken()
+
+    async def seen(self, node: str) -> NodeKnowledge:
+        """See `MergeSight`."""
+        known = self._merging.sites[node].knowledge
+        return NodeKnowledge(
+            replicas=(*known.former, known.replica),
+            newest=known.newest.generation.number,
+            marks={
+                name: NeighbourMarks(
+                    sent=each.sent,
+                    received=0 if each.received is None else each.received.number,
+                    coming=None if each.coming is None else each.coming.number,
+                )
+                for name, each in known.neighbours.items()
+            },
+            lineages={
+                (self._merging.table_of(artid), rowguid): row.version.lineage
+                for artid, rows in known.metadata.items()
+                for rowguid, row in rows.items()
+            },
+        )
+
+    async def new_conflicts(self) -> Sequence[tuple[UUID, dict[str, Any]]]:
+        """See `MergeSight`."""
         results = []
         for node in self._model.nodes:
             every = self._every_conflict(node)
             new = every[self._recorded.get(node, 0) :]
             self._recorded[node] = len(every)
-            results += [self._as_read(node, each) for each in new]
+            results += [(each.rowguid, self._as_read(node, each)) for each in new]
         return results
 
     def _every_conflict(self, node: str) -> Sequence[RecordedConflict]:
@@ -74,7 +101,7 @@ class MergeModelStage(ModelStage):
         # its Publisher has the others
         return [each for each in every if each.type in ON_THE_WAY_DOWN]
 
-    def _as_read(self, node: str, conflict: RecordedConflict) -> Mapping[str, Any]:
+    def _as_read(self, node: str, conflict: RecordedConflict) -> dict[str, Any]:
         table = self._merging.table_of(conflict.artid)
         stated = self._scenario.tables[table]
         loser = None

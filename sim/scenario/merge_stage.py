@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
@@ -20,12 +21,20 @@ from twopc.sim.faults.plans import plans_of
 from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
 from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.merge_knowledge import read_knowledge
 from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, set_up_merge
+from twopc.sim.scenario.merge_watch import MergeWatch, NodeKnowledge
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
 from twopc.sim.scenario.postgres_looking import answer, read_only
 from twopc.sim.scenario.postgres_setup import take_down
-from twopc.sim.scenario.stage import AGENTS, NodeContent, StageDelivery, lost_table
+from twopc.sim.scenario.stage import (
+    AGENTS,
+    EndedMergeSession,
+    NodeContent,
+    StageDelivery,
+    lost_table,
+)
 from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge import MergeLocalSession
@@ -85,6 +94,7 @@ class MergeStage:
         """By table and rowguid the row's primary key, as it was seen last."""
         self._recorded: dict[str, int] = {}
         """By node how many conflicts were read already."""
+        self._watch = MergeWatch(case, self)
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -104,7 +114,9 @@ class MergeStage:
         return self._seated(AGENTS, self._topology.publisher)
 
     def _seated(self, name: str, node: str) -> MergeLocalSession:
-        opened = self._sessions[name] = MergeLocalSession(self._topology, node, self._observer)
+        opened = self._sessions[name] = MergeLocalSession(
+            self._topology, node, self._observer, around=self._watch.session
+        )
         return opened
 
     def subscribes(self, node: str) -> bool:
@@ -115,14 +127,22 @@ class MergeStage:
         """None: what a session has brought stands in its own report."""
         return []
 
-    async def conflicts(self) -> list[Mapping[str, Any]]:
-        """The conflicts that were recorded since this was asked last."""
+    def merge_sessions(self) -> Sequence[EndedMergeSession]:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        return self._watch.taken()
+
+    async def seen(self, node: str) -> NodeKnowledge:
+        """See `MergeSight`."""
+        return await read_knowledge(await self._topology.admin(node))
+
+    async def new_conflicts(self) -> Sequence[tuple[UUID, dict[str, Any]]]:
+        """See `MergeSight`."""
         results = []
         for node in self._topology.nodes:
             every = await self._every_conflict(node)
             new = every[self._recorded.get(node, 0) :]
             self._recorded[node] = len(every)
-            results += [self._as_read(node, each) for each in new]
+            results += [(each.rowguid, self._as_read(node, each)) for each in new]
         return results
 
     async def _every_conflict(self, node: str) -> Sequence[MergeConflict]:
@@ -132,7 +152,7 @@ class MergeStage:
         # its Publisher has the others
         return [each for each in every if each.type in ON_THE_WAY_DOWN]
 
-    def _as_read(self, node: str, conflict: MergeConflict) -> Mapping[str, Any]:
+    def _as_read(self, node: str, conflict: MergeConflict) -> dict[str, Any]:
         columns = self._scenario.tables[conflict.table].columns
         loser = None
         if conflict.loser is not None:

@@ -38,6 +38,7 @@ from twopc.sim.scenario.model_setup import SETTINGS, spec_of
 from twopc.sim.scenario.stage import (
     AGENTS,
     AwayError,
+    EndedMergeSession,
     NodeContent,
     SetUpError,
     StageDelivery,
@@ -242,8 +243,8 @@ class ModelStage:
             for each in self._model.take_deliveries()
         ]
 
-    async def conflicts(self) -> Sequence[Mapping[str, Any]]:
-        """None: nothing is merged."""
+    def merge_sessions(self) -> Sequence[EndedMergeSession]:
+        """Nothing is merged here."""
         return ()
 
     async def waits(self) -> Waits:

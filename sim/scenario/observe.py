@@ -66,10 +66,13 @@ def write_settled(stage: Stage, history: OrderHistory) -> None:
         )
 
 
-async def write_conflicts(stage: Stage, history: OrderHistory) -> None:
-    """The conflicts of merge sessions that were recorded since this was written last."""
-    for each in await stage.conflicts():
-        history.write("merge_conflict", node=each["node"], data=each)
+def write_merge_sessions(stage: Stage, history: OrderHistory) -> None:
+    """The generations of merge sessions that have ended since this was written last, and the conflicts they met."""
+    for each in stage.merge_sessions():
+        data = {"publisher": each.publisher, "up": dict(each.up), "down": dict(each.down)}
+        history.write("merge_session", node=each.subscriber, data=data)
+        for conflict in each.conflicts:
+            history.write("merge_conflict", node=conflict["node"], data=conflict)
 
 
 async def settled(scenario: Scenario, stage: Stage, history: OrderHistory, settle_s: float) -> None:

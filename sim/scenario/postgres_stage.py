@@ -32,7 +32,7 @@ from twopc.sim.scenario.outages import cut, restore
 from twopc.sim.scenario.postgres_looking import StageInspection
 from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology, Printed
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
-from twopc.sim.scenario.stage import AGENTS, SetUpError, StageDelivery
+from twopc.sim.scenario.stage import AGENTS, EndedMergeSession, SetUpError, StageDelivery
 from twopc.sim.scenario.values import Capabilities, Case, NotPlayableError
 from twopc.sim.sessions.any_client import AnyClientSession
 from twopc.sim.sessions.interface import ClientSession
@@ -377,8 +377,8 @@ class PostgresStage(StageInspection):
             for each in await self._topology.inspect.take_deliveries()
         ]
 
-    async def conflicts(self) -> Sequence[Mapping[str, Any]]:
-        """None: nothing is merged."""
+    def merge_sessions(self) -> Sequence[EndedMergeSession]:
+        """Nothing is merged here."""
         return ()
 
     async def waits(self) -> Waits:

@@ -47,6 +47,21 @@ class StageDelivery:
     """The error for which it was left out."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedMergeSession:
+    """What a merge session has done, whether it ended well or not."""
+
+    subscriber: str
+    publisher: str
+    up: Mapping[str, Any]
+    """Of the Subscriber's generations: `from`, `to`, and before and after the session the newest that was `closed`, that
+    has `arrived`, and that is `acknowledged`; `coming`: one of which a part has arrived."""
+    down: Mapping[str, Any]
+    """Likewise of the Publisher's."""
+    conflicts: Sequence[Mapping[str, Any]]
+    """Those that it has recorded, in their order."""
+
+
 class AwayError(Exception):
     """A node cannot be looked at: a fault has taken its server away."""
 
@@ -109,8 +124,8 @@ class Stage(Protocol):
         """What agents have done since this was asked last, in their order."""
         ...
 
-    async def conflicts(self) -> Sequence[Mapping[str, Any]]:
-        """The conflicts that merge sessions have recorded since this was asked last, in their order."""
+    def merge_sessions(self) -> Sequence[EndedMergeSession]:
+        """The merge sessions that have ended since this was asked last, in their order."""
         ...
 
     async def waits(self) -> Waits:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +13,15 @@ from twopc.sim.sessions.interface import NOT_SUBSCRIBED, SyncError
 from twopc.sim.sessions.local import LocalSession, Refusal
 from twopc.sim.sessions.waits import Observer
 
+Around = Callable[[str], AbstractAsyncContextManager[None]]
+"""What is done around a session of the Merge Agent with a Subscriber."""
+
 NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its order"
+
+
+def unwatched(_: str) -> AbstractAsyncContextManager[None]:
+    """Nothing is."""
+    return nullcontext()
 
 
 class MergeLocalSession(LocalSession):
@@ -25,9 +34,12 @@ class MergeLocalSession(LocalSession):
         observer: Observer,
         *,
         refusal: Refusal | None = None,
+        around: Around = unwatched,
     ) -> None:
+        """`around`: what is done around each session of the Merge Agent, by its Subscriber; see the base for the rest."""
         super().__init__(node, observer, refusal=refusal)
         self._topology = topology
+        self._around = around
 
     @property
     def dsn(self) -> str:
@@ -50,7 +62,8 @@ class MergeLocalSession(LocalSession):
         for name in subscribers or own or self._topology.subscribers:
             self.synced = (name,)
             try:
-                report = await self._topology.sync(name)
+                async with self._around(name):
+                    report = await self._topology.sync(name)
             except MergeError as error:
                 raise SyncError(
                     str(error), node=error.node, sqlstate=error.sqlstate, number=error.number

@@ -10,19 +10,22 @@ from twopc.errors import LocalProtocolError, MergeError
 from twopc.sim.model.clients import PublisherClient
 from twopc.sim.model.merge.merging import ModelMerging
 from twopc.sim.sessions.interface import SyncError
-from twopc.sim.sessions.merge import NO_SUBSCRIPTIONS
+from twopc.sim.sessions.merge import NO_SUBSCRIPTIONS, Around
 from twopc.sim.sessions.model import CoordinatedSession, SessionPlace
 
 
 class MergeVirtualSession(CoordinatedSession):
     """One application at one node, whichever it is."""
 
-    def __init__(self, place: SessionPlace, name: str, node: str, merging: ModelMerging) -> None:
+    def __init__(
+        self, place: SessionPlace, name: str, node: str, merging: ModelMerging, around: Around
+    ) -> None:
         model = place.model
         super().__init__(
             place, name, node, client=PublisherClient(name, model.nodes[node], model.network)
         )
         self._merging = merging
+        self._around = around
 
     async def syncing(self) -> list[tuple[str, int]]:
         """Node and process of the two ends of each merge session at work for this session."""
@@ -40,7 +43,8 @@ class MergeVirtualSession(CoordinatedSession):
         for name in subscribers or own or model.subscribers:
             self.synced = (name,)
             try:
-                report = await self._merging.sync(name)
+                async with self._around(name):
+                    report = await self._merging.sync(name)
             except MergeError as error:
                 raise SyncError(
                     str(error), node=error.node, sqlstate=error.sqlstate, number=error.number

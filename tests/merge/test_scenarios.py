@@ -123,15 +123,32 @@ def assert_reported(history: History) -> None:
     texts = [entry.text for entry in timeline(order.fold).entries]
     assert "a_sync: sync ✓ ↑0 ↓1, 1 conflict" in texts
     assert f"✗ {conflict}" in texts
+    assert {
+        "anna closes generation 1 → pub ✓",
+        "pub closes generation 2, generations 1 to 2 → anna ✓",
+        "pub's generation 2 → ben ✓",
+    } <= {*texts}
+    stood = "brought: {anna: 1}, held: {ben: 1}"
+    why = "ben wins: priority 75 of anna is not higher than 100 of what pub has accepted of ben"
+    assert texts.index(why) == texts.index(stood) + 1 == texts.index(f"✗ {conflict}") + 2
     told = story(order.fold)
     assert (
         "By a's a_sync the merge session of anna brings no rows up and 1 row down (1 conflict)."
         in told
     )
     assert f"It records a conflict: {conflict}." in told
+    assert "pub closes generation 2; anna receives generations 1 to 2 and acknowledges." in told
+    stands = "The row that anna brings stands on {anna: 1}, that of pub on {ben: 1}: neither has seen the other's change."
+    assert told.index(f"{why}.") == told.index(stands) + 1
     page = str(facts(order))
     assert "<summary>1 conflict</summary>" in page
     assert "the change of anna lost against ben" in page
+    assert "priority 75 of anna is not higher than 100 of what pub has accepted of ben" in page
+    assert "anna closes generation 1, which pub receives and acknowledges" in page
+    died = next(each for each in played(history.records) if "dies" in each.name)
+    texts = [entry.text for entry in timeline(died.fold).entries]
+    assert "anna closes generation 1, a part of generation 1 → pub" in texts
+    assert "anna's generation 1 → pub ✓" in texts
 
 
 WRONG = """

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from twopc.merge.decision import ConflictType, MergeDecision, Side, Verdict
+from twopc.merge.marks import Generation
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.records import Incoming, ModelNeighbour
@@ -49,6 +50,15 @@ class SiteKnowledge(ModelMergeNode):
 
     without: Set[MergeProtection] = NOTHING_LEFT_OUT
     recorded: list[RecordedConflict] = field(default_factory=list)
+    is_late: bool = False
+    """Without generations that are snapshots: a transaction has committed whose number a closed one holds already."""
+
+    def close(self) -> Generation:
+        """As its base; what was late has changed something, too."""
+        if self.is_late:
+            self.add_generation(self.newest.generation.number + 1, self.change)
+            self.is_late = False
+        return ModelMergeNode.close(self)
 
     def _decide(
         self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None
@@ -173,6 +183,7 @@ class MergeSite:
             if MergeProtection.GENERATION_SNAPSHOT in known.without:
                 number = top.xid
                 known.change = max(before, number)
+                known.is_late = known.is_late or number <= known.newest.upto
                 known.metadata[artid][rowguid] = replace(
                     known.metadata[artid][rowguid], change=number
                 )

@@ -10,6 +10,8 @@ from twopc.sim.report.fold import Fold, PlayedStep
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
 from twopc.sim.report.kinds import KINDS_TABLE
+from twopc.sim.report.merge_reports import figures, reports
+from twopc.sim.report.merged import generations, lineage_text
 from twopc.sim.report.mermaid import mermaid
 from twopc.sim.report.phrases import (
     because,
@@ -36,6 +38,7 @@ def facts(order: PlayedOrder) -> Markup:
         "div",
         _story(order.fold),
         _refusals(order.records),
+        _sessions(order.fold),
         _conflicts(order.fold),
         _steps(order),
         _folded("Sequence diagram", tag("pre", signs(text(diagram(order, _COLUMNS))), tabindex=0)),
@@ -71,6 +74,28 @@ def _refusals(records: Sequence[HistoryRecord]) -> Content:
     return _folded(title, *(_refusal(record) for record in refused))
 
 
+def _sessions(fold: Fold) -> Content:
+    """Merge sessions that have brought something, and what they did to generations."""
+    ended = {record.seq: record for record in fold.records}
+    rows = []
+    for seq, several in fold.merge_sessions.items():
+        by = ended[seq].step if ended[seq].session else AGENTS
+        carried = {each["subscriber"]: figures(each) for each in reports(ended[seq])}
+        for each in several:
+            texts = [moved.sentence for moved in generations(each)]
+            if texts:
+                names = f"{each.node} and {(each.data or {})['publisher']}"
+                how = carried.get(each.node, "ended early")
+                cells = (by, names, join(*(tag("div", text) for text in texts)), how)
+                rows.append(tag("tr", *(tag("td", cell) for cell in cells)))
+    if not rows:
+        return None
+    heads = ("by", "session of", "generations", "rows")
+    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in heads)))
+    title = f"{len(rows)} merge session" + ("s" if len(rows) > 1 else "")
+    return _folded(title, tag("table", head, tag("tbody", *rows), class_="sessions"))
+
+
 def _conflicts(fold: Fold) -> Content:
     """What merge sessions have recorded, each with the row that is kept."""
     recorded = [each for several in fold.merge_conflicts.values() for each in several]
@@ -88,9 +113,12 @@ def _conflict(conflict: Mapping[str, Any]) -> Markup:
         ("recorded at", conflict["node"]),
         ("change of", conflict["origin"]),
         ("won by", conflict.get("winner")),
+        ("what they stand on", lineage_text(conflict)),
         (
             "decided by",
-            conflict.get("resolver") or ("priority" if conflict.get("winner") else None),
+            conflict.get("why")
+            or conflict.get("resolver")
+            or ("priority" if conflict.get("winner") else None),
         ),
         ("row that is kept", row_text(loser) if loser else None),
         ("reason", conflict.get("reason")),
