@@ -385,6 +385,11 @@ def resolver_role(owner: str, artid: UUID) -> str:
     return f"{table_roles(owner)}resolver_{artid.hex[:12]}"
 
 
+def filter_role(owner: str, artid: UUID) -> str:
+    """The role in whose name a Publisher evaluates the filters of one article of a merge publication."""
+    return f"{table_roles(owner)}filter_{artid.hex[:12]}"
+
+
 #: What the name of every replication slot of ours begins with.
 SLOT_PREFIX = "msrepl_"
 

@@ -25,6 +25,13 @@ from twopc.merge.articles import (
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
+from twopc.publisher.merge.filters import (
+    NO_FILTERS,
+    Filters,
+    install_filters,
+    read_filters,
+    refuse_if_joined,
+)
 from twopc.publisher.merge.resolvers import check_resolver, install_resolver
 from twopc.publisher.selection import article_of
 from twopc.sql.describe import describe
@@ -52,6 +59,7 @@ async def publish(
     rowguid: str | None = None,
     publication: str = PUBLICATION,
     options: MergeOptions = DEFAULT_OPTIONS,
+    filters: Filters = NO_FILTERS,
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> MergeArticle:
     """Make a table an article whose changes are merged.
@@ -62,6 +70,7 @@ async def publish(
             ``rowguid``, which is added unless it is there.
         publication: its name.
         options: how its conflicts and failures are dealt with.
+        filters: which rows go to which Subscribers.
         without: protections that are left out, to show what they protect from.
 
     Raises:
@@ -86,6 +95,7 @@ async def publish(
         if is_added:
             await tracking.add_rowguid(connection, described, artid, name)
             described = await describe(connection, schema, table)
+        merge_filter, needed = await read_filters(connection, described, where, filters, others)
         article = MergeArticle(
             artid=artid,
             nickname=max((other.nickname for other in others), default=0) + 1,
@@ -96,12 +106,14 @@ async def publish(
             column_tracking=tracking_level == "column",
             options=options,
             references=described.references,
+            filter=merge_filter,
         )
         check_resolver(article, where)
         await tracking.track(
             connection, article, publication, added_rowguid=is_added, without=without
         )
         await install_resolver(connection, article, publication, where)
+        await install_filters(connection, article, needed)
         await foreign_keys.make_deferrable(
             connection, await tracking.table_oid(connection, artid), ArticleTable.MERGE
         )
@@ -123,6 +135,7 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
                     await tracking.table_oid(connection, stored.artid),
                     ArticleTable.MERGE,
                 )
+                await refuse_if_joined(connection, stored)
                 await tracking.untrack(connection, stored)
                 return
         raise ArticleError(f"table {schema}.{table} is not merged")

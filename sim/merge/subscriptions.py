@@ -5,7 +5,7 @@ Every function takes administrators' connections.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +14,11 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
-from twopc.drivers.merge import neighbours, retention, tracking
+from twopc.articles import Article
+from twopc.drivers.merge import neighbours, partitions, retention, tracking
 from twopc.drivers.merge.neighbours import MergeNeighbour
 from twopc.errors import SubscriptionError
+from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.merge import publication
@@ -35,7 +37,12 @@ select m.rowguid, m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own)::tex
 from msrepl.msmerge_metadata as m, msrepl.msmerge_replica as r
 where m.tablenick = %s
 """
-_KIND = "select subscriber_type = 1, priority from msrepl.sysmergesubscriptions where subscriber_server = %s"
+_OF_PARTITION = " and m.rowguid in (select p.guid from pg_temp.msrepl_partition as p where p.tablenick = m.tablenick)"
+_PARTITION_ROWS = (
+    "create temporary table msrepl_partition (tablenick integer, guid uuid) on commit drop"
+)
+_FILL_PARTITION = "copy pg_temp.msrepl_partition from stdin"
+_KIND = "select subscriber_type = 1, priority, partition_id from msrepl.sysmergesubscriptions where subscriber_server = %s"
 #: Rows of an article that were changed here, and that the Publisher has not confirmed.
 _UNSENT = """
 select count(*) from msrepl.msmerge_metadata as m
@@ -44,6 +51,17 @@ left join msrepl.msmerge_genhistory as g on g.generation = p.sentgen
 where m.tablenick = %s and m.source is distinct from p.replnickname
   and pg_visible_in_snapshot(m.xid, g.snap) is not true
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionKind:
+    """What somebody subscribes to."""
+
+    is_server: bool
+    """It is a server subscription, with a priority of its own."""
+    priority: float
+    partition: int | None
+    """None: the publication is not filtered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +80,12 @@ class MergePair:
     """Protections that are left out, to show what they protect from."""
 
 
-async def subscription_kind(publisher: Connection, subscriber: str) -> tuple[bool, float] | None:
-    """Whether a Publisher's Subscriber has a server subscription, and its priority; None: it does not subscribe."""
+async def subscription_kind(publisher: Connection, subscriber: str) -> SubscriptionKind | None:
+    """What a Publisher's Subscriber subscribes to; None: it does not."""
     row = await (await publisher.execute(_KIND, (subscriber,))).fetchone()
-    return None if row is None else (bool(row[0]), float(row[1]))
+    if row is None:
+        return None
+    return SubscriptionKind(is_server=row[0], priority=row[1], partition=row[2])
 
 
 async def check_kind(
@@ -125,7 +145,7 @@ async def own_priority(node: Connection) -> float | None:
     return float(row[1]) if row[0] == 1 else None
 
 
-async def begin(pair: MergePair, *, is_server: bool, priority: float, over: bool = False) -> None:
+async def begin(pair: MergePair, kind: SubscriptionKind, *, over: bool = False) -> None:
     """Give a Subscriber its tables, with the rows that the Publisher has in one snapshot, and enter it at both ends.
 
     Nobody waits for the copy: that snapshot is the generation with which the subscription begins. The agents' roles
@@ -137,9 +157,9 @@ async def begin(pair: MergePair, *, is_server: bool, priority: float, over: bool
     above, below = pair.above, pair.below
     await tracking.install(below)
     replica = await neighbours.name_self(
-        below, pair.subscriber, priority=priority if is_server else None
+        below, pair.subscriber, priority=kind.priority if kind.is_server else None
     )
-    generation = await _copy(pair, over=over, is_client=not is_server)
+    generation = await _copy(pair, kind, over=over)
     await neighbours.admit(
         below,
         MergeNeighbour(
@@ -162,9 +182,10 @@ async def begin(pair: MergePair, *, is_server: bool, priority: float, over: bool
                 name=pair.subscriber,
                 replica=replica,
                 is_publisher=False,
-                is_server=is_server,
-                priority=priority,
+                is_server=kind.is_server,
+                priority=kind.priority,
                 sent=generation,
+                partition=kind.partition,
             ),
         )
 
@@ -184,7 +205,7 @@ async def leave(pair: MergePair) -> None:
     await tracking.uninstall(pair.below)
 
 
-async def renew(pair: MergePair, *, is_server: bool, priority: float) -> None:
+async def renew(pair: MergePair, kind: SubscriptionKind) -> None:
     """Begin a subscription anew: with the Publisher's rows, as another replica. Agents' roles stay.
 
     Raises:
@@ -193,7 +214,7 @@ async def renew(pair: MergePair, *, is_server: bool, priority: float) -> None:
     async with pair.below.transaction():
         await subscription.leave(pair.below)
         await tracking.uninstall(pair.below)
-        await begin(pair, is_server=is_server, priority=priority, over=True)
+        await begin(pair, kind, over=True)
 
 
 async def unsent(below: Connection) -> dict[str, int]:
@@ -206,25 +227,26 @@ async def unsent(below: Connection) -> dict[str, int]:
     return counts
 
 
-async def _copy(pair: MergePair, *, over: bool, is_client: bool) -> Generation:
+async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Generation:
     """Copy tables, rows and what is known of them; the generation that the copy is."""
     above, below = pair.above, pair.below
     publisher = await neighbours.name_self(above, pair.publisher)
     merged = await tracking.articles(above)
     async with await pair.connect_above() as reader, reader.transaction():
-        generation = await _moment(above, reader)
+        generation = await _moment(above, reader, kind.partition)
+        filtered = {each.nickname for each in await partitions.filtered_articles(reader)}
         await reader.execute(path.SET_LOCAL)
         copied = [article_of(await describe(reader, each.schema, each.table)) for each in merged]
         async with subscription.emptied(below, copied) if over else nullcontext():
-            for article in copied:
-                columns = [column.name for column in article.columns if column.takes_values]
-                blocks = _blocks(reader, article.schema, article.table, columns)
+            for article, each in zip(copied, merged, strict=True):
+                blocks = _blocks(reader, article, each, is_filtered=each.nickname in filtered)
                 await subscription.receive_table(below, article, blocks, over=over)
         if not over:
             await subscription.join_tables(below, copied)
         await below.execute(path.SET_LOCAL)
         for each in merged:
-            metadata = await (await reader.execute(_METADATA, (each.nickname,))).fetchall()
+            query = _METADATA + (_OF_PARTITION if each.nickname in filtered else "")
+            metadata = await (await reader.execute(query, (each.nickname,))).fetchall()
             floor = sql.Identifier(names.SCHEMA, names.merge_floor(each.nickname))
             cursor = await reader.execute(sql.SQL("select last_value from {}").format(floor))
             [(highest,)] = await cursor.fetchall()
@@ -235,7 +257,7 @@ async def _copy(pair: MergePair, *, over: bool, is_client: bool) -> Generation:
                 publisher,
                 metadata,
                 floor=highest,
-                is_client=is_client,
+                is_client=not kind.is_server,
                 without=pair.without,
             )
             await grant_tables(below, each.schema, each.table, pair.app_role)
@@ -243,10 +265,11 @@ async def _copy(pair: MergePair, *, over: bool, is_client: bool) -> Generation:
     return generation
 
 
-async def _moment(above: Connection, reader: Connection) -> Generation:
+async def _moment(above: Connection, reader: Connection, partition: int | None) -> Generation:
     """Close a generation, and have a transaction that has just begun read what is in it and in those before.
 
-    The table of generations is locked for that moment only: sessions with others go on while rows are copied.
+    The table of generations is locked for that moment only: sessions with others go on while rows are copied. Which
+    rows are in the partition stands in a temporary table of the reader's afterwards.
     """
     isolation = "set transaction isolation level repeatable read"
     async with above.transaction():
@@ -255,16 +278,32 @@ async def _moment(above: Connection, reader: Connection) -> Generation:
         [(snapshot,)] = await (await above.execute("select pg_export_snapshot()")).fetchall()
         await reader.execute(isolation)
         await reader.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
+        if partition is not None:
+            await partitions.map_new(above, partition, generation)
+            await reader.execute(_PARTITION_ROWS)
+            async with reader.cursor() as cursor, cursor.copy(_FILL_PARTITION) as copy:
+                async for block in partitions.mapped_rows(above, partition):
+                    await copy.write(block)
     return generation
 
 
 async def _blocks(
-    connection: Connection, schema: str, table: str, columns: Sequence[str]
+    connection: Connection, article: Article, merged: MergeArticle, *, is_filtered: bool
 ) -> AsyncIterator[bytes]:
-    """The rows of a table as COPY text."""
-    command = sql.SQL("copy {} ({}) to stdout").format(
-        qualified(schema, table), identifiers(columns)
-    )
+    """The rows of a table, or those of the partition, as COPY text."""
+    columns = [column.name for column in article.columns if column.takes_values]
+    table = qualified(article.schema, article.table)
+    command = sql.SQL("copy {} ({}) to stdout").format(table, identifiers(columns))
+    if is_filtered:
+        command = sql.SQL(
+            "copy (select {} from {} as t join pg_temp.msrepl_partition as p"
+            " on p.tablenick = {} and p.guid = t.{}) to stdout"
+        ).format(
+            identifiers(columns, "t"),
+            table,
+            sql.Literal(merged.nickname),
+            sql.Identifier(merged.rowguid),
+        )
     async with connection.cursor() as cursor, cursor.copy(command) as copy:
         async for block in copy:
             yield bytes(block)

@@ -9,20 +9,22 @@ from typing import Any, Self
 
 from psycopg import AsyncConnection, sql
 
-from twopc.drivers.merge import neighbours, tracking
+from twopc.drivers.merge import neighbours, partitions, tracking
 from twopc.drivers.merge.engine import Ask, MergeReport, MergeSession
 from twopc.drivers.merge.server import ServerMergeEnd
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.merge.articles import MergeArticle, options_of
+from twopc.merge.partitions import check_value
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.merge import publication
+from twopc.publisher.merge.filters import Filters, Join
 from twopc.sim.merge import subscriptions
 from twopc.sim.merge.backups import drop_backup
 from twopc.sim.merge.desk import ConflictDesk
 from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.merge.shape import MergeTree
-from twopc.sim.merge.subscriptions import MergePair
+from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
 from twopc.sim.merge.upkeep import MergeUpkeep
 from twopc.sim.topology import roles
 from twopc.sim.topology.blocking import blocking
@@ -188,11 +190,18 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         schema: str = "public",
         tracking: str = "row",
         rowguid: str | None = None,
+        row_filter: str | None = None,
+        join: Join | Sequence[Join] = (),
+        precomputed: bool = True,
         **options: Any,
     ) -> MergeArticle:
         """Merge a table of the Publisher; see `twopc.publisher.merge.publication.publish`.
 
         Args:
+            row_filter: which rows go to which Subscribers: a condition over the columns, in which
+                ``msrepl.host_name()`` and ``msrepl.suser_sname()`` are a Subscriber's.
+            join: its rows go where the rows of another article go that they belong to.
+            precomputed: False: partitions are worked out of all rows each time, not of those that were changed.
             options: how its conflicts and failures are dealt with; see `twopc.merge.articles.options_of`.
 
         Raises:
@@ -216,6 +225,11 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             tracking_level=tracking,
             rowguid=rowguid,
             options=options_of(f"table {schema}.{table}", **options),
+            filters=Filters(
+                row_filter=row_filter,
+                joins=(join,) if isinstance(join, Join) else join,
+                precomputed=precomputed,
+            ),
             without=self._without,
         )
         await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
@@ -236,7 +250,13 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         await publication.unpublish(connection, schema, table)
 
     async def subscribe(
-        self, subscriber: str, *, kind: str = "client", priority: float | None = None
+        self,
+        subscriber: str,
+        *,
+        kind: str = "client",
+        priority: float | None = None,
+        host_name: str | None = None,
+        login: str | None = None,
     ) -> None:
         """Make a Subscriber: its tables, and the rows that the Publisher has in one snapshot.
 
@@ -246,6 +266,8 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             kind: ``client``: the first change that reaches the Publisher wins. ``server``: the subscription has a
                 priority of its own, which its changes keep.
             priority: of a server subscription, from 0 to less than 100.
+            host_name: what ``msrepl.host_name()`` is in filters; None: the Subscriber's name.
+            login: what ``msrepl.suser_sname()`` is in filters; None: the Subscriber's name.
 
         Raises:
             SubscriptionError: the kind or priority is none, it subscribes already, has such a table, or another
@@ -256,10 +278,23 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         await subscriptions.check_kind(subscriber, kind, priority, pair.above, pair.publisher)
         if subscriber in await neighbours.subscriber_names(pair.above):
             raise SubscriptionError(f"{subscriber} subscribes already")
+        values = {
+            name: check_value(subscriber, name, subscriber if value is None else value)
+            for name, value in (("host_name", host_name), ("login", login))
+        }
+        partition = await partitions.partition_of(pair.above, **values)
+        if partition is not None and self.tree.subscribers_of(subscriber):
+            raise SubscriptionError(
+                f"{subscriber} would republish a filtered publication, which is not possible yet: publish without "
+                "filters, or subscribe its Subscribers at the Publisher"
+            )
+        begun = SubscriptionKind(
+            is_server=kind == "server", priority=priority or 0, partition=partition
+        )
         try:
             await self._make_logins(pair)
             async with pair.below.transaction():
-                await subscriptions.begin(pair, is_server=kind == "server", priority=priority or 0)
+                await subscriptions.begin(pair, begun)
         except BaseException:
             self._forget_logins(pair)
             await subscriptions.withdraw(pair)
@@ -398,15 +433,16 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         return bool(is_there)
 
     async def assert_converged(self) -> None:
-        """Assert that every Subscriber has the Publisher's rows, in every table."""
+        """Assert that every Subscriber has the Publisher's rows, or those of its partition, in every table."""
         above = await self.admin(self.publisher)
+        subscribed = await self.subscribed()
         for article in await tracking.articles(above):
             table = qualified(article.schema, article.table)
             columns = identifiers([article.rowguid, *[c.name for c in article.columns]], "t")
-            query = sql.SQL("select row({})::text from {} as t order by 1").format(columns, table)
-            rows = {}
-            for node in (self.publisher, *await self.subscribed()):
-                connection = await self.admin(node)
-                rows[node] = await (await connection.execute(query)).fetchall()
-            for node, held in rows.items():
-                assert held == rows[self.publisher], f"{article.name} at {node} differs"
+            query = sql.SQL("select row({})::text from {} as t where {} order by 1")
+            everything = query.format(columns, table, sql.SQL("true"))
+            for node in subscribed:
+                part = query.format(columns, table, await partitions.part(above, article, node))
+                held = await (await (await self.admin(node)).execute(everything)).fetchall()
+                expected = await (await above.execute(part)).fetchall()
+                assert held == expected, f"{article.name} at {node} differs"

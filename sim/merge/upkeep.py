@@ -26,7 +26,7 @@ from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
 from twopc.sim.merge import backups, subscriptions
 from twopc.sim.merge.shape import MergeTree
-from twopc.sim.merge.subscriptions import MergePair
+from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
 from twopc.sim.merge.validation import CHECKSUMS, TableValidation, validate_subscriber
 from twopc.sim.topology.nodes import Node
 
@@ -250,12 +250,12 @@ class MergeUpkeep(ABC):
             MergeError: the session failed; nothing else was done.
         """
         order = [subscriber]
-        kinds: dict[str, tuple[bool, float]] = {}
+        kinds: dict[str, SubscriptionKind] = {}
         for name in order:
             pair = await self.pair(name)
-            kind = await subscriptions.subscription_kind(pair.above, name)
-            if kind is not None and await self.merges(name):
-                kinds[name] = kind
+            held = await subscriptions.subscription_kind(pair.above, name)
+            if held is not None and await self.merges(name):
+                kinds[name] = held
                 order += self.tree.subscribers_of(name)
             elif name == subscriber:
                 raise SubscriptionError(f"{subscriber} does not subscribe: `subscribe` it")
@@ -264,6 +264,6 @@ class MergeUpkeep(ABC):
             for name in reversed(kinds):
                 uploaded = await self.sync(name)
         lost = {name: await subscriptions.unsent(await self.admin(name)) for name in kinds}
-        for name, (is_server, priority) in kinds.items():
-            await subscriptions.renew(await self.pair(name), is_server=is_server, priority=priority)
+        for name, kind in kinds.items():
+            await subscriptions.renew(await self.pair(name), kind)
         return Reinitialisation(uploaded=uploaded, lost=lost)

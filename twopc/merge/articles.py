@@ -8,6 +8,7 @@ from uuid import UUID
 
 from twopc.articles import Column, ForeignKey
 from twopc.errors import ArticleError
+from twopc.merge.partitions import MergeFilter
 from twopc.names import article_name
 
 #: The original's limit, of a table with column tracking and of an article without (facts 3.5).
@@ -117,6 +118,8 @@ class MergeArticle:
     options: MergeOptions = DEFAULT_OPTIONS
     references: tuple[ForeignKey, ...] = ()
     """Foreign keys of this table to tables that are merged, too."""
+    filter: MergeFilter | None = None
+    """At the Publisher: which Subscribers get which rows; None: every one gets all."""
 
     @property
     def name(self) -> str:

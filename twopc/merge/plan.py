@@ -31,6 +31,8 @@ class MergeRow:
     writer: int
     row: str | None
     """As text; None if it is gone."""
+    leaves: bool = False
+    """It is not gone, but has left the Subscriber's partition, and is gone there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,11 @@ class Slice:
 
     artid: UUID
     rows: tuple[MergeRow, ...]
+
+    @property
+    def leaves(self) -> bool:
+        """Its rows have left the Subscriber's partition."""
+        return self.rows[0].leaves
 
 
 def ordered(parents: Mapping[UUID, Collection[UUID]]) -> tuple[UUID, ...]:
@@ -72,8 +79,9 @@ def slices(
     """
     for gone, articles in ((True, tuple(reversed(order))), (False, tuple(order))):
         for artid in articles:
-            rows = [row for row in changed.get(artid, ()) if row.gone == gone]
-            yield from _cut(artid, rows, rows_max, bytes_max)
+            for leaves in (True, False) if gone else (False,):
+                rows = [r for r in changed.get(artid, ()) if (r.gone, r.leaves) == (gone, leaves)]
+                yield from _cut(artid, rows, rows_max, bytes_max)
 
 
 def _cut(artid: UUID, rows: Sequence[MergeRow], rows_max: int, bytes_max: int) -> Iterator[Slice]:

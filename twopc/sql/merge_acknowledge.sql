@@ -18,6 +18,8 @@ begin
     set xid = pg_current_xact_id()
     from unnest($3, $4) as f(artid, rowguid) join msrepl.sysmergearticles as a on a.artid = f.artid
     where m.tablenick = a.nickname and m.rowguid = f.rowguid;
+    perform msrepl.merge_touch_mappings(f.artid, array_agg(f.rowguid), true)
+    from unnest($3, $4) as f(artid, rowguid) group by f.artid;
 end
 $msrepl$;
 alter function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) owner to {owner};

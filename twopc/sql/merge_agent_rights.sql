@@ -13,4 +13,4 @@ grant execute on function msrepl.merge_hello(), msrepl.merge_articles(), msrepl.
     msrepl.merge_outgoing_conflicts(), msrepl.merge_release_conflicts(uuid[]),
     msrepl.merge_log_conflicts(uuid[], uuid[], uuid[], text[], int8[], smallint[], text[], text[], text[], timestamptz[], text[]),
     msrepl.merge_record_failures(uuid, uuid[], boolean[], text[], text[], text[], boolean),
-    msrepl.merge_receive(int8, uuid, boolean), msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) to {agent};
+    msrepl.merge_touch_mappings(uuid, uuid[], boolean), msrepl.merge_receive(int8, uuid, boolean), msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) to {agent};

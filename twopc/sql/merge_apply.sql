@@ -5,7 +5,8 @@
 --
 -- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
 -- fails then. Such a failure is recorded, once per row, if is_final. What is no fault of the row (a deadlock, a lock
--- that does not come, a full disk) is the caller's. choices are those of msmerge_take_<artid>.
+-- that does not come, a full disk) is the caller's. choices are those of msmerge_take_<artid>; if
+-- they are 'leave', the rows have left the Subscriber's partition.
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
     is_final boolean, choices text[] default null,
@@ -17,7 +18,10 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_variable
 declare
-    take constant text := format('select * from msrepl.%I($1, $2, $3, $4, $5, $6, $7)', 'msmerge_take_' || replace(artid::text, '-', ''));
+    name constant text := replace(artid::text, '-', '');
+    take constant text := case choices[1]
+        when 'leave' then format('select l.applied, 0 as skipped, 0 as conflicts, l.deferred from msrepl.%I($1) as l', 'msmerge_leave_' || name)
+        else format('select * from msrepl.%I($1, $2, $3, $4, $5, $6, $7)', 'msmerge_take_' || name) end;
     left_over integer[] := array(select generate_series(1, cardinality(guids)));
     later integer[];
     place integer;

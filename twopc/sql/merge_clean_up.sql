@@ -1,7 +1,8 @@
 -- msrepl.merge_clean_up: forgets what is known of rows that nobody needs any more; of how many rows it was.
 -- called by: msrepl.merge_end_session, msrepl.merge_settle; twopc.drivers.merge.retention
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata, msrepl.msmerge_floor_*,
---            msrepl.msmerge_genhistory, msrepl.msmerge_replica, msrepl.sysmergepublications, pg_locks
+--            msrepl.msmerge_genhistory, msrepl.msmerge_*_partition_mappings, msrepl.msmerge_replica,
+--            msrepl.sysmergepublications, pg_locks
 -- holes:     owner
 --
 -- The topmost Publisher forgets generations that are older than the retention and a day, and that every Subscriber
@@ -78,6 +79,8 @@ begin
                    where m.xid < pg_snapshot_xmax(last) and pg_visible_in_snapshot(m.xid, last)) then
         delete from msrepl.msmerge_genhistory as g where g.generation > 0 and g.generation < upto;
         update msrepl.msmerge_replica as r set cleaned = upto;
+        delete from msrepl.msmerge_past_partition_mappings as p where p.generation <= upto;
+        delete from msrepl.msmerge_generation_partition_mappings as p where p.generation <= upto;
     end if;
     return forgotten;
 end

@@ -1,6 +1,7 @@
 -- msrepl.merge_close: closes the open generation, if anything is in it (sp_MSmakegeneration).
 -- called by: merge agents, as the first query of a REPEATABLE READ transaction that has locked msmerge_genhistory
--- tables:    msrepl.msmerge_genhistory, msrepl.msmerge_metadata
+-- tables:    msrepl.msmerge_genhistory, msrepl.msmerge_metadata, msrepl.sysmergepartitioninfo,
+--            msrepl.msmerge_*_partition_mappings
 -- holes:     owner
 --
 -- The lock comes first, and by LOCK TABLE, which takes no snapshot: of two agents the second then sees the
@@ -12,13 +13,28 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     last msrepl.msmerge_genhistory;
+    seen pg_snapshot;
+    is_changed boolean;
+    moves bigint;
+    is_filtered constant boolean := exists (select from msrepl.sysmergepartitioninfo);
 begin
     select g.* into last from msrepl.msmerge_genhistory as g order by g.generation desc limit 1;
-    if exists (select from msrepl.msmerge_metadata as m
-               where m.xid >= pg_snapshot_xmin(last.snap) and not pg_visible_in_snapshot(m.xid, last.snap)) then
+    seen := last.snap;
+    is_changed := exists (
+        select from msrepl.msmerge_metadata as m
+        where m.xid >= pg_snapshot_xmin(seen) and not pg_visible_in_snapshot(m.xid, seen));
+    if is_filtered then
+        moves := msrepl.merge_map(last.generation + 1, seen, is_changed, null);
+        is_changed := is_changed or moves > 0
+            or exists (select from msrepl.msmerge_generation_partition_mappings as p where p.generation > last.generation);
+    end if;
+    if is_changed then
         insert into msrepl.msmerge_genhistory as g (generation, snap)
         values (last.generation + 1, pg_current_snapshot())
         returning g.* into last;
+        if is_filtered then
+            perform msrepl.merge_map_generation(last.generation, seen);
+        end if;
     end if;
     generation := last.generation;
     guid := last.guidsrc;

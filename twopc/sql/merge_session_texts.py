@@ -43,6 +43,7 @@ _FUNCTIONS: dict[str, LiteralString] = {
     "ask": ASK_ARGUMENTS,
     "call": ASK_ARGUMENTS,
     "take": "uuid[], boolean[], text[], text[], int8[], text[], text[]",
+    "leave": "uuid[]",
 }
 
 
@@ -93,6 +94,7 @@ class SessionTexts(TrackingTexts):
             self._hold(),
             self._amend(),
             self._take(),
+            self._leave(),
         ]
 
     def drop_session(self) -> list[str]:
@@ -277,9 +279,12 @@ class SessionTexts(TrackingTexts):
         )
 
     def _enumerate(self) -> str:
+        is_filtered = self.article.filter is not None
+        nickname = {"tablenick": sql.Literal(self.article.nickname)} if is_filtered else {}
         return render(
             "twopc",
-            "merge_enumerate",
+            "merge_enumerate_partition" if is_filtered else "merge_enumerate",
+            **nickname,
             function=self.function("enumerate"),
             metadata=self.metadata,
             read=self.function("read"),
@@ -317,6 +322,21 @@ class SessionTexts(TrackingTexts):
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Puts values on rows of"),
+        )
+
+    def _leave(self) -> str:
+        return render(
+            "twopc",
+            "merge_leave_rows",
+            function=self.function("leave"),
+            metadata=self.metadata,
+            floor=self.floor,
+            floor_text=sql.Literal(self.floor.as_string(None)),
+            lock=self.function("lock"),
+            write=self.function("write"),
+            path_is_kept=path_is_kept(self.article.name),
+            owner=self.owner,
+            comment=self._comment("Takes away rows that have left the partition, of"),
         )
 
     def _part(

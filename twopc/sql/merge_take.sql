@@ -48,7 +48,7 @@ begin
             insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
             select {tablenick}, i.rowguid, pg_current_xact_id(), i.gone,
                    case when c.is_short then coalesce(c.mine & 2147483647, 0) else l.own end,
-                   case when c.is_short then c.top else l.top end,
+                   coalesce(case when c.is_short then c.top else l.top end, lowest),
                    case when c.is_short then array_remove(c.v, c.mine) else l.others end,
                    i.colv::int8[], peer.replnickname, nullif(i.writer, me)
             from unnest($1, $2, $3, $4, $5) as i(rowguid, gone, lineage, colv, writer)
@@ -123,7 +123,7 @@ begin
         into guids, gones, lineages, colvs, writers, rows, takens, verdicts
         from unnest(judgements) as j where j.verdict in ('apply', 'replace', 'merge', 'keep');
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
-        select {tablenick}, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
+        select {tablenick}, i.rowguid, pg_current_xact_id(), i.gone, l.own, coalesce(l.top, lowest), l.others, i.colv::int8[],
                case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
         from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
         cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l

@@ -9,7 +9,8 @@
 -- works here for that neighbour. known_from is where a comparison with the neighbour begins that was begun anew: what
 -- its generations up to there have changed was here before. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
 -- status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
--- no neighbour, but a server subscription below that republisher; with its priority its changes come from there.
+-- no neighbour, but a server subscription below that republisher; with its priority its changes come from there. partition_id is that of a Subscriber, where the
+-- publication is filtered.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
@@ -29,6 +30,7 @@ create table if not exists msrepl.sysmergesubscriptions (
     known_from int8 not null default 0,
     via text,
     cleaned_to int8 not null default 0,
+    partition_id integer,
     subscribed_at timestamptz not null default clock_timestamp(),
     last_sync_date timestamptz
 );

@@ -636,7 +636,7 @@ begin
             insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
             select 7, i.rowguid, pg_current_xact_id(), i.gone,
                    case when c.is_short then coalesce(c.mine & 2147483647, 0) else l.own end,
-                   case when c.is_short then c.top else l.top end,
+                   coalesce(case when c.is_short then c.top else l.top end, lowest),
                    case when c.is_short then array_remove(c.v, c.mine) else l.others end,
                    i.colv::int8[], peer.replnickname, nullif(i.writer, me)
             from unnest($1, $2, $3, $4, $5) as i(rowguid, gone, lineage, colv, writer)
@@ -733,7 +733,7 @@ begin
         into guids, gones, lineages, colvs, writers, rows, takens, verdicts
         from unnest(judgements) as j where j.verdict in ('apply', 'replace', 'merge', 'keep');
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)
-        select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, l.top, l.others, i.colv::int8[],
+        select 7, i.rowguid, pg_current_xact_id(), i.gone, l.own, coalesce(l.top, lowest), l.others, i.colv::int8[],
                case when i.verdict is null or i.verdict = 'apply' then peer.replnickname end, nullif(i.writer, me)
         from unnest($1, $2, $3, $4, $5, verdicts) as i(rowguid, gone, lineage, colv, writer, verdict)
         cross join lateral msrepl.merge_lineage_parts(i.lineage::int8[], me) as l
@@ -771,6 +771,73 @@ $msrepl$;
 alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) owner to "msrepl_owner_0123456789ab";
 revoke all on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) from public;
 comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) is 'Takes rows that a neighbour has sent into t for merge replication';
+
+-- msmerge_leave_<artid>: takes rows away that have left the Subscriber's partition, and forgets what is known of them.
+-- called by: msrepl.merge_apply
+-- tables:    the article's table and its part of msrepl.msmerge_metadata
+-- holes:     function, metadata, floor, floor_text, lock, write, path_is_kept, owner, comment
+--
+-- It is no deletion, and nobody hears of one. A row with a change that the Publisher does not know is left: it goes up
+-- first, and the Publisher then has it leave again. Should the row come back, its versions go on above those forgotten.
+create or replace function "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(guids uuid[], out applied integer, out deferred integer)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    confirmed constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen);
+    present uuid[];
+    unsent uuid[];
+begin
+    if not peer.is_publisher then
+        raise exception 'rows leave at a Subscriber, and % is none', peer.subscriber_server
+            using errcode = 'insufficient_privilege';
+    end if;
+    present := array(select l.rowguid from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    perform from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) order by m.rowguid for update;
+    unsent := array(
+        select m.rowguid from "msrepl"."msmerge_metadata_7" as m
+        where m.rowguid = any ($1) and m.source is distinct from peer.replnickname
+          and pg_visible_in_snapshot(m.xid, confirmed) is not true);
+    present := array(select u.guid from unnest(present) as u(guid) where u.guid <> all (unsent));
+    perform setval('"msrepl"."msmerge_floor_7"'::regclass, h.top) from "msrepl"."msmerge_floor_7" as f, (
+        select max(m.top) as top from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) and m.rowguid <> all (unsent)) as h
+    where h.top > f.last_value;
+    delete from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) and m.rowguid <> all (unsent);
+    perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(present, '{}', '{}', '{}', '{}', '{}');
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 't'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+
+    applied := cardinality(present);
+    deferred := cardinality(unsent);
+end
+$msrepl$;
+alter function "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(uuid[]) from public;
+comment on function "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(uuid[]) is 'Takes away rows that have left the partition, of t for merge replication';
 
 drop trigger if exists "msmerge_ins_00112233445566778899aabbccddeeff" on "public"."t";
 
@@ -813,6 +880,8 @@ drop function if exists "msrepl"."msmerge_ask_00112233445566778899aabbccddeeff"(
 drop function if exists "msrepl"."msmerge_call_00112233445566778899aabbccddeeff"(jsonb);
 
 drop function if exists "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]);
+
+drop function if exists "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(uuid[]);
 
 drop type if exists "msrepl"."msmerge_row_00112233445566778899aabbccddeeff";
 

@@ -226,36 +226,6 @@ alter view msrepl.msmerge_tombstone owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.msmerge_tombstone from public;
 comment on view msrepl.msmerge_tombstone is 'A row for each row of an article that was deleted. Of type 1: deleted by a user';
 
--- msrepl.merge_close: closes the open generation, if anything is in it (sp_MSmakegeneration).
--- called by: merge agents, as the first query of a REPEATABLE READ transaction that has locked msmerge_genhistory
--- tables:    msrepl.msmerge_genhistory, msrepl.msmerge_metadata
--- holes:     owner
---
--- The lock comes first, and by LOCK TABLE, which takes no snapshot: of two agents the second then sees the
--- generation of the first. Without it the second fails with a duplicate generation; only agents wait for it.
--- Returns the newest closed generation, which is the caller's snapshot, or holds all that this would hold.
-create or replace function msrepl.merge_close(out generation int8, out guid uuid)
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $msrepl$
-declare
-    last msrepl.msmerge_genhistory;
-begin
-    select g.* into last from msrepl.msmerge_genhistory as g order by g.generation desc limit 1;
-    if exists (select from msrepl.msmerge_metadata as m
-               where m.xid >= pg_snapshot_xmin(last.snap) and not pg_visible_in_snapshot(m.xid, last.snap)) then
-        insert into msrepl.msmerge_genhistory as g (generation, snap)
-        values (last.generation + 1, pg_current_snapshot())
-        returning g.* into last;
-    end if;
-    generation := last.generation;
-    guid := last.guidsrc;
-end
-$msrepl$;
-alter function msrepl.merge_close() owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_close() from public;
-comment on function msrepl.merge_close() is 'Closes a generation, and tells the newest';
-
 -- msrepl.sysmergesubscriptions: this node and each neighbour that it merges with.
 -- called by: twopc.drivers.merge, msrepl.merge_neighbour
 -- tables:    itself
@@ -267,7 +237,8 @@ comment on function msrepl.merge_close() is 'Closes a generation, and tells the 
 -- works here for that neighbour. known_from is where a comparison with the neighbour begins that was begun anew: what
 -- its generations up to there have changed was here before. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
 -- status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
--- no neighbour, but a server subscription below that republisher; with its priority its changes come from there.
+-- no neighbour, but a server subscription below that republisher; with its priority its changes come from there. partition_id is that of a Subscriber, where the
+-- publication is filtered.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
@@ -287,12 +258,298 @@ create table if not exists msrepl.sysmergesubscriptions (
     known_from int8 not null default 0,
     via text,
     cleaned_to int8 not null default 0,
+    partition_id integer,
     subscribed_at timestamptz not null default clock_timestamp(),
     last_sync_date timestamptz
 );
 alter table msrepl.sysmergesubscriptions owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.sysmergesubscriptions from public;
 comment on table msrepl.sysmergesubscriptions is 'This node and its neighbours, with what each has of the other';
+
+-- msrepl.sysmergepartitioninfo: the articles of which not every Subscriber gets every row.
+-- called by: twopc.publisher.merge.filters, msrepl.merge_map, msrepl.merge_articles
+-- tables:    itself; msrepl.sysmergearticles
+-- holes:     owner
+--
+-- subset_filterclause is the row filter as PostgreSQL prints it, NULL if rows belong to partitions by join filters alone.
+-- use_partition_groups: a close works out what has changed; else everything, and if filters_on_time whether anything has
+-- changed or not.
+create table if not exists msrepl.sysmergepartitioninfo (
+    artid uuid primary key references msrepl.sysmergearticles on delete cascade,
+    subset_filterclause text,
+    use_partition_groups boolean not null,
+    filters_on_time boolean not null
+);
+alter table msrepl.sysmergepartitioninfo owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.sysmergepartitioninfo from public;
+comment on table msrepl.sysmergepartitioninfo is 'Articles of which not every Subscriber gets every row';
+
+-- msrepl.sysmergesubsetfilters: join filters: an article's rows go where the rows of another go that they belong to.
+-- called by: twopc.publisher.merge.filters
+-- tables:    itself; msrepl.sysmergearticles
+-- holes:     owner
+--
+-- art_nickname is the child's, join_nickname the parent's. join_unique_key: the condition is a foreign key of the child's.
+create table if not exists msrepl.sysmergesubsetfilters (
+    artid uuid not null references msrepl.sysmergearticles on delete cascade,
+    art_nickname integer not null,
+    join_articleid uuid not null references msrepl.sysmergearticles,
+    join_nickname integer not null,
+    join_filterclause text not null,
+    join_unique_key boolean not null,
+    primary key (artid, join_articleid)
+);
+alter table msrepl.sysmergesubsetfilters owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.sysmergesubsetfilters from public;
+comment on table msrepl.sysmergesubsetfilters is 'Join filters between articles';
+
+-- msrepl.msmerge_partition_groups: the partitions of this database's publication.
+-- called by: msrepl.merge_partition, msmerge_filter_<artid>
+-- tables:    itself
+-- holes:     owner
+--
+-- Subscribers whose filters have the same values share a row. A value that no filter uses is NULL. Of the generation
+-- maxgen_whenadded and before it holds all rows.
+create table if not exists msrepl.msmerge_partition_groups (
+    partition_id integer generated always as identity primary key,
+    host_name_fn text,
+    suser_sname_fn text,
+    maxgen_whenadded int8,
+    unique nulls not distinct (host_name_fn, suser_sname_fn)
+);
+alter table msrepl.msmerge_partition_groups owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_partition_groups from public;
+comment on table msrepl.msmerge_partition_groups is 'Partitions: each distinct set of values of the publication''s filters';
+
+-- msrepl.msmerge_current_partition_mappings: which rows of filtered articles belong to which partitions.
+-- called by: msmerge_map_<artid>, msmerge_enumerate_<artid>, msmerge_filter_<artid>
+-- tables:    itself
+-- holes:     owner
+--
+-- As of the newest closed generation, and of all rows, not only of those that were changed: where a row was that is
+-- gone is looked up here. generation is the one with which the row came into the partition.
+create table if not exists msrepl.msmerge_current_partition_mappings (
+    tablenick integer not null,
+    rowguid uuid not null,
+    partition_id integer not null references msrepl.msmerge_partition_groups on delete cascade,
+    generation int8 not null,
+    primary key (tablenick, rowguid, partition_id)
+);
+create index if not exists msmerge_current_partition_mappings_generation
+    on msrepl.msmerge_current_partition_mappings (generation, partition_id, tablenick);
+create index if not exists msmerge_current_partition_mappings_partition
+    on msrepl.msmerge_current_partition_mappings (partition_id, tablenick);
+alter table msrepl.msmerge_current_partition_mappings owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_current_partition_mappings from public;
+comment on table msrepl.msmerge_current_partition_mappings is 'Which rows belong to which partitions';
+
+-- msrepl.msmerge_past_partition_mappings: which rows belong to a partition no more.
+-- called by: msmerge_map_<artid>, msmerge_enumerate_<artid>, msrepl.merge_touch_mappings
+-- tables:    itself
+-- holes:     owner
+--
+-- generation is the one with which the row has left. reason: 1 deleted, 2 changed, 3 another row was changed, 4 a
+-- Subscriber has sent it that it does not belong to, and is to hear so.
+create table if not exists msrepl.msmerge_past_partition_mappings (
+    tablenick integer not null,
+    rowguid uuid not null,
+    partition_id integer not null references msrepl.msmerge_partition_groups on delete cascade,
+    generation int8 not null,
+    reason smallint not null check (reason between 1 and 4),
+    primary key (tablenick, rowguid, partition_id)
+);
+create index if not exists msmerge_past_partition_mappings_generation
+    on msrepl.msmerge_past_partition_mappings (generation, partition_id, tablenick);
+alter table msrepl.msmerge_past_partition_mappings owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_past_partition_mappings from public;
+comment on table msrepl.msmerge_past_partition_mappings is 'Which rows have left which partitions';
+
+-- msrepl.msmerge_generation_partition_mappings: which generations hold anything for which partitions.
+-- called by: msrepl.merge_map, msrepl.merge_touch_mappings, msrepl.merge_concerns
+-- tables:    itself
+-- holes:     owner
+--
+-- partition_id -1: changes of articles that are not filtered, which concern all.
+create table if not exists msrepl.msmerge_generation_partition_mappings (
+    generation int8 not null,
+    partition_id integer not null,
+    changecount integer not null,
+    primary key (partition_id, generation)
+);
+alter table msrepl.msmerge_generation_partition_mappings owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_generation_partition_mappings from public;
+comment on table msrepl.msmerge_generation_partition_mappings is 'Which generations hold anything for which partitions';
+
+-- msrepl.host_name: in a filter, the host of the Subscriber whose partition it is.
+-- called by: nobody: where it is written, the value of each partition is taken
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.host_name() returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    raise exception 'msrepl.host_name() has a value in filters of merge articles alone'
+        using errcode = 'object_not_in_prerequisite_state';
+end
+$msrepl$;
+alter function msrepl.host_name() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.host_name() from public;
+comment on function msrepl.host_name() is 'In a filter, the host of the Subscriber whose partition it is';
+
+-- msrepl.suser_sname: in a filter, the login of the Subscriber whose partition it is.
+-- called by: nobody: where it is written, the value of each partition is taken
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.suser_sname() returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    raise exception 'msrepl.suser_sname() has a value in filters of merge articles alone'
+        using errcode = 'object_not_in_prerequisite_state';
+end
+$msrepl$;
+alter function msrepl.suser_sname() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.suser_sname() from public;
+comment on function msrepl.suser_sname() is 'In a filter, the login of the Subscriber whose partition it is';
+
+-- msrepl.merge_partition: the partition of these values; a new one is made, with no rows yet.
+-- called by: twopc.drivers.merge.partitions
+-- tables:    msrepl.msmerge_partition_groups
+-- holes:     owner
+create or replace function msrepl.merge_partition(host text, login text) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    result integer;
+begin
+    insert into msrepl.msmerge_partition_groups as p (host_name_fn, suser_sname_fn) values ($1, $2)
+    on conflict (host_name_fn, suser_sname_fn) do nothing;
+    select p.partition_id into result from msrepl.msmerge_partition_groups as p
+    where p.host_name_fn is not distinct from $1 and p.suser_sname_fn is not distinct from $2;
+    return result;
+end
+$msrepl$;
+alter function msrepl.merge_partition(text, text) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_partition(text, text) from public;
+comment on function msrepl.merge_partition(text, text) is 'The partition of these values';
+
+-- msrepl.merge_map: works out which rows belong to which partitions, in the snapshot that a generation is.
+-- called by: msrepl.merge_close; twopc.drivers.merge.partitions
+-- tables:    msrepl.sysmergepartitioninfo, msrepl.sysmergearticles, msrepl.msmerge_metadata,
+--            msrepl.msmerge_*_partition_mappings
+-- holes:     owner
+--
+-- Of all partitions, or of one as a whole. Parents come before their children. Returns how many mappings have changed.
+create or replace function msrepl.merge_map(generation int8, seen pg_snapshot, is_changed boolean, whole integer) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    each record;
+    count bigint;
+    total bigint := 0;
+begin
+    for each in
+        select a.artid, a.nickname, i.use_partition_groups, i.filters_on_time
+        from msrepl.sysmergepartitioninfo as i join msrepl.sysmergearticles as a on a.artid = i.artid
+        order by a.nickname
+    loop
+        if whole is not null or is_changed or each.filters_on_time then
+            execute format('select msrepl.%I($1, $2, $3, $4)', 'msmerge_map_' || replace(each.artid::text, '-', ''))
+                into count using generation, seen, each.use_partition_groups and whole is null, whole;
+            total := total + count;
+        end if;
+    end loop;
+    return total;
+end
+$msrepl$;
+alter function msrepl.merge_map(int8, pg_snapshot, boolean, integer) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_map(int8, pg_snapshot, boolean, integer) from public;
+comment on function msrepl.merge_map(int8, pg_snapshot, boolean, integer) is 'Works out which rows belong to which partitions';
+
+-- msrepl.merge_map_generation: notes for which partitions a generation holds anything.
+-- called by: msrepl.merge_close
+-- tables:    msrepl.msmerge_*_partition_mappings, msrepl.msmerge_metadata
+-- holes:     owner
+create or replace function msrepl.merge_map_generation(generation int8, seen pg_snapshot) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    with changed as materialized (
+        select m.tablenick, m.rowguid from msrepl.msmerge_metadata as m
+        where m.xid >= pg_snapshot_xmin($2) and not pg_visible_in_snapshot(m.xid, $2)
+    ), concerned as (
+        select c.tablenick, c.rowguid, c.partition_id
+        from changed as m join msrepl.msmerge_current_partition_mappings as c
+            on c.tablenick = m.tablenick and c.rowguid = m.rowguid
+      union
+        select c.tablenick, c.rowguid, c.partition_id
+        from msrepl.msmerge_current_partition_mappings as c where c.generation = $1
+      union
+        select p.tablenick, p.rowguid, p.partition_id
+        from msrepl.msmerge_past_partition_mappings as p where p.generation = $1
+      union
+        select m.tablenick, m.rowguid, -1
+        from changed as m
+        where m.tablenick not in (
+            select a.nickname from msrepl.sysmergearticles as a join msrepl.sysmergepartitioninfo as i on i.artid = a.artid)
+    )
+    insert into msrepl.msmerge_generation_partition_mappings as m (generation, partition_id, changecount)
+    select $1, c.partition_id, count(*) from concerned as c group by c.partition_id
+    on conflict (partition_id, generation) do update set changecount = excluded.changecount
+$msrepl$;
+alter function msrepl.merge_map_generation(int8, pg_snapshot) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_map_generation(int8, pg_snapshot) from public;
+comment on function msrepl.merge_map_generation(int8, pg_snapshot) is 'Notes for which partitions a generation holds anything';
+
+-- msrepl.merge_close: closes the open generation, if anything is in it (sp_MSmakegeneration).
+-- called by: merge agents, as the first query of a REPEATABLE READ transaction that has locked msmerge_genhistory
+-- tables:    msrepl.msmerge_genhistory, msrepl.msmerge_metadata, msrepl.sysmergepartitioninfo,
+--            msrepl.msmerge_*_partition_mappings
+-- holes:     owner
+--
+-- The lock comes first, and by LOCK TABLE, which takes no snapshot: of two agents the second then sees the
+-- generation of the first. Without it the second fails with a duplicate generation; only agents wait for it.
+-- Returns the newest closed generation, which is the caller's snapshot, or holds all that this would hold.
+create or replace function msrepl.merge_close(out generation int8, out guid uuid)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    last msrepl.msmerge_genhistory;
+    seen pg_snapshot;
+    is_changed boolean;
+    moves bigint;
+    is_filtered constant boolean := exists (select from msrepl.sysmergepartitioninfo);
+begin
+    select g.* into last from msrepl.msmerge_genhistory as g order by g.generation desc limit 1;
+    seen := last.snap;
+    is_changed := exists (
+        select from msrepl.msmerge_metadata as m
+        where m.xid >= pg_snapshot_xmin(seen) and not pg_visible_in_snapshot(m.xid, seen));
+    if is_filtered then
+        moves := msrepl.merge_map(last.generation + 1, seen, is_changed, null);
+        is_changed := is_changed or moves > 0
+            or exists (select from msrepl.msmerge_generation_partition_mappings as p where p.generation > last.generation);
+    end if;
+    if is_changed then
+        insert into msrepl.msmerge_genhistory as g (generation, snap)
+        values (last.generation + 1, pg_current_snapshot())
+        returning g.* into last;
+        if is_filtered then
+            perform msrepl.merge_map_generation(last.generation, seen);
+        end if;
+    end if;
+    generation := last.generation;
+    guid := last.guidsrc;
+end
+$msrepl$;
+alter function msrepl.merge_close() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_close() from public;
+comment on function msrepl.merge_close() is 'Closes a generation, and tells the newest';
 
 -- msrepl.msmerge_conflicts_info: conflicts, and changes that could not be applied here.
 -- called by: msmerge_take_<artid>, msrepl.merge_apply
@@ -924,7 +1181,7 @@ create or replace function msrepl.merge_articles()
 returns table (
     artid uuid, name text, parents uuid[], columns text[], types oid[], column_tracking boolean,
     article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean,
-    conflict_logging text
+    conflict_logging text, is_filtered boolean
 )
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -938,7 +1195,7 @@ as $msrepl$
         left join pg_attribute as b on b.attrelid = a.objid and b.attname = c.name and not b.attisdropped
         left join pg_type as t on t.oid = b.atttypid order by c.place),
         a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking,
-        a.conflict_logging
+        a.conflict_logging, exists (select from msrepl.sysmergepartitioninfo as i where i.artid = a.artid)
     from msrepl.sysmergearticles as a
     order by a.nickname
 $msrepl$;
@@ -1082,6 +1339,45 @@ alter function msrepl.merge_receive(int8, uuid, boolean) owner to "msrepl_owner_
 revoke all on function msrepl.merge_receive(int8, uuid, boolean) from public;
 comment on function msrepl.merge_receive(int8, uuid, boolean) is 'Marks what has arrived from a neighbour';
 
+-- msrepl.merge_touch_mappings: has rows travel once more to the partition of the session's neighbour, or leave it again.
+-- called by: merge agents, after rows of its were applied; msrepl.merge_acknowledge
+-- tables:    msrepl.msmerge_*_partition_mappings, msrepl.sysmergearticles, msrepl.sysmergepartitioninfo,
+--            msrepl.msmerge_genhistory
+-- holes:     owner
+--
+-- What a Subscriber has sent, and does not belong to it, it is to hear that it leaves; the next close finds out what does
+-- belong. Where rows have failed, those that belong are sent again too.
+create or replace function msrepl.merge_touch_mappings(artid uuid, guids uuid[], has_failed boolean) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    nickname constant integer := (
+        select a.nickname from msrepl.sysmergearticles as a join msrepl.sysmergepartitioninfo as i on i.artid = a.artid
+        where a.artid = $1);
+    next_generation constant int8 := (select max(g.generation) + 1 from msrepl.msmerge_genhistory as g);
+begin
+    if peer.partition_id is null or nickname is null or cardinality(guids) = 0 then
+        return;
+    end if;
+    update msrepl.msmerge_current_partition_mappings as c set generation = next_generation
+    where $3 and c.tablenick = nickname and c.partition_id = peer.partition_id and c.rowguid = any ($2);
+    insert into msrepl.msmerge_past_partition_mappings as p (tablenick, rowguid, partition_id, generation, reason)
+    select nickname, u.guid, peer.partition_id, next_generation, 4 from unnest($2) as u(guid)
+    where not exists (
+        select from msrepl.msmerge_current_partition_mappings as c
+        where c.tablenick = nickname and c.rowguid = u.guid and c.partition_id = peer.partition_id)
+    on conflict (tablenick, rowguid, partition_id) do update set generation = excluded.generation;
+    insert into msrepl.msmerge_generation_partition_mappings as m (generation, partition_id, changecount)
+    values (next_generation, peer.partition_id, cardinality($2)) on conflict (partition_id, generation) do nothing;
+end
+$msrepl$;
+alter function msrepl.merge_touch_mappings(uuid, uuid[], boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_touch_mappings(uuid, uuid[], boolean) from public;
+comment on function msrepl.merge_touch_mappings(uuid, uuid[], boolean) is 'Has rows travel once more to a partition, or leave it again';
+
 -- msrepl.merge_acknowledge: notes that the neighbour has a generation of ours, but for rows that failed there.
 -- called by: merge agents
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata
@@ -1102,6 +1398,8 @@ begin
     set xid = pg_current_xact_id()
     from unnest($3, $4) as f(artid, rowguid) join msrepl.sysmergearticles as a on a.artid = f.artid
     where m.tablenick = a.nickname and m.rowguid = f.rowguid;
+    perform msrepl.merge_touch_mappings(f.artid, array_agg(f.rowguid), true)
+    from unnest($3, $4) as f(artid, rowguid) group by f.artid;
 end
 $msrepl$;
 alter function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) owner to "msrepl_owner_0123456789ab";
@@ -1111,7 +1409,8 @@ comment on function msrepl.merge_acknowledge(int8, uuid, uuid[], uuid[]) is 'Not
 -- msrepl.merge_clean_up: forgets what is known of rows that nobody needs any more; of how many rows it was.
 -- called by: msrepl.merge_end_session, msrepl.merge_settle; twopc.drivers.merge.retention
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata, msrepl.msmerge_floor_*,
---            msrepl.msmerge_genhistory, msrepl.msmerge_replica, msrepl.sysmergepublications, pg_locks
+--            msrepl.msmerge_genhistory, msrepl.msmerge_*_partition_mappings, msrepl.msmerge_replica,
+--            msrepl.sysmergepublications, pg_locks
 -- holes:     owner
 --
 -- The topmost Publisher forgets generations that are older than the retention and a day, and that every Subscriber
@@ -1188,6 +1487,8 @@ begin
                    where m.xid < pg_snapshot_xmax(last) and pg_visible_in_snapshot(m.xid, last)) then
         delete from msrepl.msmerge_genhistory as g where g.generation > 0 and g.generation < upto;
         update msrepl.msmerge_replica as r set cleaned = upto;
+        delete from msrepl.msmerge_past_partition_mappings as p where p.generation <= upto;
+        delete from msrepl.msmerge_generation_partition_mappings as p where p.generation <= upto;
     end if;
     return forgotten;
 end
@@ -1400,7 +1701,8 @@ comment on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[]
 --
 -- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
 -- fails then. Such a failure is recorded, once per row, if is_final. What is no fault of the row (a deadlock, a lock
--- that does not come, a full disk) is the caller's. choices are those of msmerge_take_<artid>.
+-- that does not come, a full disk) is the caller's. choices are those of msmerge_take_<artid>; if
+-- they are 'leave', the rows have left the Subscriber's partition.
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
     is_final boolean, choices text[] default null,
@@ -1412,7 +1714,10 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_variable
 declare
-    take constant text := format('select * from msrepl.%I($1, $2, $3, $4, $5, $6, $7)', 'msmerge_take_' || replace(artid::text, '-', ''));
+    name constant text := replace(artid::text, '-', '');
+    take constant text := case choices[1]
+        when 'leave' then format('select l.applied, 0 as skipped, 0 as conflicts, l.deferred from msrepl.%I($1) as l', 'msmerge_leave_' || name)
+        else format('select * from msrepl.%I($1, $2, $3, $4, $5, $6, $7)', 'msmerge_take_' || name) end;
     left_over integer[] := array(select generate_series(1, cardinality(guids)));
     later integer[];
     place integer;

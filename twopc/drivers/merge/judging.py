@@ -342,7 +342,7 @@ async def apply_rows(
     is_final: bool,
     sides: Sequence[Side | None],
 ) -> Taken:
-    """``merge_apply``, with the sides that were chosen; none: none was."""
+    """``merge_apply``, with the sides that were chosen; none: none was. Rows that leave are all of them, or none."""
     if not rows:
         return Taken(failed={})
     [answer] = await query(
@@ -355,13 +355,19 @@ async def apply_rows(
         [row.writer for row in rows],
         [row.row for row in rows],
         is_final,
-        [side and side.value for side in sides] if any(sides) else None,
+        _choices(rows, sides),
     )
     applied, skipped, conflicts, deferred, failed, codes, reasons = answer
     return Taken(
         counts=(applied, skipped, conflicts, deferred),
         failed=dict(zip(failed, zip(codes, reasons, strict=True), strict=True)),
     )
+
+
+def _choices(rows: Sequence[MergeRow], sides: Sequence[Side | None]) -> list[str | None] | None:
+    if rows[0].leaves:
+        return ["leave"] * len(rows)
+    return [side and side.value for side in sides] if any(sides) else None
 
 
 def _ruled(

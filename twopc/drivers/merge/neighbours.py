@@ -36,6 +36,8 @@ class MergeNeighbour:
     """Its generation that the node begins with."""
     sent: Generation | None = None
     """The node's generation that it begins with."""
+    partition: int | None = None
+    """A Subscriber's, of a filtered publication."""
 
 
 def agent_role(database: str, neighbour: str) -> str:
@@ -96,7 +98,8 @@ async def admit(connection: Connection, neighbour: MergeNeighbour) -> None:
     sent, received = neighbour.sent, neighbour.received
     await connection.execute(
         "insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_publisher, login,"
-        " subscriber_type, priority, sentgen, sentguid, recgen, recguid) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        " subscriber_type, priority, sentgen, sentguid, recgen, recguid, partition_id)"
+        " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (
             neighbour.name,
             neighbour.replica,
@@ -108,6 +111,7 @@ async def admit(connection: Connection, neighbour: MergeNeighbour) -> None:
             sent.guid if sent else None,
             received.number if received else 0,
             received.guid if received else None,
+            neighbour.partition,
         ),
     )
 

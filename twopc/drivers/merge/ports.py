@@ -28,6 +28,8 @@ class SessionArticle:
     """In the order of a row's values."""
     column_tracking: bool
     options: MergeOptions = DEFAULT_OPTIONS
+    is_filtered: bool = False
+    """At the Publisher: not every Subscriber gets every row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

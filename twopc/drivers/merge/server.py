@@ -45,6 +45,7 @@ _CLOSE = (
     "begin isolation level repeatable read; reset all",
     "lock table msrepl.msmerge_genhistory in share row exclusive mode",
 )
+_TOUCH = "select msrepl.merge_touch_mappings(%s, %s::uuid[], %s)"
 _RECEIVE = "select msrepl.merge_receive(%s, %s, %s)"
 
 _END = (
@@ -172,6 +173,7 @@ class ServerMergeEnd:
         """See `MergeEndPort`."""
         for (
             artid, name, parents, columns, types, tracking, resolver, compensates, upload, deletes, logging,
+            is_filtered,
         ) in await self._rows("select * from msrepl.merge_articles()"):  # fmt: skip
             self._types[artid] = types
             self._articles[artid] = SessionArticle(
@@ -179,6 +181,7 @@ class ServerMergeEnd:
                 parents=tuple(parents),
                 columns=tuple(columns),
                 column_tracking=tracking,
+                is_filtered=is_filtered,
                 options=MergeOptions(
                     resolver=resolver,
                     compensates=compensates,
@@ -197,12 +200,13 @@ class ServerMergeEnd:
         changed: dict[UUID, Sequence[MergeRow]] = {}
         for artid in articles if number > after else ():
             function = sql.Identifier(names.SCHEMA, names.merge_object("enumerate", artid))
+            article = self._articles[artid]
             query = sql.SQL(
-                'select rowguid, gone, lineage::text, colv::text, writer, "row" from {}(%s, %s)'
-            ).format(function)
+                'select rowguid, gone, lineage::text, colv::text, writer, "row", {} from {}(%s, %s)'
+            ).format(sql.SQL("leaves" if article.is_filtered else "false"), function)
             rows = await self._rows(query.as_string(None), after, number)
-            if self._articles[artid].options.keeps_deletes:
-                rows = [row for row in rows if not row[1] and row[5] is not None]
+            if article.options.keeps_deletes:
+                rows = [row for row in rows if row[6] or (not row[1] and row[5] is not None)]
             changed[artid] = [
                 MergeRow(
                     rowguid=rowguid,
@@ -211,8 +215,9 @@ class ServerMergeEnd:
                     columns=columns,
                     writer=writer,
                     row=row,
+                    leaves=leaves,
                 )
-                for rowguid, gone, lineage, columns, writer, row in rows
+                for rowguid, gone, lineage, columns, writer, row, leaves in rows
             ]
         await self._rows("commit")
         return OutgoingChanges(generation=Generation(number=number, guid=guid), rows=changed)
@@ -301,10 +306,12 @@ class ServerMergeEnd:
     async def _apply(
         self, part: Slice, judge: Judge | None, *, is_final: bool = False
     ) -> SliceOutcome:
-        if judge is not None:
+        if judge is not None and not part.leaves:
             taken = await self._judged(part).take(judge, is_final=is_final)
         else:
             taken = await apply_rows(self._rows, part.artid, part.rows, is_final, ())
+        if self._articles[part.artid].is_filtered:
+            await self._rows(_TOUCH, part.artid, [row.rowguid for row in part.rows], False)
         applied, skipped, conflicts, deferred = taken.counts
         return SliceOutcome(
             applied=applied,

@@ -22,9 +22,11 @@ from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.resolvers import SQL
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
+from twopc.sql.merge_filter_texts import FilterTexts
 from twopc.sql.merge_session_texts import SessionTexts
 from twopc.sql.merge_texts import shared_texts
 from twopc.sql.render import compose
+from twopc.sql.table_role import drop_role_text
 
 Connection = AsyncConnection[Any]
 
@@ -323,13 +325,22 @@ async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
         texts = SessionTexts(article, owner_role(connection.info.dbname), stored.publication)
         if here:
             await _check_keys(connection, stored.artid, texts.table, always=False)
-        for text in (*texts.drop(table=here), *texts.drop_session()):
+        filters = FilterTexts(article, owner_role(connection.info.dbname))
+        for text in (*texts.drop(table=here), *texts.drop_session(), *filters.drop_filter()):
             await connection.execute(text.encode())
         if here and stored.added_rowguid:
             await connection.execute(
                 sql.SQL("alter table {} drop column if exists {}").format(
                     texts.table, sql.Identifier(stored.rowguid)
                 )
+            )
+        await connection.execute(drop_role_text(filters.role_name).encode())
+        for mappings in ("msmerge_current_partition_mappings", "msmerge_past_partition_mappings"):
+            await connection.execute(
+                sql.SQL("delete from {} where tablenick = %s").format(
+                    sql.Identifier(names.SCHEMA, mappings)
+                ),
+                (stored.nickname,),
             )
         await connection.execute(
             "delete from msrepl.sysmergearticles where artid = %s", (stored.artid,)

@@ -1,0 +1,306 @@
+"""Filters of merge articles: row filters and join filters, as the server reads them.
+
+A row filter is a condition over the columns of its table, in which ``msrepl.host_name()`` and ``msrepl.suser_sname()``
+stand for a Subscriber's values. A join filter is a condition over the columns of a table and of its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from twopc.articles import Table
+from twopc.drivers.merge import tracking
+from twopc.drivers.merge.tracking import StoredMergeArticle
+from twopc.errors import ArticleError
+from twopc.merge.articles import MergeArticle
+from twopc.merge.partitions import JoinFilter, MergeFilter, values_of, with_values
+from twopc.publisher.rights import RequiredObject, needs
+from twopc.publisher.row_filter import read_filter
+from twopc.sql.fragments import AND, qualified
+from twopc.sql.merge_filter_texts import FilterTexts
+from twopc.sql.printing import full_names
+
+Connection = AsyncConnection[Any]
+
+_VIEW = sql.Identifier("pg_temp", "msrepl_join_filter")
+_USED = """
+select pg_get_viewdef(v.oid), r.oid, array(
+    select distinct d.refobjid::regclass::text from pg_depend as d
+    where d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+      and d.refobjid <> all (array[v.oid, %s::text::regclass, %s::text::regclass]))
+from pg_class as v join pg_rewrite as r on r.ev_class = v.oid
+where v.oid = 'pg_temp.msrepl_join_filter'::regclass
+"""
+_IS_VALID = """
+select k.convalidated from pg_constraint as k where k.conrelid = %s::text::regclass and k.conname = %s and k.contype = 'f'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A join filter as a user writes it: rows go where the rows of `parent` go that they belong to."""
+
+    parent: str
+    """Its table, published before: ``table``, or ``schema.table``."""
+    condition: str
+    """Over the columns of both tables, each behind its table's name: ``purchase.customer = customer.id``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which rows of an article go to which Subscribers, as a user writes it: those of the row filter, and of each join."""
+
+    row_filter: str | None = None
+    """A condition over its columns, ``msrepl.host_name()`` and ``msrepl.suser_sname()``."""
+    joins: Sequence[Join] = ()
+    precomputed: bool = True
+    """When a generation is closed, partitions are worked out of what has changed, as far as that can be known; False:
+    of all rows."""
+
+
+NO_FILTERS = Filters()
+
+
+async def read_filters(
+    connection: Connection,
+    table: Table,
+    where: str,
+    filters: Filters,
+    others: Sequence[StoredMergeArticle],
+) -> tuple[MergeFilter | None, tuple[RequiredObject, ...]]:
+    """Have the server read an article's filters, and what they need; None: every row goes everywhere.
+
+    Args:
+        where: the article, for messages.
+        others: the articles that are published already.
+
+    Raises:
+        ArticleError: a filter cannot be used; nothing is changed.
+    """
+    filtered = await _filtered_articles(connection)
+    if filters.row_filter is None and not filters.joins:
+        for key in table.references:
+            target = next((o for o in others if _is(o, key.target_schema, key.target_table)), None)
+            if target is not None and target.artid in filtered:
+                raise ArticleError(
+                    f"{where} refers to {target.source_object}, of which not every Subscriber gets every row: give it a "
+                    f"join filter, join=Join({target.source_object!r}, ...)"
+                )
+        return None, ()
+    needed: list[RequiredObject] = []
+    condition = None
+    is_timed = False
+    if filters.row_filter is not None:
+        read = await read_filter(connection, table, filters.row_filter)
+        condition, needed = read.text, [*read.needs]
+        is_timed = not await _is_immutable(connection, table, condition)
+    read_joins = []
+    for join in filters.joins:
+        parent = _parent(join, where, others, filtered)
+        read_join, used = await _read_join(connection, table, where, join, parent)
+        read_joins.append(read_join)
+        needed += used
+    return (
+        MergeFilter(
+            condition=condition,
+            joins=tuple(read_joins),
+            is_precomputed=filters.precomputed
+            and not is_timed
+            and all(join.is_key for join in read_joins),
+            is_timed=is_timed,
+        ),
+        tuple(dict.fromkeys(needed)),
+    )
+
+
+async def install_filters(
+    connection: Connection, article: MergeArticle, needed: Sequence[RequiredObject]
+) -> None:
+    """Have the Publisher work out which rows of an article go where; nothing to do where all go everywhere."""
+    merge_filter = article.filter
+    if merge_filter is None:
+        return
+    await connection.execute(
+        "insert into msrepl.sysmergepartitioninfo (artid, subset_filterclause, use_partition_groups, filters_on_time)"
+        " values (%s, %s, %s, %s)",
+        (article.artid, merge_filter.condition, merge_filter.is_precomputed, merge_filter.is_timed),
+    )
+    for join in merge_filter.joins:
+        await connection.execute(
+            "insert into msrepl.sysmergesubsetfilters (artid, art_nickname, join_articleid, join_nickname,"
+            " join_filterclause, join_unique_key) values (%s, %s, %s, %s, %s, %s)",
+            (
+                article.artid,
+                article.nickname,
+                join.parent,
+                join.parent_nickname,
+                join.condition,
+                join.is_key,
+            ),
+        )
+    texts = FilterTexts(article, tracking.owner_role(connection.info.dbname))
+    for text in texts.all(merge_filter):
+        await connection.execute(text.encode())
+    for each in needed:
+        grant = f"grant {each.privilege} on {each.kind} {each.name} to "
+        await connection.execute(grant.encode() + texts.role.as_bytes(connection))
+
+
+async def refuse_if_joined(connection: Connection, stored: StoredMergeArticle) -> None:
+    """Refuse to take an article back to which others are joined.
+
+    Raises:
+        ArticleError: names them.
+    """
+    cursor = await connection.execute(
+        "select a.source_object from msrepl.sysmergesubsetfilters as j"
+        " join msrepl.sysmergearticles as a on a.artid = j.artid where j.join_articleid = %s order by 1",
+        (stored.artid,),
+    )
+    if names := [name for (name,) in await cursor.fetchall()]:
+        raise ArticleError(
+            f"table {stored.source_schema}.{stored.source_object}: join filters of {', '.join(names)} name it: take "
+            "these back first"
+        )
+
+
+async def _filtered_articles(connection: Connection) -> set[UUID]:
+    cursor = await connection.execute("select artid from msrepl.sysmergepartitioninfo")
+    return {artid for (artid,) in await cursor.fetchall()}
+
+
+def _is(stored: StoredMergeArticle, schema: str, table: str) -> bool:
+    return (stored.source_schema, stored.source_object) == (schema, table)
+
+
+def _parent(
+    join: Join, where: str, others: Sequence[StoredMergeArticle], filtered: set[UUID]
+) -> StoredMergeArticle:
+    schema, _, table = join.parent.rpartition(".")
+    parent = next((o for o in others if _is(o, schema or "public", table)), None)
+    if parent is None:
+        raise ArticleError(
+            f"{where}: its join filter names {join.parent!r}, which is not published: publish it first; a table can "
+            "be joined neither to itself nor in a circle"
+        )
+    if parent.artid not in filtered:
+        raise ArticleError(
+            f"{where}: its join filter names {join.parent!r}, of which every Subscriber gets every row: give that a "
+            "filter, or leave the join filter out"
+        )
+    return parent
+
+
+async def _read_join(
+    connection: Connection, table: Table, where: str, join: Join, parent: StoredMergeArticle
+) -> tuple[JoinFilter, tuple[RequiredObject, ...]]:
+    child, other = (
+        qualified(table.schema, table.name),
+        qualified(parent.source_schema, parent.source_object),
+    )
+    problem = f"{where}: join filter {join.condition!r}"
+    try:
+        prefix, _, _ = await _printed(connection, child, other, sql.SQL("true"))
+        # is true: what ends the bracket early is no condition
+        asked = sql.SQL("((\n{}\n) is true)").format(sql.SQL(join.condition))
+        await _printed(connection, child, other, asked)
+        text, used, tables = await _printed(
+            connection, child, other, sql.SQL("(\n{}\n)").format(sql.SQL(join.condition))
+        )
+        condition = _behind(prefix, text)
+    except psycopg.Error as error:
+        raise ArticleError(
+            f"{problem} is not a condition over the columns of both tables: {error.diag.message_primary or error}"
+        ) from error
+    if tables:
+        raise ArticleError(
+            f"{problem} looks at {', '.join(tables)}: use columns of both tables only"
+        )
+    if values := values_of(condition):
+        raise ArticleError(
+            f"{problem} uses {', '.join(sorted(values))}, which row filters alone may: filter the parent by it"
+        )
+    is_key = False
+    for key in table.references:
+        if (key.target_schema, key.target_table) != (parent.source_schema, parent.source_object):
+            continue
+        valid = await connection.execute(_IS_VALID, (child.as_string(connection), key.name))
+        if await valid.fetchone() != (True,):
+            continue
+        pairs = [
+            (sql.Identifier(table.name, here), sql.Identifier(parent.source_object, there))
+            for here, there in zip(key.columns, key.target_columns, strict=True)
+        ]
+        for forwards in (True, False):
+            equal = AND.join(
+                sql.SQL("{} = {}").format(*(pair if forwards else pair[::-1])) for pair in pairs
+            )
+            expected, _, _ = await _printed(connection, child, other, equal)
+            is_key = is_key or _behind(prefix, expected) == condition
+    return (
+        JoinFilter(
+            parent=parent.artid,
+            parent_nickname=parent.nickname,
+            parent_schema=parent.source_schema,
+            parent_table=parent.source_object,
+            parent_rowguid=parent.rowguid,
+            condition=condition,
+            is_key=is_key,
+        ),
+        used,
+    )
+
+
+async def _printed(
+    connection: Connection, child: sql.Identifier, parent: sql.Identifier, condition: sql.Composable
+) -> tuple[str, tuple[RequiredObject, ...], list[str]]:
+    """A query of both tables with a condition, as the server prints it, what it uses, and other tables in it."""
+    async with connection.transaction():
+        await connection.execute(
+            sql.SQL("create view {} as select 1 as found from {}, {} where {}").format(
+                _VIEW, child, parent, condition
+            )
+        )
+        async with full_names(connection):
+            cursor = await connection.execute(
+                _USED, (child.as_string(connection), parent.as_string(connection))
+            )
+            row = await cursor.fetchone()
+        assert row is not None
+        text, rule, tables = row
+        used = await needs(connection, "pg_rewrite", [rule])
+        await connection.execute(sql.SQL("drop view {}").format(_VIEW))
+    return text, used, tables
+
+
+def _behind(prefix: str, text: str) -> str:
+    """The condition of a printed query, by what stands before it in the one with ``true``."""
+    head = prefix.removesuffix("true;")
+    assert text.startswith(head), text
+    return text.removeprefix(head).removesuffix(";")
+
+
+async def _is_immutable(connection: Connection, table: Table, condition: str) -> bool:
+    """Whether a row filter says the same of a row at any time: an index could be made with it."""
+    text = with_values(condition, "''::text", "''::text")
+    try:
+        async with connection.transaction(force_rollback=True):
+            await connection.execute(
+                sql.SQL("create temporary table msrepl_filtered (like {})").format(
+                    qualified(table.schema, table.name)
+                )
+            )
+            await connection.execute(
+                sql.SQL("create index on pg_temp.msrepl_filtered ((true)) where {}").format(
+                    sql.SQL(text)
+                )
+            )
+    except psycopg.errors.InvalidObjectDefinition:
+        return False
+    return True

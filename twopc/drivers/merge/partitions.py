@@ -1,0 +1,171 @@
+"""Partitions of a filtered publication, and the rows of each, as a Publisher's administrator sees them.
+
+Every function takes an administrator's connection (a superuser's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.merge.articles import MergeArticle
+from twopc.merge.marks import Generation
+from twopc.merge.partitions import values_of
+
+Connection = AsyncConnection[Any]
+
+_FILTERED = """
+select a.nickname, a.artid, a.source_schema, a.source_object, i.subset_filterclause
+from msrepl.sysmergepartitioninfo as i join msrepl.sysmergearticles as a on a.artid = i.artid order by a.nickname
+"""
+_PARTITIONS = """
+select p.partition_id, p.host_name_fn, p.suser_sname_fn, array(
+    select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.partition_id = p.partition_id order by 1)
+from msrepl.msmerge_partition_groups as p order by 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilteredArticle:
+    """An article of which not every Subscriber gets every row."""
+
+    nickname: int
+    artid: UUID
+    name: str
+    condition: str | None
+    """Its row filter, as PostgreSQL prints it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePartition:
+    """The rows that Subscribers get whose filters have these values."""
+
+    number: int
+    host_name: str | None
+    """None: no filter looks at it."""
+    login: str | None
+    subscribers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongMapping:
+    """A row whose partition is not what the filters say now."""
+
+    table: str
+    rowguid: UUID
+    partition: int
+    belongs: bool
+    """By the filters; the mappings say otherwise."""
+
+
+async def filtered_articles(connection: Connection) -> list[FilteredArticle]:
+    """The filtered articles of a database, parents before their children."""
+    rows = await (await connection.execute(_FILTERED)).fetchall()
+    return [
+        FilteredArticle(
+            nickname=nickname,
+            artid=artid,
+            name=table if schema == "public" else f"{schema}.{table}",
+            condition=condition,
+        )
+        for nickname, artid, schema, table, condition in rows
+    ]
+
+
+async def partitions(connection: Connection) -> list[MergePartition]:
+    """The partitions that there are, with those who subscribe to each."""
+    rows = await (await connection.execute(_PARTITIONS)).fetchall()
+    return [
+        MergePartition(
+            number=number, host_name=host_name, login=login, subscribers=tuple(subscribers)
+        )
+        for number, host_name, login, subscribers in rows
+    ]
+
+
+async def partition_of(connection: Connection, host_name: str, login: str) -> int | None:
+    """The partition of a Subscriber with these values, which is made if it is not there; None: nothing is filtered."""
+    filtered = await filtered_articles(connection)
+    if not filtered:
+        return None
+    used = {value for each in filtered for value in values_of(each.condition or "")}
+    cursor = await connection.execute(
+        "select msrepl.merge_partition(%s, %s)",
+        (host_name if "host_name" in used else None, login if "suser_sname" in used else None),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def part(connection: Connection, article: MergeArticle, subscriber: str) -> sql.Composable:
+    """The condition under which a Subscriber gets a row ``t`` of an article, as the filters say now."""
+    cursor = await connection.execute(
+        "select s.partition_id from msrepl.sysmergesubscriptions as s, msrepl.sysmergepartitioninfo as i"
+        " where s.subscriber_server = %s and i.artid = %s and s.partition_id is not null",
+        (subscriber, article.artid),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return sql.SQL("true")
+    return sql.SQL("t.{} in (select f.rowguid from {}(null, array[{}]) as f)").format(
+        sql.Identifier(article.rowguid),
+        sql.Identifier(names.SCHEMA, names.merge_object("filter", article.artid)),
+        sql.Literal(row[0]),
+    )
+
+
+async def map_new(connection: Connection, partition: int, generation: Generation) -> None:
+    """Work out the rows of a partition that was just made, in the transaction that has closed the generation."""
+    cursor = await connection.execute(
+        "update msrepl.msmerge_partition_groups as p set maxgen_whenadded = %s"
+        " where p.partition_id = %s and p.maxgen_whenadded is null",
+        (generation.number, partition),
+    )
+    if cursor.rowcount:
+        await connection.execute(
+            "select msrepl.merge_map(g.generation, g.snap, true, %s) from msrepl.msmerge_genhistory as g"
+            " where g.generation = %s",
+            (partition, generation.number),
+        )
+
+
+async def mapped_rows(connection: Connection, partition: int) -> AsyncIterator[bytes]:
+    """Nickname and rowguid of each row of a partition, as COPY text."""
+    command = sql.SQL(
+        "copy (select tablenick, rowguid from msrepl.msmerge_current_partition_mappings where partition_id = {})"
+        " to stdout"
+    ).format(sql.Literal(partition))
+    async with connection.cursor() as cursor, cursor.copy(command) as copy:
+        async for block in copy:
+            yield bytes(block)
+
+
+async def wrong_mappings(connection: Connection) -> list[WrongMapping]:
+    """Where the mappings differ from what the filters say of all rows, as of the newest generation.
+
+    In a transaction that has just closed it: what applications change afterwards is no difference.
+    """
+    wrong = []
+    for each in await filtered_articles(connection):
+        evaluate = sql.Identifier(names.SCHEMA, names.merge_object("filter", each.artid))
+        cursor = await connection.execute(
+            sql.SQL(
+                "select coalesce(f.rowguid, c.rowguid), coalesce(f.partition_id, c.partition_id), f.rowguid is not null"
+                " from {}(null, array(select p.partition_id from msrepl.msmerge_partition_groups as p"
+                " where p.maxgen_whenadded is not null)) as f"
+                " full join (select * from msrepl.msmerge_current_partition_mappings as m where m.tablenick = {}) as c"
+                " on c.rowguid = f.rowguid and c.partition_id = f.partition_id"
+                " where f.rowguid is null or c.rowguid is null order by 1, 2"
+            ).format(evaluate, sql.Literal(each.nickname))
+        )
+        wrong += [
+            WrongMapping(table=each.name, rowguid=rowguid, partition=partition, belongs=belongs)
+            for rowguid, partition, belongs in await cursor.fetchall()
+        ]
+    return wrong

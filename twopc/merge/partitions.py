@@ -1,0 +1,75 @@
+"""Which rows of an article go to which Subscribers: plain values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from uuid import UUID
+
+from twopc.errors import SubscriptionError
+
+VALUE_LENGTH_MAX = 128
+"""Characters of a host name or a login, as in the original."""
+
+#: What PostgreSQL prints for a quoted text or name, or for a call of ours; nothing of ours is within quotes.
+_CALLS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|msrepl\.(host_name|suser_sname)\(\)""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinFilter:
+    """Rows go where the rows of another table go that they belong to (``sysmergesubsetfilters``)."""
+
+    parent: UUID
+    """The other table's article."""
+    parent_nickname: int
+    parent_schema: str
+    parent_table: str
+    parent_rowguid: str
+    condition: str
+    """As PostgreSQL prints it, every name with its schema; columns behind the names of their tables."""
+    is_key: bool
+    """It is a foreign key of this table's: where a parent goes is known from rows that are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeFilter:
+    """A row belongs to a partition if its row filter or one of its join filters says so."""
+
+    condition: str | None
+    """The row filter as PostgreSQL prints it, every name with its schema."""
+    joins: tuple[JoinFilter, ...] = ()
+    is_precomputed: bool = True
+    """A close works out what has changed, and what hangs on it; else everything."""
+    is_timed: bool = False
+    """What the filter says may change without a change of a row."""
+
+
+def values_of(condition: str) -> frozenset[str]:
+    """Which values of a Subscriber a condition looks at, as PostgreSQL prints it."""
+    return frozenset(match[1] for match in _CALLS.finditer(condition) if match[1])
+
+
+def with_values(condition: str, host_name: str, suser_sname: str) -> str:
+    """A condition with other expressions in place of a Subscriber's values.
+
+    Args:
+        condition: as PostgreSQL prints it.
+        host_name: in place of the host name, as SQL; `suser_sname`: in place of the login.
+    """
+    instead = {"host_name": host_name, "suser_sname": suser_sname}
+    return _CALLS.sub(lambda match: instead[match[1]] if match[1] else match[0], condition)
+
+
+def check_value(subscriber: str, name: str, value: str) -> str:
+    """A Subscriber's value for filters.
+
+    Raises:
+        SubscriptionError: PostgreSQL cannot hold it, or it is too long.
+    """
+    if "\0" in value:
+        raise SubscriptionError(f"{subscriber}: {name} holds a NUL character, which no text can")
+    if len(value) > VALUE_LENGTH_MAX:
+        raise SubscriptionError(
+            f"{subscriber}: {name} has {len(value)} characters, and may have {VALUE_LENGTH_MAX}"
+        )
+    return value

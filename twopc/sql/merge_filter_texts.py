@@ -1,0 +1,181 @@
+"""What works out which rows of a filtered article go to which partitions, as text; at a Publisher alone.
+
+Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.publisher.merge.filters`.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from psycopg import sql
+
+from twopc import names
+from twopc.merge.articles import MergeArticle
+from twopc.merge.partitions import JoinFilter, MergeFilter, with_values
+from twopc.sql import fragments as f
+from twopc.sql.merge_texts import TrackingTexts
+from twopc.sql.render import compose, render
+from twopc.sql.table_role import path_is_kept, runs_as
+
+FILTER_FUNCTIONS: dict[str, LiteralString] = {
+    "map": "int8, pg_snapshot, boolean, integer",
+    "children": "uuid[]",
+    "filter": "uuid[], integer[]",
+}
+"""Functions of a filtered article, each with the types of its arguments."""
+
+#: No column of a user's table is called like these.
+_HOST_NAME, _LOGIN = '"msrepl partition"."msrepl host"', '"msrepl partition"."msrepl login"'
+_BY_FILTER: LiteralString = """        select {alias}.{rowguid}, "msrepl partition"."msrepl id"
+        from {table} as {alias}
+        cross join (
+            select g.partition_id, g.host_name_fn, g.suser_sname_fn from msrepl.msmerge_partition_groups as g
+            where g.partition_id = any ($2)) as "msrepl partition"("msrepl id", "msrepl host", "msrepl login")
+        where {among} and (
+            {condition}
+        )"""
+_BY_JOIN: LiteralString = """        select {alias}.{rowguid}, "msrepl mapping".partition_id
+        from {table} as {alias}
+        cross join {parent} as {parent_alias}
+        join msrepl.msmerge_current_partition_mappings as "msrepl mapping"
+            on "msrepl mapping".rowguid = {parent_alias}.{parent_rowguid}
+        where {among} and "msrepl mapping".tablenick = {parent_nickname} and "msrepl mapping".partition_id = any ($2) and (
+            {condition}
+        )"""
+_CHILDREN: LiteralString = """        select {alias}.{rowguid} from {table} as {alias} cross join {parent} as {parent_alias}
+        where {parent_alias}.{parent_rowguid} = any ($1) and (
+            {condition}
+        )"""
+_UNION = sql.SQL("\n      union\n")
+
+
+class FilterTexts(TrackingTexts):
+    """Renders the functions of one filtered article."""
+
+    def __init__(self, article: MergeArticle, owner: str) -> None:
+        super().__init__(article, owner)
+        self.role_name = names.filter_role(owner, article.artid)
+        self.role = sql.Identifier(self.role_name)
+        self._alias = sql.Identifier(article.table)
+
+    def all(self, merge_filter: MergeFilter) -> list[str]:
+        """Role and functions, in the order of creation."""
+        tables = {(self.article.schema, self.article.table)} | {
+            (join.parent_schema, join.parent_table) for join in merge_filter.joins
+        }
+        texts = [
+            render(
+                "twopc",
+                "merge_filter_role",
+                role=self.role,
+                role_text=sql.Literal(self.role_name),
+                comment=sql.Literal(f"Evaluates the filters of {self.article.name}"),
+            )
+        ]
+        for schema, table in sorted(tables):
+            for grant, target in (
+                ("grant usage on schema {} to {}", sql.Identifier(schema)),
+                ("grant select on {} to {}", f.qualified(schema, table)),
+            ):
+                texts.append(sql.SQL(grant).format(target, self.role).as_string(None))
+        texts.append(self._filter(merge_filter))
+        if merge_filter.joins:
+            texts.append(self._children(merge_filter.joins))
+        texts.append(self._map(merge_filter.joins))
+        return texts
+
+    def drop_filter(self) -> list[str]:
+        """What takes the functions away again; harmless where there are none."""
+        return [
+            sql.SQL("drop function if exists {}({})")
+            .format(self.function(what), sql.SQL(arguments))
+            .as_string(None)
+            for what, arguments in FILTER_FUNCTIONS.items()
+        ]
+
+    def _comment(self, does: str) -> sql.Literal:
+        return sql.Literal(f"{does} {self.article.name} for merge replication")
+
+    def _filter(self, merge_filter: MergeFilter) -> str:
+        among = sql.SQL("{}.{} = any ($1)").format(self._alias, self.rowguid)
+        return render(
+            "twopc",
+            "merge_filter_rows",
+            function=self.function("filter"),
+            runs_as=runs_as(self.role_name),
+            all_rows=self._rows(merge_filter, sql.SQL("true")),
+            some_rows=self._rows(merge_filter, among),
+            owner=self.role,
+            caller=self.owner,
+            comment=self._comment("Evaluates the filters of"),
+        )
+
+    def _rows(self, merge_filter: MergeFilter, among: sql.Composable) -> sql.Composed:
+        parts = [
+            sql.SQL(_BY_JOIN).format(
+                **self._joined(join),
+                among=among,
+                parent_nickname=sql.Literal(join.parent_nickname),
+            )
+            for join in merge_filter.joins
+        ]
+        if merge_filter.condition is not None:
+            condition = with_values(merge_filter.condition, _HOST_NAME, _LOGIN)
+            row_filter = sql.SQL(_BY_FILTER).format(
+                alias=self._alias,
+                rowguid=self.rowguid,
+                table=self.table,
+                among=among,
+                condition=sql.SQL(condition),
+            )
+            parts.insert(0, row_filter)
+        return _UNION.join(parts)
+
+    def _joined(self, join: JoinFilter) -> dict[str, sql.Composable]:
+        return {
+            "alias": self._alias,
+            "rowguid": self.rowguid,
+            "table": self.table,
+            "parent": f.qualified(join.parent_schema, join.parent_table),
+            "parent_alias": sql.Identifier(join.parent_table),
+            "parent_rowguid": sql.Identifier(join.parent_rowguid),
+            "condition": sql.SQL(join.condition),
+        }
+
+    def _children(self, joins: tuple[JoinFilter, ...]) -> str:
+        return render(
+            "twopc",
+            "merge_children",
+            function=self.function("children"),
+            runs_as=runs_as(self.role_name),
+            rows=_UNION.join([sql.SQL(_CHILDREN).format(**self._joined(join)) for join in joins]),
+            owner=self.role,
+            caller=self.owner,
+            comment=self._comment("Finds rows below others of"),
+        )
+
+    def _map(self, joins: tuple[JoinFilter, ...]) -> str:
+        kept = path_is_kept(self.article.name)
+        children: sql.Composable = sql.SQL("")
+        if joins:
+            children = compose(
+                "twopc",
+                "merge_children_of",
+                children=self.function("children"),
+                parent_nicknames=sql.SQL("array[{}]").format(
+                    f.COMMA.join([sql.Literal(join.parent_nickname) for join in joins])
+                ),
+                path_is_kept=kept,
+            )
+        return render(
+            "twopc",
+            "merge_map_rows",
+            function=self.function("map"),
+            metadata=self.metadata,
+            tablenick=sql.Literal(self.article.nickname),
+            filter=self.function("filter"),
+            children=children,
+            path_is_kept=kept,
+            owner=self.owner,
+            comment=self._comment("Works out partitions of"),
+        )

@@ -1,0 +1,44 @@
+-- msmerge_leave_<artid>: takes rows away that have left the Subscriber's partition, and forgets what is known of them.
+-- called by: msrepl.merge_apply
+-- tables:    the article's table and its part of msrepl.msmerge_metadata
+-- holes:     function, metadata, floor, floor_text, lock, write, path_is_kept, owner, comment
+--
+-- It is no deletion, and nobody hears of one. A row with a change that the Publisher does not know is left: it goes up
+-- first, and the Publisher then has it leave again. Should the row come back, its versions go on above those forgotten.
+create or replace function {function}(guids uuid[], out applied integer, out deferred integer)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    confirmed constant pg_snapshot := (
+        select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen);
+    present uuid[];
+    unsent uuid[];
+begin
+    if not peer.is_publisher then
+        raise exception 'rows leave at a Subscriber, and % is none', peer.subscriber_server
+            using errcode = 'insufficient_privilege';
+    end if;
+    present := array(select l.rowguid from {lock}($1) as l);
+{path_is_kept}
+    perform from {metadata} as m where m.rowguid = any ($1) order by m.rowguid for update;
+    unsent := array(
+        select m.rowguid from {metadata} as m
+        where m.rowguid = any ($1) and m.source is distinct from peer.replnickname
+          and pg_visible_in_snapshot(m.xid, confirmed) is not true);
+    present := array(select u.guid from unnest(present) as u(guid) where u.guid <> all (unsent));
+    perform setval({floor_text}::regclass, h.top) from {floor} as f, (
+        select max(m.top) as top from {metadata} as m where m.rowguid = any ($1) and m.rowguid <> all (unsent)) as h
+    where h.top > f.last_value;
+    delete from {metadata} as m where m.rowguid = any ($1) and m.rowguid <> all (unsent);
+    perform {write}(present, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}');
+{path_is_kept}
+    applied := cardinality(present);
+    deferred := cardinality(unsent);
+end
+$msrepl$;
+alter function {function}(uuid[]) owner to {owner};
+revoke all on function {function}(uuid[]) from public;
+comment on function {function}(uuid[]) is {comment};

@@ -1,0 +1,15 @@
+-- msrepl.msmerge_generation_partition_mappings: which generations hold anything for which partitions.
+-- called by: msrepl.merge_map, msrepl.merge_touch_mappings, msrepl.merge_concerns
+-- tables:    itself
+-- holes:     owner
+--
+-- partition_id -1: changes of articles that are not filtered, which concern all.
+create table if not exists msrepl.msmerge_generation_partition_mappings (
+    generation int8 not null,
+    partition_id integer not null,
+    changecount integer not null,
+    primary key (partition_id, generation)
+);
+alter table msrepl.msmerge_generation_partition_mappings owner to {owner};
+revoke all on msrepl.msmerge_generation_partition_mappings from public;
+comment on table msrepl.msmerge_generation_partition_mappings is 'Which generations hold anything for which partitions';

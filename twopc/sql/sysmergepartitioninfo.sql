@@ -1,0 +1,17 @@
+-- msrepl.sysmergepartitioninfo: the articles of which not every Subscriber gets every row.
+-- called by: twopc.publisher.merge.filters, msrepl.merge_map, msrepl.merge_articles
+-- tables:    itself; msrepl.sysmergearticles
+-- holes:     owner
+--
+-- subset_filterclause is the row filter as PostgreSQL prints it, NULL if rows belong to partitions by join filters alone.
+-- use_partition_groups: a close works out what has changed; else everything, and if filters_on_time whether anything has
+-- changed or not.
+create table if not exists msrepl.sysmergepartitioninfo (
+    artid uuid primary key references msrepl.sysmergearticles on delete cascade,
+    subset_filterclause text,
+    use_partition_groups boolean not null,
+    filters_on_time boolean not null
+);
+alter table msrepl.sysmergepartitioninfo owner to {owner};
+revoke all on msrepl.sysmergepartitioninfo from public;
+comment on table msrepl.sysmergepartitioninfo is 'Articles of which not every Subscriber gets every row';
