@@ -1,4 +1,4 @@
-"""The worked examples of docs/merge.md and docs/merge_conflicts.md do and print what the pages say."""
+"""The worked examples of the pages on merge replication do and print what the pages say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["merge.md", "merge_conflicts.md"])
+@pytest.mark.parametrize("name", ["merge.md", "merge_conflicts.md", "merge_partitions.md"])
 def test_the_first_example(name: str) -> None:
     """In a process of its own, as a reader would run it."""
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")

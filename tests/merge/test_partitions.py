@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+import pytest
+from psycopg import sql
+
+from tests.merge.partitions import SHOP, publish_shop
+from twopc.errors import ArticleError, SubscriptionError
 from twopc.publisher.merge.filters import Join
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
-SHOP = """
-create table customer (id int primary key, region text, phone text);
-create table purchase (id int primary key, customer int not null references customer, total int);
-create table product (id int primary key, price int);
-insert into customer values (1, 'north', '1'), (2, 'south', '1'), (3, 'east', '1');
-insert into purchase values (1, 1, 5), (2, 2, 6), (3, 3, 7);
-insert into product values (1, 100);
-"""
+HOSTS = {"anna": "north", "ben": "north", "cleo": "south"}
 
 
 async def shop(topology: MergeTopology) -> None:
-    await topology.execute("pub", SHOP)
-    await topology.publish("customer", tracking="column", row_filter="region = msrepl.host_name()")
-    await topology.publish("purchase", join=Join("customer", "purchase.customer = customer.id"))
-    await topology.publish("product")
-    for name, host in (("anna", "north"), ("ben", "north"), ("cleo", "south")):
+    """The shop, to which Anna and Ben subscribe for the north, Cleo for the south."""
+    await publish_shop(topology)
+    for name, host in HOSTS.items():
         await topology.subscribe(name, host_name=host)
 
 
@@ -38,10 +37,164 @@ async def test_rows_reach_their_partition(server: EmbeddedServer) -> None:
         await topology.execute("pub", "update customer set region = 'south' where id = 1")
         await topology.execute("anna", "insert into purchase values (4, 1, 7)")
         report = await topology.sync("anna")
-        assert (report.uploaded, report.downloaded) == (1, 3)
+        assert (report.uploaded, report.downloaded) == (1, 4)
         assert await topology.execute("anna", "select * from customer") == []
-        assert (await topology.sync("cleo")).downloaded == 3 + 2
+        assert (await topology.sync("cleo")).downloaded == 4 + 2
         await topology.settle()
         await topology.assert_converged()
         assert await topology.execute("cleo", "select id, total from purchase order by id") == [
             (1, 5), (2, 6), (4, 7)]  # fmt: skip
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"row_filter": "region ="}, "is not a condition over its columns"),
+    ({"row_filter": "true) or (true"}, "is not a condition over its columns"),
+    ({"row_filter": "(select true from product)"}, "looks at public.product"),
+    ({"join": Join("nowhere", "true")}, "names 'nowhere', which is not published"),
+    ({"join": Join("product", "true")}, "every Subscriber gets every row"),
+    ({"join": Join("customer", "purchase.nothing = 1")}, "is not a condition over the columns"),
+    ({"join": Join("customer", "true) group by (1")}, "is not a condition over the columns"),
+    (
+        {"join": Join("customer", "customer.region = msrepl.host_name()")},
+        "uses host_name, which row filters alone may",
+    ),
+    (
+        {"join": Join("customer", "exists (select from product)")},
+        "looks at public.product: use columns of both tables only",
+    ),
+    ({}, "refers to customer, of which not every Subscriber gets every row"),
+]
+
+
+async def test_what_is_refused(server: EmbeddedServer) -> None:
+    """Filters and values that cannot be, by name; nothing is changed."""
+    async with MergeTopology(server=server, subscribers=["anna"]) as topology:
+        await topology.execute("pub", SHOP)
+        await topology.publish("customer", row_filter="region = msrepl.host_name()")
+        await topology.publish("product")
+        for filters, message in REFUSED:
+            with pytest.raises(ArticleError, match=re.escape(message)):
+                await topology.publish("purchase", **filters)
+        published = "select source_object from msrepl.sysmergearticles order by 1"
+        assert await topology.execute("pub", published) == [("customer",), ("product",)]
+        for value, message in (
+            ("a\0b", "host_name holds a NUL character"),
+            ("x" * 10_000, "host_name has 10000 characters, and may have 128"),
+        ):
+            with pytest.raises(SubscriptionError, match=message):
+                await topology.subscribe("anna", host_name=value)
+        assert await topology.execute("pub", "select from msrepl.msmerge_partition_groups") == []
+
+
+async def test_what_does_not_concern_a_partition(server: EmbeddedServer) -> None:
+    """Is not enumerated for it, and the generation says so."""
+    async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
+        await shop(topology)
+        await topology.execute("pub", "update customer set phone = '9' where region = 'south'")
+        assert (await topology.sync("anna")).downloaded == 0
+        [south] = await topology.execute(
+            "pub",
+            "select partition_id from msrepl.msmerge_partition_groups where host_name_fn = 'south'",
+        )
+        assert await topology.execute(
+            "pub",
+            "select distinct partition_id from msrepl.msmerge_generation_partition_mappings",
+        ) == [south]
+        assert (await topology.sync("cleo")).downloaded == 1
+
+
+async def test_hostile_names(server: EmbeddedServer) -> None:
+    """Tables, columns and values that look like ours, or like something else, mean what they are."""
+    names = ('msrepl partition"', "msrepl id", "guids", "partitions", "partition_id")
+    a, b, c, d, e = (sql.Identifier(name).as_string(None) for name in names)
+    async with MergeTopology(server=server, subscribers=["anna", "ben"]) as topology:
+        await topology.execute(
+            "pub", f"create table {a} ({b} int primary key, {c} text, {d} text, {e} int)"
+        )
+        await topology.execute(
+            "pub",
+            f"insert into {a} values (1, '../x', 'msrepl.host_name()', 1), (2, 'msrepl.host_name()', 'a', 2)",
+        )
+        await topology.publish(
+            names[0],
+            row_filter=f"{c} = msrepl . host_name ( ) and {d} <> 'msrepl.host_name()' and {e} > 0 -- {{b}} %s",
+        )
+        await topology.subscribe("anna", host_name="../x")
+        await topology.subscribe("ben", host_name="msrepl.host_name()")
+        rows = [await topology.execute(node, f"select {b} from {a}") for node in ("anna", "ben")]
+        assert rows == [[], [(2,)]]
+        await topology.execute("ben", f"update {a} set {c} = '../x'")
+        await topology.settle()
+        await topology.assert_converged()
+        assert await topology.execute("anna", f"select {b} from {a}") == [(2,)]
+
+
+async def test_a_filter_on_time(server: EmbeddedServer) -> None:
+    """Rows leave as time goes by, though nobody has changed anything."""
+    async with MergeTopology(server=server, subscribers=["anna"]) as topology:
+        await topology.execute("pub", "create table offer (id int primary key, ends int)")
+        await topology.execute(
+            "pub", "insert into offer select n, n from generate_series(1, 5) as n"
+        )
+        await topology.publish("offer", row_filter="ends > current_setting('shop.day')::int")
+        [(database,)] = await topology.execute("pub", "select quote_ident(current_database())")
+        await topology.execute(
+            "pub", f"set shop.day = 2; alter database {database} set shop.day = 4"
+        )
+        await topology.subscribe("anna")
+        assert await topology.execute("anna", "select id from offer order by id") == [
+            (3,),
+            (4,),
+            (5,),
+        ]
+        report = await topology.sync("anna")
+        assert (report.uploaded, report.downloaded) == (0, 2)
+        assert await topology.execute("anna", "select id from offer") == [(5,)]
+        assert await topology.execute("pub", "select count(*) from offer") == [(5,)]
+
+
+async def test_what_an_agent_may_not(server: EmbeddedServer) -> None:
+    """The role that evaluates filters reads what they look at, and nothing else; agents have another partition's rows never."""
+    async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
+        await shop(topology)
+        await topology.execute("pub", "create table secret (id int); insert into secret values (1)")
+        roles = await topology.execute(
+            "pub",
+            "select rolname from pg_roles where rolname like '%\\_filter\\_%' and not rolcanlogin order by 1",
+        )
+        assert len(roles) >= 3
+        for (role,) in roles:
+            rights = await topology.execute(
+                "pub",
+                "select has_table_privilege(%(r)s, 'secret', 'select'), has_table_privilege(%(r)s, 'customer', 'update')",
+                {"r": role},
+            )
+            assert rights == [(False, False)]
+
+
+async def test_publishing_is_taken_back(server: EmbeddedServer) -> None:
+    """A parent after its children; then nothing of ours is left."""
+    async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
+        await shop(topology)
+        for name in sorted(HOSTS):
+            await topology.unsubscribe(name)
+        with pytest.raises(
+            ArticleError, match="join filters of purchase name it: take these back first"
+        ):
+            await topology.unpublish("customer")
+        for table in ("line", "purchase", "customer", "product"):
+            await topology.unpublish(table)
+        assert (
+            await topology.execute(
+                "pub",
+                "select from msrepl.msmerge_current_partition_mappings union all select from msrepl.msmerge_past_partition_mappings",
+            )
+            == []
+        )
+        assert (
+            await topology.execute(
+                "pub",
+                "select 1 from pg_proc as p where p.pronamespace = 'msrepl'::regnamespace and p.proname ~ '^msmerge_'",
+            )
+            == []
+        )
