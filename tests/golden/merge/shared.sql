@@ -365,7 +365,7 @@ revoke all on msrepl.msmerge_past_partition_mappings from public;
 comment on table msrepl.msmerge_past_partition_mappings is 'Which rows have left which partitions';
 
 -- msrepl.msmerge_generation_partition_mappings: which generations hold anything for which partitions.
--- called by: msrepl.merge_map, msrepl.merge_touch_mappings, msrepl.merge_concerns
+-- called by: msrepl.merge_map_generation, msrepl.merge_touch_mappings, msmerge_enumerate_<artid>
 -- tables:    itself
 -- holes:     owner
 --
