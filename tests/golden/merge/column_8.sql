@@ -614,8 +614,8 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 -- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
--- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, priority, taken,
---            keeps_losers, path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, first_is_known,
+--            second_is_known, priority, taken, keeps_losers, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each
 -- of them stands on all that is held here, as nearly always, they take its place as they came; else that is undone, and
