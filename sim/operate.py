@@ -21,7 +21,7 @@ from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.errors import ConfigurationError, ServerError
 from twopc.names import BranchId
 from twopc.protocol.effects import Outcome
-from twopc.server.external import plain_dsns
+from twopc.server.connection_strings import bounded, plain_dsns
 from twopc.sim.survey import connect, kinds_at, survey
 from twopc.sim.topology import Topology
 
@@ -49,7 +49,7 @@ async def attach(
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node store_a=DSN ...")
-    nodes = plain_dsns(nodes)
+    nodes = {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
     result = await survey(nodes, newcomers, partly=partly)
     publishers, logs = result.of("publisher"), result.of("distribution")
     if len(publishers) != 1:
@@ -123,11 +123,17 @@ async def _sites(
     topology: Topology,
 ) -> AsyncIterator[tuple[Database, dict[str, ServerParticipant]]]:
     """The distribution database and the participants, as recovery uses them."""
+    unreachable = topology.wiring.unreachable
     database = Database(
-        topology.distribution, topology.node(topology.distribution).dsn, "twopc operator"
+        topology.distribution,
+        topology.node(topology.distribution).dsn,
+        "twopc operator",
+        unreachable=unreachable.get(topology.distribution, ""),
     )
     participants = {
-        name: ServerParticipant(topology.address(name), topology.name)
+        name: ServerParticipant(
+            topology.address(name), topology.name, unreachable=unreachable.get(name, "")
+        )
         for name in (topology.publisher, *topology.subscribers)
     }
     try:

@@ -19,7 +19,7 @@ from twopc.errors import ConfigurationError
 from twopc.publisher.distribution import CleanUp, clean_up, keep_clean
 from twopc.publisher.log_reader import LogReader, PassResult
 from twopc.sim.operate import attach
-from twopc.sim.survey import CONNECT_TIMEOUT_S
+from twopc.sim.survey import connect
 from twopc.sql import path
 from twopc.subscriber.distribution_agent import Config, Profile
 
@@ -64,12 +64,7 @@ async def _look(nodes: Mapping[str, str]) -> _NodeFacts:
     distribution, slots, subscribers = "", {}, []
     for name, dsn in nodes.items():
         try:
-            connection: AsyncConnection[Any] = await AsyncConnection.connect(
-                dsn,
-                autocommit=True,
-                connect_timeout=CONNECT_TIMEOUT_S,
-                options=path.options(dsn),
-            )
+            connection: AsyncConnection[Any] = await connect(dsn)
         except psycopg.Error as error:
             raise ConfigurationError(f"node {name!r}: {error}") from None
         async with connection:

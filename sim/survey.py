@@ -15,13 +15,9 @@ from psycopg import AsyncConnection, conninfo
 from twopc.drivers.in_doubt import reason_of
 from twopc.errors import ConfigurationError
 from twopc.protocol import VARIANTS
+from twopc.server.connection_strings import bounded
 from twopc.sql import path
 from twopc.together import together
-
-#: A busy machine takes its time; one that is not there refuses at once.
-CONNECT_TIMEOUT_S = 30
-#: Who only looks at what there is waits less.
-_LOOK_TIMEOUT_S = 5
 
 _KIND = """
 select array_remove(array[
@@ -74,8 +70,6 @@ async def survey(
     Raises:
         ConfigurationError: a node is none of ours, or cannot be reached; if `partly`, none can be reached.
     """
-    if partly:
-        nodes = {name: _with_timeout(dsn) for name, dsn in nodes.items()}
     answers: dict[str, Answer] = {}
     unreachable: dict[str, str] = {}
 
@@ -104,12 +98,6 @@ async def survey(
         coordinators=[name for each in answers.values() for name in each.coordinators],
         unreachable=unreachable,
     )
-
-
-def _with_timeout(dsn: str) -> str:
-    """A node that does not answer at all is given up, unless the connection string says how long it may take."""
-    given = conninfo.conninfo_to_dict(dsn)
-    return conninfo.make_conninfo(dsn, **{"connect_timeout": _LOOK_TIMEOUT_S, **given})
 
 
 def presumed(
@@ -147,13 +135,7 @@ def presumed(
 
 async def connect(dsn: str) -> AsyncConnection[Any]:
     """An administrator's connection in autocommit mode. psycopg.OperationalError"""
-    given = conninfo.conninfo_to_dict(dsn)
-    return await AsyncConnection.connect(
-        dsn,
-        autocommit=True,
-        connect_timeout=given.get("connect_timeout", CONNECT_TIMEOUT_S),
-        options=path.options(dsn),
-    )
+    return await AsyncConnection.connect(bounded(dsn), autocommit=True, options=path.options(dsn))
 
 
 async def _ask(name: str, dsn: str, nodes: Iterable[str], *, is_new: bool) -> Answer:

@@ -85,7 +85,7 @@ def without_passwords(text: str) -> str:
 
 def _checked(dsn: str, option: str | None, where: str) -> str:
     from twopc.errors import ServerError
-    from twopc.server.external import plain_dsn
+    from twopc.server.connection_strings import plain_dsn
 
     try:
         return plain_dsn(dsn)

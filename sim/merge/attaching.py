@@ -13,13 +13,11 @@ from psycopg import AsyncConnection, conninfo
 
 from twopc.drivers.in_doubt import reason_of
 from twopc.errors import ConfigurationError
-from twopc.server.external import plain_dsns
+from twopc.server.connection_strings import bounded, plain_dsns
 from twopc.sim.merge.topology import MergeTopology
 from twopc.sql import path
 from twopc.together import together
 
-#: A node that does not answer is given up, unless its connection string says how long it may take.
-_CONNECT_TIMEOUT_S = 5
 _MERGES = "select to_regclass('msrepl.sysmergesubscriptions') is not null"
 _NEIGHBOURS = "select subscriber_server, is_self, is_publisher from msrepl.sysmergesubscriptions where via is null order by 1"
 
@@ -48,7 +46,7 @@ async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopo
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node anna=DSN ...")
-    dsns = {name: _with_timeout(dsn) for name, dsn in plain_dsns(nodes).items()}
+    dsns = {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
     answers: dict[str, _MergeNode] = {}
     unreachable: dict[str, str] = {}
 
@@ -120,11 +118,6 @@ def _tree(
             )
         children.setdefault(publisher, []).append(name)
     return children
-
-
-def _with_timeout(dsn: str) -> str:
-    given = conninfo.conninfo_to_dict(dsn)
-    return conninfo.make_conninfo(dsn, **{"connect_timeout": _CONNECT_TIMEOUT_S, **given})
 
 
 async def _ask(name: str, dsn: str) -> _MergeNode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import conninfo
 
 from twopc.errors import RejectedError
 from twopc.server import EmbeddedServer
 from twopc.sim import Topology
+from twopc.sim.operate import attach
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -179,6 +182,27 @@ def test_a_wrong_password(nodes: list[str], shop_server: EmbeddedServer) -> None
     assert "password authentication failed" in done.stdout
     assert "distribution" not in done.stdout + done.stderr
     assert "sesame" not in done.stdout + done.stderr
+
+
+async def test_a_server_that_does_not_answer(nodes: list[str]) -> None:
+    """One that is suspended takes connections and says nothing: that is met once, and no command waits for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        dsn = f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/store"
+
+        done = twopc("recover", *nodes[:2], *nodes[4:], "--node", f"store={dsn}?connect_timeout=2")
+
+        assert (done.returncode, done.stdout.splitlines()[0]) == (
+            3,
+            "store: not reached: connection timeout expired",
+        )
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    given = {name: dsn_of(nodes, name) for name in ("pub", "store", "distribution")}
+    async with await attach(given) as topology:
+        for name in given:
+            assert "connect_timeout" in conninfo.conninfo_to_dict(topology.node(name).dsn)
 
 
 def test_mistakes(nodes: list[str]) -> None:

@@ -17,10 +17,8 @@ from twopc.doctor import checks, rights, slots
 from twopc.doctor.finding import Finding, RoleOfNode, statement
 from twopc.doctor.node import Check, ExaminedNode
 from twopc.errors import ServerError
-from twopc.server.external import parse_dsn
+from twopc.server.connection_strings import CONNECT_TIMEOUT_S, bounded, parse_dsn
 from twopc.sql import path
-
-_CONNECT_TIMEOUT_S = 5
 
 _CHECKS: tuple[Check, ...] = (
     checks.writable,
@@ -148,7 +146,7 @@ def _connect(parameters: dict[str, Any]) -> psycopg.Connection[dict[str, Any]]:
 
 
 def _bounded(parameters: dict[str, Any]) -> str:
-    return conninfo.make_conninfo(**{"connect_timeout": _CONNECT_TIMEOUT_S, **parameters})
+    return bounded(conninfo.make_conninfo(**parameters))
 
 
 def _asks_for_password(parameters: dict[str, Any]) -> bool:
@@ -162,7 +160,7 @@ def _asks_for_password(parameters: dict[str, Any]) -> bool:
         user=f"msrepl_doctor_{secrets.token_hex(4)}",
         password="",
         passfile="/nonexistent",  # ~/.pgpass may have a password for everybody
-        connect_timeout=_CONNECT_TIMEOUT_S,
+        connect_timeout=CONNECT_TIMEOUT_S,
     )
     connection = pq.PGconn.connect(stranger.encode())
     try:

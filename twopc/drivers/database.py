@@ -44,6 +44,7 @@ class Database:
         dsn: connection string.
         application_name: how its session is called at the server.
         answer_timeout_s: after how long without an answer the connection is cut; 30 s at most.
+        unreachable: why the server could not be reached just now: it is not tried again, which would take as long.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class Database:
         application_name: str,
         *,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
+        unreachable: str = "",
     ) -> None:
+        self._unreachable = unreachable
         self._answer_timeout_s = min(answer_timeout_s, ANSWER_TIMEOUT_S)
         self.node = node
         self._dsn = dsn
@@ -104,6 +107,8 @@ class Database:
             await self._disconnect()
         if self._is_closed:
             raise psycopg.OperationalError(f"the connection to {self.node} was closed")
+        if self._unreachable:
+            raise psycopg.OperationalError(self._unreachable)
         if self._connection is None:
             self._connection = await AsyncConnection.connect(
                 self._dsn,

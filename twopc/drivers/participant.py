@@ -75,6 +75,7 @@ class ServerParticipant:
         coordinator: str,
         *,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
+        unreachable: str = "",
     ) -> None:
         self.name = address.name
         self.database = Database(
@@ -82,6 +83,7 @@ class ServerParticipant:
             address.dsn,
             f"twopc recovery {coordinator}",
             answer_timeout_s=answer_timeout_s,
+            unreachable=unreachable,
         )
 
     async def introduce(self, introduction: tuple[str, str, int, bytes]) -> None:
