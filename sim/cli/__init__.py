@@ -34,6 +34,7 @@ from twopc.sim.cli.merge_looking import doctor as merge_doctor
 from twopc.sim.cli.merge_looking import row, sessions
 from twopc.sim.cli.merge_looking import status as merge_status
 from twopc.sim.cli.merge_looking import validate as merge_validate
+from twopc.sim.cli.merge_partitions import partitions
 from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention, rewound
 from twopc.sim.cli.merge_upkeep import regenerate as merge_regenerate
 from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
@@ -191,6 +192,7 @@ MERGE_COMMANDS = (
     (merge_validate, "validate", "Compare rows with the Publisher's, and repair them."),
     (reinit, "reinit", "Have a Subscriber begin anew."),
     (cleanup, "cleanup", "Remove metadata that is no longer needed."),
+    (partitions, "partitions", "Show partitions of a filtered publication, or add one."),
     (retention, "retention", "Set how long metadata is kept."),
     (rewound, "rewound", "Tell a node that it was restored from a backup."),
     (merge_regenerate, "regenerate", "Enable triggers of merged tables again."),

@@ -10,9 +10,10 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from twopc.drivers.merge import retention, tracking
+from twopc.drivers.merge import neighbours, partitions, retention, tracking
 from twopc.drivers.merge.checks import MergeFinding, check_nodes
 from twopc.drivers.merge.engine import MergeReport
+from twopc.drivers.merge.partitions import MergePartition, WrongMapping
 from twopc.drivers.merge.rows import (
     RowReplica,
     dummy_update,
@@ -71,6 +72,28 @@ class MergeUpkeep(ABC):
     @abstractmethod
     async def merges(self, node: str) -> bool:
         """Whether a node tracks changes now."""
+
+    async def partitions(self) -> list[MergePartition]:
+        """The partitions of the publication, each with those who subscribe to it; none if nothing is filtered."""
+        return await partitions.partitions(await self.admin(self.tree.root))
+
+    async def add_partition(self, host_name: str, *, login: str = "") -> MergePartition:
+        """Make a partition before anybody subscribes to it (sp_addmergepartition).
+
+        Raises:
+            SubscriptionError: the filters look at no value of a Subscriber, or it cannot be one.
+        """
+        return await partitions.add_partition(await self.admin(self.tree.root), host_name, login)
+
+    async def check_partitions(self) -> list[WrongMapping]:
+        """Close a generation, and compare the mappings with an evaluation of all rows."""
+        async with (
+            await self.node(self.tree.root).connect() as connection,
+            connection.transaction(),
+        ):
+            await connection.execute("set transaction isolation level repeatable read")
+            await neighbours.close_generation(connection)
+            return await partitions.wrong_mappings(connection)
 
     async def set_retention(self, days: int) -> str | None:
         """Set the publication's retention, at every Publisher; see `twopc.drivers.merge.retention.set_retention`."""

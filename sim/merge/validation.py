@@ -6,14 +6,14 @@ that either end has changed, and that the other has not confirmed. Between two s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
 
 from twopc.articles import Article, Column
-from twopc.drivers.merge import tracking
+from twopc.drivers.merge import partitions, tracking
 from twopc.drivers.merge.rows import touch_rows
 from twopc.errors import MergeError
 from twopc.merge.articles import MergeArticle
@@ -112,7 +112,8 @@ async def validate_subscriber(
         )
     if not repair:
         return results
-    return [await _repaired(above, result) for result in results]
+    articles = {article.name: article for article in await tracking.articles(above)}
+    return [await _repaired(above, subscriber, articles[each.table], each) for each in results]
 
 
 async def _marks(connection: Connection, neighbour: str) -> tuple[int, int, int | None]:
@@ -130,7 +131,8 @@ async def _compare(
     article: MergeArticle,
     level: int,
 ) -> TableValidation:
-    pending = {
+    belongs, moving = await partitions.delivered(above, article, subscriber)
+    pending = set(moving) | {
         rowguid
         for connection, neighbour in ((above, subscriber), (below, publisher))
         for (rowguid,) in await (
@@ -138,14 +140,16 @@ async def _compare(
         ).fetchall()
     }
     texts = ChecksumTexts(_by_rowguid(article))
+    texts_above = ChecksumTexts(_by_rowguid(article), belongs=belongs)
     parameters = [sorted(pending)]
-    there, here = [await rows.buckets(each, texts, parameters) for each in (above, below)]
+    there = await rows.buckets(above, texts_above, parameters)
+    here = await rows.buckets(below, texts, parameters)
     differing = [n for n in {*there, *here} if there.get(n) != here.get(n)]
     differences = []
     if differing and level != COUNTS:
         places = [*parameters, differing]
         pairs = rows.merged_rows(
-            rows.rows_of(above, texts, places), rows.rows_of(below, texts, places)
+            rows.rows_of(above, texts_above, places), rows.rows_of(below, texts, places)
         )
         async for (rowguid,), expected, actual in pairs:
             if expected != actual:
@@ -171,15 +175,13 @@ def _by_rowguid(article: MergeArticle) -> Article:
     )
 
 
-async def _repaired(above: Connection, result: TableValidation) -> TableValidation:
+async def _repaired(
+    above: Connection, subscriber: str, article: MergeArticle, result: TableValidation
+) -> TableValidation:
     if not result.differences:
         return result
-    await touch_rows(above, result.table, [each.rowguid for each in result.differences])
-    return TableValidation(
-        table=result.table,
-        rows=result.rows,
-        subscriber_rows=result.subscriber_rows,
-        left_out=result.left_out,
-        differences=result.differences,
-        repaired=len(result.differences),
-    )
+    rowguids = [each.rowguid for each in result.differences]
+    async with above.transaction():
+        await touch_rows(above, result.table, rowguids)
+        await partitions.touch_partition(above, article, subscriber, rowguids)
+    return replace(result, repaired=len(rowguids))

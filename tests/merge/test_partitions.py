@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -91,6 +94,9 @@ async def test_what_does_not_concern_a_partition(server: EmbeddedServer) -> None
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await shop(topology)
         await topology.execute("pub", "update customer set phone = '9' where region = 'south'")
+        status = (await topology.status())["pub"]
+        waiting = {each.neighbour: each.waiting for each in status.neighbours}
+        assert waiting == {"anna": 0, "ben": 0, "cleo": 1}
         assert (await topology.sync("anna")).downloaded == 0
         [south] = await topology.execute(
             "pub",
@@ -101,6 +107,55 @@ async def test_what_does_not_concern_a_partition(server: EmbeddedServer) -> None
             "select distinct partition_id from msrepl.msmerge_generation_partition_mappings",
         ) == [south]
         assert (await topology.sync("cleo")).downloaded == 1
+
+
+async def listed(topology: MergeTopology, *options: str) -> tuple[int, str]:
+    """What the command prints of the partitions, and its exit code."""
+    pairs = [f"{name}={node.dsn}" for name, node in topology.nodes.items()]
+    nodes = [word for pair in pairs for word in ("--node", pair)]
+    command = [sys.executable, "-m", "twopc.sim", "merge", "partitions", *options, *nodes]
+    ran = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, check=False
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+async def test_partitions_on_the_command_line(server: EmbeddedServer) -> None:
+    """They are listed and added; a mapping that is wrong is found, and a row that differs is repaired."""
+    async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
+        await shop(topology)
+        code, text = await listed(topology, "--add", "east", "--check")
+        numbers = re.sub(r"^\d+", "N", text, flags=re.MULTILINE)
+        assert (code, numbers) == (
+            0,
+            "N  host name 'north': anna, ben\nN  host name 'south': cleo\n"
+            "N  host name 'east': nobody subscribes\nthe mappings are what the filters say\n",
+        )
+        await topology.execute(
+            "pub",
+            "delete from msrepl.msmerge_current_partition_mappings as c using msrepl.msmerge_partition_groups as p"
+            " where p.partition_id = c.partition_id and p.host_name_fn = 'east' and c.tablenick = 2",
+        )
+        code, text = await listed(topology, "--check")
+        assert code == 1
+        assert re.search(
+            r"^wrong: purchase [-0-9a-f]+ belongs to partition \d+$", text, re.MULTILINE
+        )
+        # Anna has lost a row, and has another's
+        await topology.execute(
+            "anna",
+            "begin; set local session_replication_role = replica; delete from line; delete from purchase;"
+            " insert into purchase (id, customer, total) values (9, 1, 9); commit",
+        )
+        for repaired in (False, True):
+            results = await topology.validate("anna", repair=repaired)
+            kinds = {
+                r.table: sorted(d.kind for d in r.differences) for r in results if not r.passed
+            }
+            assert kinds == {"purchase": ["extra", "missing"], "line": ["missing"]}
+        await topology.sync("anna")
+        assert all(result.passed for result in await topology.validate("anna"))
+        await topology.assert_converged()
 
 
 async def test_hostile_names(server: EmbeddedServer) -> None:

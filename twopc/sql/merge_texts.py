@@ -65,6 +65,7 @@ _SHARED = (
     "merge_rewind",
     "merge_forget_failures",
     "merge_receive",
+    "merge_touch_partition",
     "merge_touch_mappings",
     "merge_acknowledge",
     "merge_clean_up",

@@ -1,5 +1,5 @@
 -- msrepl.msmerge_past_partition_mappings: which rows belong to a partition no more.
--- called by: msmerge_map_<artid>, msmerge_enumerate_<artid>, msrepl.merge_touch_mappings
+-- called by: msmerge_map_<artid>, msmerge_enumerate_<artid>, msrepl.merge_touch_partition
 -- tables:    itself
 -- holes:     owner
 --

@@ -344,7 +344,7 @@ revoke all on msrepl.msmerge_current_partition_mappings from public;
 comment on table msrepl.msmerge_current_partition_mappings is 'Which rows belong to which partitions';
 
 -- msrepl.msmerge_past_partition_mappings: which rows belong to a partition no more.
--- called by: msmerge_map_<artid>, msmerge_enumerate_<artid>, msrepl.merge_touch_mappings
+-- called by: msmerge_map_<artid>, msmerge_enumerate_<artid>, msrepl.merge_touch_partition
 -- tables:    itself
 -- holes:     owner
 --
@@ -365,7 +365,7 @@ revoke all on msrepl.msmerge_past_partition_mappings from public;
 comment on table msrepl.msmerge_past_partition_mappings is 'Which rows have left which partitions';
 
 -- msrepl.msmerge_generation_partition_mappings: which generations hold anything for which partitions.
--- called by: msrepl.merge_map_generation, msrepl.merge_touch_mappings, msmerge_enumerate_<artid>
+-- called by: msrepl.merge_map_generation, msrepl.merge_touch_partition, msmerge_enumerate_<artid>
 -- tables:    itself
 -- holes:     owner
 --
@@ -1339,40 +1339,54 @@ alter function msrepl.merge_receive(int8, uuid, boolean) owner to "msrepl_owner_
 revoke all on function msrepl.merge_receive(int8, uuid, boolean) from public;
 comment on function msrepl.merge_receive(int8, uuid, boolean) is 'Marks what has arrived from a neighbour';
 
+-- msrepl.merge_touch_partition: has rows leave a partition again to which they do not belong; the others come again.
+-- called by: msrepl.merge_touch_mappings; twopc.drivers.merge.partitions
+-- tables:    msrepl.msmerge_*_partition_mappings, msrepl.msmerge_genhistory
+-- holes:     owner
+--
+-- With the next generation, which the next close makes of it. comes_again: false: rows that belong there stay as they are.
+create or replace function msrepl.merge_touch_partition(tablenick integer, partition integer, guids uuid[], comes_again boolean)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    next_generation constant int8 := (select max(g.generation) + 1 from msrepl.msmerge_genhistory as g);
+begin
+    update msrepl.msmerge_current_partition_mappings as c set generation = next_generation
+    where $4 and c.tablenick = $1 and c.partition_id = $2 and c.rowguid = any ($3);
+    insert into msrepl.msmerge_past_partition_mappings as p (tablenick, rowguid, partition_id, generation, reason)
+    select $1, u.guid, $2, next_generation, 4 from unnest($3) as u(guid)
+    where not exists (
+        select from msrepl.msmerge_current_partition_mappings as c
+        where c.tablenick = $1 and c.rowguid = u.guid and c.partition_id = $2)
+    on conflict (tablenick, rowguid, partition_id) do update set generation = excluded.generation;
+    insert into msrepl.msmerge_generation_partition_mappings as m (generation, partition_id, changecount)
+    values (next_generation, $2, cardinality($3)) on conflict (partition_id, generation) do nothing;
+end
+$msrepl$;
+alter function msrepl.merge_touch_partition(integer, integer, uuid[], boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_touch_partition(integer, integer, uuid[], boolean) from public;
+comment on function msrepl.merge_touch_partition(integer, integer, uuid[], boolean)
+    is 'Has rows leave a partition again to which they do not belong';
+
 -- msrepl.merge_touch_mappings: has rows travel once more to the partition of the session's neighbour, or leave it again.
 -- called by: merge agents, after rows of its were applied; msrepl.merge_acknowledge
--- tables:    msrepl.msmerge_*_partition_mappings, msrepl.sysmergearticles, msrepl.sysmergepartitioninfo,
---            msrepl.msmerge_genhistory
+-- tables:    msrepl.sysmergearticles, msrepl.sysmergepartitioninfo; see msrepl.merge_touch_partition
 -- holes:     owner
 --
 -- What a Subscriber has sent, and does not belong to it, it is to hear that it leaves; the next close finds out what does
 -- belong. Where rows have failed, those that belong are sent again too.
 create or replace function msrepl.merge_touch_mappings(artid uuid, guids uuid[], has_failed boolean) returns void
-language plpgsql security definer
+language sql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-#variable_conflict use_column
-declare
-    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
-    nickname constant integer := (
-        select a.nickname from msrepl.sysmergearticles as a join msrepl.sysmergepartitioninfo as i on i.artid = a.artid
-        where a.artid = $1);
-    next_generation constant int8 := (select max(g.generation) + 1 from msrepl.msmerge_genhistory as g);
-begin
-    if peer.partition_id is null or nickname is null or cardinality(guids) = 0 then
-        return;
-    end if;
-    update msrepl.msmerge_current_partition_mappings as c set generation = next_generation
-    where $3 and c.tablenick = nickname and c.partition_id = peer.partition_id and c.rowguid = any ($2);
-    insert into msrepl.msmerge_past_partition_mappings as p (tablenick, rowguid, partition_id, generation, reason)
-    select nickname, u.guid, peer.partition_id, next_generation, 4 from unnest($2) as u(guid)
-    where not exists (
-        select from msrepl.msmerge_current_partition_mappings as c
-        where c.tablenick = nickname and c.rowguid = u.guid and c.partition_id = peer.partition_id)
-    on conflict (tablenick, rowguid, partition_id) do update set generation = excluded.generation;
-    insert into msrepl.msmerge_generation_partition_mappings as m (generation, partition_id, changecount)
-    values (next_generation, peer.partition_id, cardinality($2)) on conflict (partition_id, generation) do nothing;
-end
+    select msrepl.merge_touch_partition(a.nickname, n.partition_id, $2, $3)
+    from msrepl.sysmergearticles as a
+    join msrepl.sysmergepartitioninfo as i on i.artid = a.artid
+    cross join msrepl.merge_neighbour() as n
+    where a.artid = $1 and n.partition_id is not null and cardinality($2) > 0
 $msrepl$;
 alter function msrepl.merge_touch_mappings(uuid, uuid[], boolean) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_touch_mappings(uuid, uuid[], boolean) from public;

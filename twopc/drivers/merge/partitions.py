@@ -5,7 +5,7 @@ Every function takes an administrator's connection (a superuser's).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,9 +13,11 @@ from uuid import UUID
 from psycopg import AsyncConnection, sql
 
 from twopc import names
+from twopc.drivers.merge.neighbours import close_generation
+from twopc.errors import SubscriptionError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
-from twopc.merge.partitions import values_of
+from twopc.merge.partitions import check_value, values_of
 
 Connection = AsyncConnection[Any]
 
@@ -27,6 +29,17 @@ _PARTITIONS = """
 select p.partition_id, p.host_name_fn, p.suser_sname_fn, array(
     select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.partition_id = p.partition_id order by 1)
 from msrepl.msmerge_partition_groups as p order by 1
+"""
+_SUBSCRIBER = """
+select s.partition_id, s.sentgen from msrepl.sysmergesubscriptions as s, msrepl.sysmergepartitioninfo as i
+where s.subscriber_server = %s and i.artid = %s and s.partition_id is not null
+"""
+_ON_THEIR_WAY = """
+select c.rowguid::text from msrepl.msmerge_current_partition_mappings as c
+where c.tablenick = %(n)s and c.partition_id = %(p)s and c.generation > %(g)s
+union
+select p.rowguid::text from msrepl.msmerge_past_partition_mappings as p
+where p.tablenick = %(n)s and p.partition_id = %(p)s and p.generation > %(g)s
 """
 
 
@@ -90,10 +103,9 @@ async def partitions(connection: Connection) -> list[MergePartition]:
 
 async def partition_of(connection: Connection, host_name: str, login: str) -> int | None:
     """The partition of a Subscriber with these values, which is made if it is not there; None: nothing is filtered."""
-    filtered = await filtered_articles(connection)
-    if not filtered:
+    if not await filtered_articles(connection):
         return None
-    used = {value for each in filtered for value in values_of(each.condition or "")}
+    used = await _used_values(connection)
     cursor = await connection.execute(
         "select msrepl.merge_partition(%s, %s)",
         (host_name if "host_name" in used else None, login if "suser_sname" in used else None),
@@ -103,13 +115,15 @@ async def partition_of(connection: Connection, host_name: str, login: str) -> in
     return int(row[0])
 
 
+async def _used_values(connection: Connection) -> set[str]:
+    """Which values of a Subscriber the filters look at."""
+    filtered = await filtered_articles(connection)
+    return {value for each in filtered for value in values_of(each.condition or "")}
+
+
 async def part(connection: Connection, article: MergeArticle, subscriber: str) -> sql.Composable:
     """The condition under which a Subscriber gets a row ``t`` of an article, as the filters say now."""
-    cursor = await connection.execute(
-        "select s.partition_id from msrepl.sysmergesubscriptions as s, msrepl.sysmergepartitioninfo as i"
-        " where s.subscriber_server = %s and i.artid = %s and s.partition_id is not null",
-        (subscriber, article.artid),
-    )
+    cursor = await connection.execute(_SUBSCRIBER, (subscriber, article.artid))
     row = await cursor.fetchone()
     if row is None:
         return sql.SQL("true")
@@ -118,6 +132,66 @@ async def part(connection: Connection, article: MergeArticle, subscriber: str) -
         sql.Identifier(names.SCHEMA, names.merge_object("filter", article.artid)),
         sql.Literal(row[0]),
     )
+
+
+async def delivered(
+    connection: Connection, article: MergeArticle, subscriber: str
+) -> tuple[sql.Composable, list[str]]:
+    """The condition under which a Subscriber was given a row ``t`` of an article, and rows that are on their way.
+
+    These have come into its partition, or left it, with a generation that it does not have yet.
+    """
+    cursor = await connection.execute(_SUBSCRIBER, (subscriber, article.artid))
+    row = await cursor.fetchone()
+    if row is None:
+        return sql.SQL("true"), []
+    partition, sent = row
+    cursor = await connection.execute(
+        _ON_THEIR_WAY, {"n": article.nickname, "p": partition, "g": sent}
+    )
+    condition = sql.SQL(
+        "t.{} in (select c.rowguid from msrepl.msmerge_current_partition_mappings as c"
+        " where c.tablenick = {} and c.partition_id = {} and c.generation <= {})"
+    ).format(
+        sql.Identifier(article.rowguid),
+        sql.Literal(article.nickname),
+        sql.Literal(partition),
+        sql.Literal(sent),
+    )
+    return condition, [rowguid for (rowguid,) in await cursor.fetchall()]
+
+
+async def touch_partition(
+    connection: Connection, article: MergeArticle, subscriber: str, rowguids: Sequence[UUID]
+) -> None:
+    """Have a Subscriber hear once more which of these rows do not belong to it, and get the others again."""
+    row = await (await connection.execute(_SUBSCRIBER, (subscriber, article.artid))).fetchone()
+    if row is not None:
+        await connection.execute(
+            "select msrepl.merge_touch_partition(%s, %s, %s::uuid[], true)",
+            (article.nickname, row[0], [*rowguids]),
+        )
+
+
+async def add_partition(connection: Connection, host_name: str, login: str) -> MergePartition:
+    """Make a partition before anybody subscribes to it (sp_addmergepartition); one that is there is returned.
+
+    Raises:
+        SubscriptionError: nothing is filtered by a value of a Subscriber (20675).
+    """
+    for name, value in (("host_name", host_name), ("login", login)):
+        check_value("partition", name, value)
+    if not await _used_values(connection):
+        raise SubscriptionError(
+            "no filter of this publication looks at host_name() or suser_sname(): all Subscribers get the same rows"
+        )
+    async with connection.transaction():
+        await connection.execute("set transaction isolation level repeatable read")
+        await connection.execute("lock table msrepl.msmerge_genhistory in share row exclusive mode")
+        number = await partition_of(connection, host_name, login)
+        assert number is not None
+        await map_new(connection, number, await close_generation(connection))
+    return next(each for each in await partitions(connection) if each.number == number)
 
 
 async def map_new(connection: Connection, partition: int, generation: Generation) -> None:

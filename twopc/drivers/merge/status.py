@@ -26,12 +26,25 @@ select s.subscriber_server as node, s.replnickname as replica,
 from msrepl.sysmergesubscriptions as s, msrepl.msmerge_replica as r
 where s.is_self
 """
-#: How many changed rows wait for the neighbour whose row of ``sysmergesubscriptions`` is `s`.
+#: How many changed rows wait for the neighbour whose row of ``sysmergesubscriptions`` is `s`; of filtered articles
+#: those of its partition, and those that have come into it or left it when a generation was closed.
 WAITING = """(
-    select count(*) from msrepl.msmerge_metadata as m
-    left join msrepl.msmerge_genhistory as g on g.generation = s.sentgen
-    where m.source is distinct from s.replnickname and m.xid >= coalesce(pg_snapshot_xmin(g.snap), '0')
-      and pg_visible_in_snapshot(m.xid, g.snap) is not true)"""
+    select count(*) from (
+        select m.tablenick, m.rowguid from msrepl.msmerge_metadata as m
+        left join msrepl.msmerge_genhistory as g on g.generation = s.sentgen
+        where m.source is distinct from s.replnickname and m.xid >= coalesce(pg_snapshot_xmin(g.snap), '0')
+          and pg_visible_in_snapshot(m.xid, g.snap) is not true
+          and (s.partition_id is null or m.tablenick not in (
+                  select a.nickname from msrepl.sysmergearticles as a
+                  join msrepl.sysmergepartitioninfo as i on i.artid = a.artid)
+              or exists (select from msrepl.msmerge_current_partition_mappings as c
+                         where c.tablenick = m.tablenick and c.rowguid = m.rowguid and c.partition_id = s.partition_id))
+      union
+        select c.tablenick, c.rowguid from msrepl.msmerge_current_partition_mappings as c
+        where c.partition_id = s.partition_id and c.generation > s.sentgen
+      union
+        select p.tablenick, p.rowguid from msrepl.msmerge_past_partition_mappings as p
+        where p.partition_id = s.partition_id and p.generation > s.sentgen) as w)"""
 _NEIGHBOURS = f"""
 select s.subscriber_server as neighbour, s.is_publisher, s.subscriber_type = 1 as is_server, s.priority,
        case when s.status = 2 then 'dropped' when msrepl.merge_is_expired(s) then 'expired' else 'active' end as state,
