@@ -14,11 +14,12 @@ import simpy
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import AwaitableSteps, steps, wait
 from twopc.errors import TwopcError
+from twopc.sim.model.distribution.apply import ROLE
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.processes import Process
 from twopc.sim.model.distribution.source import AgentOwn, AgentRecord, ModelSource, own_command
 from twopc.sim.model.distribution.store import PublisherStore
-from twopc.sim.model.distribution.target import ROLE, ModelTarget, Settings, settings_of
+from twopc.sim.model.distribution.target import ModelTarget, Settings, settings_of
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession

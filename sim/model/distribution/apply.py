@@ -24,6 +24,7 @@ from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.sql.types import named, output
 from twopc.sim.model.values import SqlError, Steps, Values
 
+ROLE = "msrepl_agent"
 POSITIONS = """
 create table msrepl.msreplication_subscriptions (publisher text primary key, position bigint not null)
 """
@@ -63,6 +64,7 @@ class Receiver:
         self._apply_call = apply or apply_call
         self._routines = routines
         node.define(POSITIONS)
+        node.replicators.add(ROLE)
         for name, function in (
             ("msrepl.move_position", self.move),
             ("msrepl.apply_block", self.block),

@@ -12,7 +12,7 @@ from typing import Any
 import simpy
 
 from twopc.names import StreamId
-from twopc.sim.model.distribution.apply import Call
+from twopc.sim.model.distribution.apply import ROLE, Call
 from twopc.sim.model.distribution.processes import Connection, Process, at_once, outcome, report_of
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
@@ -23,7 +23,6 @@ from twopc.subscriber.distribution_agent.arrays import numbers, texts
 from twopc.subscriber.distribution_agent.loads import StreamPart, SubscribedArticles
 from twopc.subscriber.distribution_agent.ports import StepsAnswer
 
-ROLE = "msrepl_agent"
 #: The model's servers have one database each.
 DATABASE = 16384
 #: How long an agent that was killed may keep its successor waiting.

@@ -159,6 +159,10 @@ class HeapTable:
         self.key_places: frozenset[int] = frozenset()
         """Columns whose change takes the strongest row lock."""
         self.temporary = False
+        self.owner = "postgres"
+        """The role that may change its definition, besides superusers."""
+        self.granted: dict[str, set[str]] = {}
+        """Roles by the right that they were given, of those that are looked at."""
         self.locks: dict[Xact, int] = {}
         self.strong = 0
         """How many hold a lock of it that keeps those out who change rows."""

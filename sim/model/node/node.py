@@ -81,6 +81,8 @@ class ModelNode:
         self.settings = settings
         self.up = True
         self.superusers = {"postgres"}
+        self.replicators: set[str] = set()
+        """Roles that may set session_replication_role, besides superusers."""
         self.started = clock()
         self.commit_no = 1
         """Number of the last commit that others see."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from twopc.sim.model.node.constraints import ModelForeignKey, bare, duplicate
 from twopc.sim.model.node.heap import HeapColumn, HeapTable, Index
-from twopc.sim.model.sql import types
+from twopc.sim.model.sql import rights, types
 from twopc.sim.model.sql.bind import Context, FromSource, Scope
 from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.parse import expression, kind, rendered
@@ -243,10 +243,11 @@ def add_foreign_key(
     parent.settle()
 
 
-def create_index(node: Any, plans: Any) -> str:
+def create_index(node: Any, tx: Any, plans: Any) -> str:
     """CREATE INDEX; only unique ones mean anything here. Returns the tag."""
     inner = node.this
     table = plans.node.table(table_name(inner.args["table"]))
+    rights.must_own(tx, table)
     params = inner.args["params"]
     names = []
     for one in params.args["columns"]:
@@ -272,9 +273,10 @@ def create_index(node: Any, plans: Any) -> str:
     return "CREATE INDEX"
 
 
-def alter_table(node: Any, plans: Any) -> str:
+def alter_table(node: Any, tx: Any, plans: Any) -> str:
     """ALTER TABLE: constraints, columns, defaults. Triggers are `plpgsql`'s. Returns the tag."""
     table = plans.node.table(table_name(node.this))
+    rights.must_own(tx, table)
     for action in node.args.get("actions") or ():
         what = kind(action)
         if what == "AddConstraint":

@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 def _setting(c: Any, name: str, missing_ok: Any = False) -> Any:
     value = c.tx.setting(name.lower())
     if value is not None:
-        return "0" if name.lower() == "lock_timeout" and value in ("0ms", "0s") else value
+        return value
     default = DEFAULTS.get(name.lower())
     if default is not None:
         return default(c) if callable(default) else default
@@ -37,11 +37,7 @@ def _setting(c: Any, name: str, missing_ok: Any = False) -> Any:
 #: Settings that can be asked for, with what they are unless somebody has set them.
 DEFAULTS: dict[str, Any] = {
     "session_replication_role": "origin",
-    "lock_timeout": lambda c: (
-        f"{round(c.tx.node.lock_timeout_s * 1000)}ms".replace("0ms", "0")
-        if not c.tx.node.lock_timeout_s
-        else f"{round(c.tx.node.lock_timeout_s * 1000)}ms"
-    ),
+    "lock_timeout": lambda c: settings.duration_text(c.tx.node.lock_timeout_s * 1000),
     "transaction_isolation": lambda c: c.tx.level,
     "default_transaction_isolation": "read committed",
     "synchronous_commit": "on",
@@ -52,10 +48,8 @@ DEFAULTS: dict[str, Any] = {
 
 
 def _set(c: Any, name: str, value: Any, local: Any) -> Any:
-    text = "" if value is None else as_text(value)
-    settings.check(name.lower(), text, local=bool(local))
-    c.tx.set(name.lower(), text, local=bool(local))
-    return value
+    settings.put(c.tx, name.lower(), "" if value is None else as_text(value), local=bool(local))
+    return c.tx.setting(name.lower())
 
 
 def _now(c: Any) -> datetime:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.model.sql import ddl, insert, parse, plpgsql, select, utility, write
+from twopc.sim.model.sql import ddl, insert, parse, plpgsql, rights, select, utility, write
 from twopc.sim.model.sql.bind import Scope
 from twopc.sim.model.sql.control import Control, control
 from twopc.sim.model.sql.expressions import compiled
@@ -29,8 +29,13 @@ if TYPE_CHECKING:
     from twopc.sim.model.node.session import NodeSession
 
 
-#: What is created as a name only: nobody looks at rights, and names of schemas are parts of tables' names.
-_EMPTY = frozenset({"schema", "role", "user", "extension"})
+#: What is created as a name only, as names of schemas are parts of tables' names; and what is said to other roles.
+_EMPTY = {
+    "schema": "permission denied for database {node}",
+    "role": "permission denied to create role",
+    "user": "permission denied to create role",
+    "extension": "permission denied to create extension",
+}
 
 
 class StatementPlans:
@@ -152,26 +157,29 @@ class StatementPlans:
             what in ("function", "procedure", "trigger") or "trigger" in rest
         ):
             plpgsql.refuse(text, words)
-            return lambda tx: plpgsql.define(text, words, self)
+            return lambda tx: plpgsql.define(text, words, tx, self)
         if first == "create" and (what == "index" or rest[:2] == ["unique", "index"]):
             tree = parse.tree(text)
-            return lambda tx: ddl.create_index(tree, self)
+            return lambda tx: ddl.create_index(tree, tx, self)
         if first == "alter" and what == "table" and "trigger" in words:
-            return lambda tx: plpgsql.alter_trigger(text, words, self)
+            return lambda tx: plpgsql.alter_trigger(text, words, tx, self)
         if first == "alter" and what == "table":
             if " owner to " in f" {' '.join(words)} ":
-                return lambda tx: "ALTER TABLE"
+                return lambda tx: self._give(text, words, tx)
             tree = parse.tree(text)
-            return lambda tx: ddl.alter_table(tree, self)
+            return lambda tx: ddl.alter_table(tree, tx, self)
         if first == "drop":
-            return lambda tx: self._drop(text, words)
+            return lambda tx: self._drop(text, words, tx)
         if first == "create" and what in _EMPTY:
-            return lambda tx: f"CREATE {what.upper()}"
+            return lambda tx: self._create_name(what, tx)
         raise UnsupportedError(text, f"{first} {what}".upper())
 
     def _create_table(self, tree: Any, tx: Any, *, temporary: bool) -> str:
+        if not temporary:
+            rights.must_be_superuser(tx, "permission denied for schema public")
         made = ddl.create_table(tree, self, temporary=temporary)
         if made is not None:
+            made.owner = tx.session_user
             tx.sub.undo.append((self._unmade, made, None))
             tx.top.temporary = tx.top.temporary or temporary
         return "CREATE TABLE"
@@ -180,20 +188,37 @@ class StatementPlans:
         ddl.drop_table(table.name, self, missing_ok=True, cascade=True)
         self.forget()
 
-    def _drop(self, text: str, words: tuple[str, ...]) -> str:
+    def _create_name(self, what: str, tx: Any) -> str:
+        rights.must_be_superuser(tx, _EMPTY[what].format(node=self.node.name))
+        return f"CREATE {what.upper()}"
+
+    def _give(self, text: str, words: tuple[str, ...], tx: Any) -> str:
+        """ALTER TABLE … OWNER TO …"""
+        (name,) = utility.names(text, words[2 : words.index("owner")])
+        rights.must_own(tx, table := self.node.table(name))
+        table.owner = utility.names(text, words[words.index("to") + 1 :])[0]
+        return "ALTER TABLE"
+
+    def _drop(self, text: str, words: tuple[str, ...], tx: Any) -> str:
         what, missing_ok = words[1], words[2:4] == ("if", "exists")
         names = words[4:] if missing_ok else words[2:]
         if what == "table":
             cascade = names[-1:] == ("cascade",)
-            for name in utility.names(text, names, ("cascade", "restrict")):
+            tables = utility.names(text, names, ("cascade", "restrict"))
+            for name in tables:
+                if name in self.node.tables:
+                    rights.must_own(tx, self.node.tables[name])
+            for name in tables:
                 ddl.drop_table(name, self, missing_ok=missing_ok, cascade=cascade)
             return "DROP TABLE"
         if what == "trigger":
-            return plpgsql.drop_trigger(names, self, missing_ok=missing_ok)
+            return plpgsql.drop_trigger(names, tx, self, missing_ok=missing_ok)
         if what in ("function", "procedure"):
             name = names[0]
             if name not in self.node.procedures and not missing_ok:
                 raise SqlError("42883", f'could not find a function named "{name}"')
+            if name in self.node.procedures:
+                rights.must_be_superuser(tx, f"must be owner of {what} {name}")
             self.node.procedures.pop(name, None)
             self.node.functions.pop(name, None)
             return f"DROP {what.upper()}"

@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from twopc.lexer import unquoted
-from twopc.sim.model.sql import body
+from twopc.sim.model.sql import body, rights
 from twopc.sim.model.sql.bind import Context, NamedRow
 from twopc.sim.model.sql.parameters import RoutineSignature, checked, read
 from twopc.sim.model.sql.steps import StatementBlock
@@ -184,14 +184,15 @@ def refuse(text: str, words: Sequence[str]) -> None:
             raise UnsupportedError(text, f"{phrase.upper()} of a routine or a trigger")
 
 
-def define(text: str, words: tuple[str, ...], plans: Any) -> str:
-    """CREATE FUNCTION, PROCEDURE or TRIGGER."""
+def define(text: str, words: tuple[str, ...], tx: Any, plans: Any) -> str:
+    """CREATE FUNCTION, PROCEDURE or TRIGGER. 42501"""
     place = next(
         at for at, word in enumerate(words) if word in ("function", "procedure", "trigger")
     )
     if words[place] == "trigger":
-        _trigger(text, words, place + 1, plans)
+        _trigger(text, words, place + 1, tx, plans)
         return "CREATE TRIGGER"
+    rights.must_be_superuser(tx, "permission denied for schema public")
     opening = words.index("(")
     name = "".join(unquoted(one) for one in words[place + 1 : opening]).removeprefix("public.")
     closing = _closing(words, opening)
@@ -233,7 +234,7 @@ def _closing(words: tuple[str, ...], opening: int) -> int:
     raise SqlError("42601", "syntax error: a bracket is not closed")
 
 
-def _trigger(text: str, words: tuple[str, ...], place: int, plans: Any) -> None:
+def _trigger(text: str, words: tuple[str, ...], place: int, tx: Any, plans: Any) -> None:
     name = unquoted(words[place])
     timing = words[place + 1]
     on = words.index("on", place)
@@ -263,6 +264,7 @@ def _trigger(text: str, words: tuple[str, ...], place: int, plans: Any) -> None:
     if "referencing" in rest or rest[len(table_words)] == "from":
         raise UnsupportedError(text, "REFERENCING")
     table = plans.node.table("".join(table_words))
+    rights.must_have(tx, table, "trigger")
     execute = rest.index("execute")
     opening = rest.index("(", execute)
     function_name = "".join(rest[execute + 2 : opening]).removeprefix("public.")
@@ -290,8 +292,8 @@ def _trigger(text: str, words: tuple[str, ...], place: int, plans: Any) -> None:
     plans.node.add_trigger(table.name, trigger)
 
 
-def alter_trigger(text: str, words: tuple[str, ...], plans: Any) -> str:
-    """ALTER TABLE … ENABLE or DISABLE TRIGGER. 42704"""
+def alter_trigger(text: str, words: tuple[str, ...], tx: Any, plans: Any) -> str:
+    """ALTER TABLE … ENABLE or DISABLE TRIGGER. 42501, 42704"""
     at = words.index("trigger")
     verb = " ".join(
         word
@@ -301,6 +303,7 @@ def alter_trigger(text: str, words: tuple[str, ...], plans: Any) -> str:
     start = next(place for place, word in enumerate(words) if word in ("enable", "disable"))
     names = [unquoted(word) for word in words[2:start] if word not in ("only", "if", "exists")]
     table = plans.node.table("".join(names))
+    rights.must_own(tx, table)
     fires = {
         "enable": "origin",
         "disable": "disabled",
@@ -316,12 +319,14 @@ def alter_trigger(text: str, words: tuple[str, ...], plans: Any) -> str:
     return "ALTER TABLE"
 
 
-def drop_trigger(words: Sequence[str], plans: Any, *, missing_ok: bool) -> str:
-    """DROP TRIGGER … ON …. 42704"""
+def drop_trigger(words: Sequence[str], tx: Any, plans: Any, *, missing_ok: bool) -> str:
+    """DROP TRIGGER … ON …. 42501, 42704"""
     name, table = unquoted(words[0]), plans.node.table("".join(words[2:]))
     left = [one for one in table.triggers if one.name != name]
     if len(left) == len(table.triggers) and not missing_ok:
         raise SqlError("42704", f'trigger "{name}" for table "{table.name}" does not exist')
+    if len(left) < len(table.triggers):
+        rights.must_own(tx, table, "relation")
     table.triggers = left
     table.settle()
     return "DROP TRIGGER"

@@ -1,4 +1,4 @@
-"""Which settings of PostgreSQL a session of the model has; any other is refused by name.
+"""Which settings of PostgreSQL a session of the model has, and what they are shown as; others are refused by name.
 
 A setting that nothing looks at would be a wrong answer: SET would succeed, and change nothing.
 """
@@ -6,45 +6,94 @@ A setting that nothing looks at would be a wrong answer: SET would succeed, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from twopc.sim.model.sql import rights
 from twopc.sim.model.values import SqlError, UnsupportedError
 
-_DURATION = re.compile(r"\d+(\.\d+)?\s*(us|ms|s|min|h|d)?")
-_LEVELS = frozenset({"read uncommitted", "read committed", "repeatable read", "serializable"})
+_DURATION = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s|min|h|d)?\s*")
+_OTHER_UNIT = re.compile(r"\s*\d+(\.\d+)?\s*[A-Za-z]+\s*")
+_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1, "us": 0.001}
+_MS_MAX = 2**31 - 1
+_LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
 #: Schemas among which the model does not choose: a name without a schema is in public.
 _SCHEMAS = frozenset({"", "public", "$user", "pg_catalog", "pg_temp", "msrepl"})
+#: Other words for two of synchronous_commit's values.
+_SYNONYMS = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 
 
-def _is_path(value: str) -> bool:
-    return {one.strip().strip('"') for one in value.split(",")} <= _SCHEMAS
+def duration_text(ms: float) -> str:
+    """A duration as the server shows it: in the largest unit of which it is a whole number."""
+    whole = round(ms)
+    units = (unit for unit, factor in _UNITS_MS.items() if factor >= 1 and not whole % factor)
+    unit = next(units) if whole else ""
+    return f"{whole // int(_UNITS_MS[unit])}{unit}" if unit else "0"
 
 
-def _one_of(*values: str) -> Callable[[str], bool]:
-    return lambda value: value.lower() in values
+def _duration(name: str, value: str) -> str:
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        if re.match(r"\s*[-+.\d]", value) and not _OTHER_UNIT.fullmatch(value):
+            raise UnsupportedError(f"{name} = {value}", f"this form of a duration ({value})")
+        raise _invalid(name, value)
+    ms = float(match["number"]) * _UNITS_MS[match["unit"] or "ms"]
+    if round(ms) > _MS_MAX:
+        raise SqlError(
+            "22023",
+            f'{round(ms)} ms is outside the valid range for parameter "{name}" (0 ms .. {_MS_MAX} ms)',
+        )
+    return duration_text(ms)
 
 
-#: What each may be set to.
-_KNOWN: dict[str, Callable[[str], bool]] = {
-    "application_name": lambda value: True,
-    "default_transaction_isolation": lambda value: value.lower() in _LEVELS,
-    "idle_in_transaction_session_timeout": lambda value: _DURATION.fullmatch(value) is not None,
-    "lock_timeout": lambda value: _DURATION.fullmatch(value) is not None,
-    "search_path": _is_path,
+def path_text(schemas: Sequence[str]) -> str:
+    """A search_path of these schemas, each quoted if it must be."""
+    return ", ".join(
+        one if re.fullmatch("[a-z_][a-z0-9_]*", one) else f'"{one}"' for one in schemas
+    )
+
+
+def _path(name: str, value: str) -> str:
+    if not {one.strip().strip('"') for one in value.split(",")} <= _SCHEMAS:
+        raise UnsupportedError(f"{name} = {value}", f"another search_path than public ({value})")
+    return value
+
+
+def _one_of(*values: str) -> Callable[[str, str], str]:
+    def checked(name: str, value: str) -> str:
+        word = value.lower()
+        word = _SYNONYMS.get(word, word) if "on" in values else word
+        if word not in values:
+            raise _invalid(name, value)
+        return word
+
+    return checked
+
+
+def _invalid(name: str, value: str) -> SqlError:
+    return SqlError("22023", f'invalid value for parameter "{name}": "{value}"')
+
+
+#: What each is shown as if it is set to a value.
+_KNOWN: dict[str, Callable[[str, str], str]] = {
+    "application_name": lambda name, value: value,
+    "default_transaction_isolation": _one_of(*_LEVELS),
+    "idle_in_transaction_session_timeout": _duration,
+    "lock_timeout": _duration,
+    "search_path": _path,
     "session_replication_role": _one_of("origin", "local", "replica"),
-    "statement_timeout": lambda value: _DURATION.fullmatch(value) is not None,
+    "statement_timeout": _duration,
     "synchronous_commit": _one_of("on", "off", "local", "remote_write", "remote_apply"),
 }
 #: Those that the session looks at only as a whole, not in a transaction.
 _OF_SESSIONS = frozenset({"idle_in_transaction_session_timeout", "statement_timeout"})
 
 
-def check(name: str, value: str | None, *, local: bool) -> None:
-    """See whether a session has this setting and takes the value; None: it is reset.
+def refuse(name: str, value: str | None, *, local: bool) -> None:
+    """See whether a session has this setting; None: it is reset.
 
     Raises:
         UnsupportedError: the model does not have it, or not with this value.
-        SqlError: PostgreSQL does not take the value (22023).
     """
     if "." in name:  # of an extension, or of the application itself
         return
@@ -53,8 +102,20 @@ def check(name: str, value: str | None, *, local: bool) -> None:
         raise UnsupportedError(text, f"the setting {name}")
     if local and name in _OF_SESSIONS:
         raise UnsupportedError(text, f"SET LOCAL {name}")
-    if value is None or _KNOWN[name](value):
-        return
-    if name == "search_path":
-        raise UnsupportedError(text, f"another search_path than public ({value})")
-    raise SqlError("22023", f'invalid value for parameter "{name}": "{value}"')
+    if value is not None:
+        try:
+            _KNOWN[name](name, value)
+        except SqlError:
+            return  # the server says so when it is set
+
+
+def put(tx: Any, name: str, value: str | None, *, local: bool) -> None:
+    """Set a setting; None: reset it. Raises `UnsupportedError` as `refuse`.
+
+    Raises:
+        SqlError: PostgreSQL does not take the value (22023), or not from this role (42501).
+    """
+    refuse(name, value, local=local)
+    rights.may_set(tx, name)
+    shown = _KNOWN[name](name, value) if value is not None and "." not in name else value
+    tx.set(name, shown, local=local)

@@ -11,7 +11,7 @@ from typing import Any
 from twopc.lexer import unquoted
 from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, TABLE_MODES
 from twopc.sim.model.node.triggers import after_statement, before_statement
-from twopc.sim.model.sql import parse, plpgsql, settings
+from twopc.sim.model.sql import parse, plpgsql, rights, settings
 from twopc.sim.model.sql.bind import Context, Scope
 from twopc.sim.model.sql.control import is_mode
 from twopc.sim.model.sql.functions import DEFAULTS, STRICT
@@ -20,9 +20,6 @@ from twopc.sim.model.sql.short import calls
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 
 Plan = Callable[..., Steps[StatementResult]]
-
-#: Nothing comes of them in the model: a comment changes nothing, and rights that are not looked at cannot be missing.
-_HARMLESS = frozenset({"grant", "comment"})
 
 
 def _at_once(tag: str, act: Callable[[Any], Any] | None = None) -> Plan:
@@ -41,8 +38,10 @@ nothing: Plan = _at_once("")
 def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
     """The plan of a utility statement; None for anything else."""
     first = words[0]
-    if first in _HARMLESS:
-        return _at_once(first.upper(), lambda tx: tx.statement())
+    if first == "grant":
+        return _grant(text, words, plans)
+    if first == "comment":
+        return _comment(text, words, plans)
     if first in ("analyze", "vacuum"):
         return _analyze(text, words, plans)
     if first == "set":
@@ -51,8 +50,8 @@ def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
         name = ".".join(one for one in words[1:] if one != ".")
         if name == "all":
             return _at_once("RESET", _reset_all)
-        settings.check(name, None, local=False)
-        return _at_once("RESET", lambda tx: tx.set(name, None, local=False))
+        settings.refuse(name, None, local=False)
+        return _at_once("RESET", lambda tx: settings.put(tx, name, None, local=False))
     if first == "show":
         return _show(".".join(one for one in words[1:] if one != "."))
     if first == "lock":
@@ -87,10 +86,54 @@ def _analyze(text: str, words: tuple[str, ...], plans: Any) -> Plan:
             raise SqlError("25001", "VACUUM cannot run inside a transaction block")
         tx.statement()
         if "analyze" in words[:2]:
-            for table in tables:
-                table.analyzed = True
+            for table in tables:  # those of other owners are skipped, with a warning
+                table.analyzed = table.analyzed or rights.has(tx, table, "maintain")
 
     return _at_once(words[0].upper(), analyze)
+
+
+def _grant(text: str, words: tuple[str, ...], plans: Any) -> Plan:
+    """GRANT: rights to rows, which cannot be missing, and those of a table that owners have otherwise."""
+    if "on" not in words:
+        raise UnsupportedError(text, "GRANT of a role")
+    on, to = words.index("on"), words.index("to")
+    given = {"all" if word == "privileges" else word for word in words[1:on]}
+    kind, *rest = words[on + 1 : to]
+    if kind in ("function", "procedure", "routine", "sequence"):
+        return _at_once("GRANT", lambda tx: tx.statement())
+    if kind in ("schema", "database"):
+        if refused := given & {"all", "create"}:
+            raise UnsupportedError(text, f"GRANT {max(refused).upper()} ON {kind.upper()}")
+        return _at_once("GRANT", lambda tx: tx.statement())
+    if kind in ("all", "domain", "foreign", "language", "large", "parameter", "tablespace", "type"):
+        raise UnsupportedError(text, f"GRANT ON {kind.upper()}")
+    table_words = rest if kind == "table" else (kind, *rest)
+    to_roles = names(text, words[to + 1 :])
+
+    def grant(tx: Any) -> None:
+        tx.statement()
+        for table in _tables(text, table_words, plans):
+            rights.grant(tx, table, given, to_roles)
+
+    return _at_once("GRANT", grant)
+
+
+def _comment(text: str, words: tuple[str, ...], plans: Any) -> Plan:
+    """COMMENT ON a table or a column: nothing comes of it, but it is not everybody's to say."""
+    kind, *parts = words[2 : words.index("is")]
+    if kind not in ("table", "column"):
+        raise UnsupportedError(text, f"COMMENT ON {kind.upper()}")
+    column = unquoted(parts.pop()) if kind == "column" else ""
+    parts = parts[:-1] if column else parts
+
+    def comment(tx: Any) -> None:
+        (table,) = _tables(text, parts, plans)
+        if column and column not in table.at:
+            raise SqlError("42703", f'column "{column}" of relation "{table.name}" does not exist')
+        rights.must_own(tx, table, "relation" if column else "table")
+        tx.statement()
+
+    return _at_once("COMMENT", comment)
 
 
 def _tables(text: str, words: Sequence[str], plans: Any, after: Collection[str] = ()) -> list[Any]:
@@ -159,10 +202,12 @@ def _set(text: str, words: tuple[str, ...]) -> Plan:
     name = "".join(rest[:equals])
     value = " ".join(unquoted(word) for word in rest[equals + 1 :]).replace(" , ", ", ")
     if value == "default" and not rest[-1].startswith("'"):
-        settings.check(name, None, local=local)
-        return _at_once("SET", lambda tx: tx.set(name, None, local=local))
-    settings.check(name, value, local=local)
-    return _at_once("SET", lambda tx: tx.set(name, value, local=local))
+        settings.refuse(name, None, local=local)
+        return _at_once("SET", lambda tx: settings.put(tx, name, None, local=local))
+    if name == "search_path":
+        value = settings.path_text([unquoted(word) for word in rest[equals + 1 :: 2]])
+    settings.refuse(name, value, local=local)
+    return _at_once("SET", lambda tx: settings.put(tx, name, value, local=local))
 
 
 def _set_level(tx: Any, text: str) -> None:
@@ -262,6 +307,8 @@ def _truncate(text: str, words: tuple[str, ...], plans: Any) -> Plan:
             )
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
+        for table in tables:
+            rights.must_have(tx, table, "truncate")
         for table in tables:
             yield from tx.lock_table(table, ACCESS_EXCLUSIVE)
             yield from before_statement(tx, table, "tru")

@@ -31,6 +31,13 @@ from twopc.sim.model.values import (
 DEADLOCK_S = 1.0
 #: For how long something may wait.
 PATIENCE_S = 20.0
+#: The role of sessions whose names begin with its own: it may change rows, and defines nothing.
+APP = "app"
+_MAY_CHANGE_ROWS = f"""
+do $$ begin create role {APP}; exception when duplicate_object then null; end $$;
+grant usage on schema public to {APP};
+grant select, insert, update, delete on all tables in schema public to {APP}
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +67,7 @@ def read(path: Path) -> list[Schedule]:
     """The schedules of a file: what stands before the first ``== name`` is every schedule's setup.
 
     Lines are ``session: statement``; those that begin with ``+`` are setup of this schedule only; an indented
-    line goes on with the one before.
+    line goes on with the one before. A session whose name begins with ``app`` is of the application's role.
     """
     common, *parts = path.read_text(encoding="utf-8").split("\n== ")
     found = []
@@ -118,6 +125,10 @@ def _outcome(tag: str, text: str, rows: Iterable[Sequence[Any]] | None) -> str:
     return f"{tag} {' '.join(shown)}"
 
 
+def _role(session: str) -> str:
+    return APP if session.startswith(APP) else "postgres"
+
+
 def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, memoryview) else value
 
@@ -134,7 +145,7 @@ class ModelRun:
         timing = ModelTiming(deadlock_timeout=Delay(a=DEADLOCK_S))
         self.world: World = world(schedule.setup, timing=timing)
         self.sessions: dict[str, NodeSession] = {
-            name: self.world.node.connect("postgres", name) for name in schedule.sessions
+            name: self.world.node.connect(_role(name), name) for name in schedule.sessions
         }
         self.busy: dict[str, str] = {}
         self.ended: dict[str, str] = {}
@@ -155,7 +166,7 @@ class ModelRun:
     def step(self, number: int, session: str, text: str) -> None:
         """Launch a step and see what comes of it."""
         if session not in self.sessions:
-            self.sessions[session] = self.world.node.connect("postgres", session)
+            self.sessions[session] = self.world.node.connect(_role(session), session)
         if session in self.busy:
             self._await(session)
         step = f"{number} {session}"
@@ -242,10 +253,14 @@ class _PostgresRun:
         try:
             await _clean(self.control)
             await self.control.execute(self.schedule.setup.encode())
+            if any(_role(name) == APP for name in self.schedule.sessions):
+                await self.control.execute(_MAY_CHANGE_ROWS.encode())
             for name in self.schedule.sessions:
                 one = await psycopg.AsyncConnection.connect(self.dsn, autocommit=True)
                 one.prepare_threshold = None
                 await one.execute(f"set deadlock_timeout = '{round(DEADLOCK_S * 1000)}ms'".encode())
+                if _role(name) == APP:
+                    await one.execute(f"set session authorization {APP}".encode())
                 self.sessions[name] = one
             await self._play()
         finally:

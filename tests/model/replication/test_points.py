@@ -311,10 +311,12 @@ def test_changes_need_a_global_transaction() -> None:
         run(system, session.execute("update account set balance = 1 where id = 1"))
     assert error.value.sqlstate == "25000"
     assert '"number": 20512' in error.value.detail
-    with pytest.raises(SqlError) as error:
-        run(system, session.execute("truncate entry"))
-    assert error.value.sqlstate == "0A000"
     session.close()
+    owner = system.nodes["sub1"].connect("postgres", "plain")
+    with pytest.raises(SqlError) as error:
+        run(system, owner.execute("truncate entry"))
+    assert error.value.sqlstate == "0A000"
+    owner.close()
     both(system)
 
 

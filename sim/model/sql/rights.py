@@ -1,0 +1,64 @@
+"""Who may define: owners and superusers, as in PostgreSQL. Rights to rows, and to call a routine, are not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from twopc.sim.model.node.constraints import bare
+from twopc.sim.model.node.heap import HeapTable
+from twopc.sim.model.values import SqlError
+
+#: Rights to a table that are looked at; an application has none of them unless they are granted.
+_OF_TABLES = frozenset({"maintain", "trigger", "truncate"})
+
+
+def is_superuser(tx: Any) -> bool:
+    """Whether a transaction's role may do anything."""
+    return tx.session_user in tx.node.superusers
+
+
+def owns(tx: Any, table: HeapTable) -> bool:
+    """Whether a transaction's role may change a table's definition."""
+    return is_superuser(tx) or table.owner == tx.session_user
+
+
+def must_own(tx: Any, table: HeapTable, what: str = "table") -> None:
+    """See whether a definition of a table may be changed, or something said of it. 42501
+
+    Args:
+        what: the server calls the table in its message.
+    """
+    if not owns(tx, table):
+        raise SqlError("42501", f"must be owner of {what} {bare(table)}")
+
+
+def grant(tx: Any, table: HeapTable, given: Collection[str], roles: Collection[str]) -> None:
+    """GRANT on a table; by somebody else than its owner it gives nothing, with a warning."""
+    if owns(tx, table):
+        for right in _OF_TABLES if "all" in given else _OF_TABLES & {*given}:
+            table.granted.setdefault(right, set()).update(roles)
+
+
+def has(tx: Any, table: HeapTable, right: str) -> bool:
+    """Whether a transaction's role has one of the rights that are looked at."""
+    roles = table.granted.get(right, ())
+    return owns(tx, table) or "public" in roles or tx.session_user in roles
+
+
+def must_have(tx: Any, table: HeapTable, right: str) -> None:
+    """See whether a transaction's role has one of the rights that are looked at. 42501"""
+    if not has(tx, table, right):
+        raise SqlError("42501", f"permission denied for table {bare(table)}")
+
+
+def must_be_superuser(tx: Any, message: str) -> None:
+    """See whether a transaction's role is one. 42501 with this message"""
+    if not is_superuser(tx):
+        raise SqlError("42501", message)
+
+
+def may_set(tx: Any, name: str) -> None:
+    """See whether a transaction's role may set a setting. 42501"""
+    if name == "session_replication_role" and tx.session_user not in tx.node.replicators:
+        must_be_superuser(tx, f'permission denied to set parameter "{name}"')
