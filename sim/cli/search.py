@@ -86,13 +86,17 @@ def search(options: SearchOptions) -> None:
     from twopc.sim.scenario.check import load
     from twopc.sim.scenario.searching import script_of
 
+    if sum((options.every, bool(options.runs), bool(options.replay))) != 1:
+        raise typer.BadParameter("one of --all, --runs and --replay", param_hint="search")
+    loaded = load(options.file)
+    if loaded.scenario.merges:
+        from twopc.sim.cli.search_merge import search_merge  # as most files are none
+
+        raise typer.Exit(search_merge(loaded, options))
     kinds = tuple(options.of or _KINDS)
     for kind in kinds:
         if kind not in FAULTS:
             raise typer.BadParameter(f"there is {', '.join(FAULTS)}", param_hint="--of")
-    if sum((options.every, bool(options.runs), bool(options.replay))) != 1:
-        raise typer.BadParameter("one of --all, --runs and --replay", param_hint="search")
-    loaded = load(options.file)
     script = _with(script_of(loaded), options.only or [])
     wiring = _wiring(options.without or [])
     budget = Budget(faults=options.crashes, of=kinds, seconds=options.seconds)
@@ -231,16 +235,16 @@ def _scenario(
     from twopc.sim.model.explore.single import played
     from twopc.sim.model.plants.protections import SUPPORTED
     from twopc.sim.model.wiring import Wiring
-    from twopc.sim.scenario.searching import found_text
+    from twopc.sim.scenario.searching import FoundFault, expected_of, found_text
 
     run = played(script, made, budget, ReplayChooser(broken.choices)).run
     launched, struck = run.launched, run.struck  # type: ignore[attr-defined] # of a script
-    faults = [(strike.do, point) for strike, point in struck if strike.do and point]
+    faults = [FoundFault(do=strike.do, at=point) for strike, point in struck if strike.do and point]
     names = ["converged" if name == "same_rows" else name for name in broken.invariants]
     twin = [name for name in off if name in SUPPORTED]
     right = played(script, Wiring(), budget, ReplayChooser(broken.choices)).run if twin else run
     report = right.evidence.outcomes  # type: ignore[attr-defined] # likewise
-    text = found_text(loaded, launched, faults, twin, names, report)
+    text = found_text(loaded, launched, faults, twin, names, expected_of(report))
     if len(faults) < len(struck):
         return text, " (its steps; what went wrong has no name there)"
     return text, "" if twin == off else " (without the bug, which no scenario can plant)"

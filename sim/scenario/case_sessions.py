@@ -146,6 +146,9 @@ class CaseSessions:
             await state_after(self._scenario, self._stage, self._history, lane.nodes)
         if ended.play.step.action in OF_AGENTS:
             there = ended.play.subscribers or (lane.node,)
+            if self._scenario.merges:  # a republisher is the Publisher of those below it
+                above = self._scenario.topology.publishers
+                there = (*there, *(above[each] for each in there if each in above))
             await state_after(self._scenario, self._stage, self._history, there)
         self._start_queued()
         return True

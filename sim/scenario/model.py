@@ -113,6 +113,11 @@ class ScenarioTopology(Part):
         return {self.publisher: directly, **self.republishers}
 
     @property
+    def publishers(self) -> dict[str, str]:
+        """The Publisher of each Subscriber."""
+        return {below: name for name, each in self.tree.items() for below in each}
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Every node's name, the Publisher's first."""
         return (self.publisher, *self.subscribers)

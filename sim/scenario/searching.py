@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from twopc.errors import ConflictError, ScenarioError
@@ -27,6 +28,8 @@ _IN_DOUBT_AFTER_S, _RECOVERY_INTERVAL_S = 0.1, 1.0
 _REPLACED = re.compile(
     r"^(?:orders|twin|faults|workload|thresholds):.*\n(?:(?:[ \t#\-\]}].*)?\n)*", re.M
 )
+#: The invariants that a twin may have to fail in.
+_OF_TWINS = ("converged", "atomic", "nothing_lost")
 
 
 def script_of(loaded: LoadedScenario) -> Script:
@@ -36,11 +39,6 @@ def script_of(loaded: LoadedScenario) -> Script:
         ScenarioError: it has something that a search does not know.
     """
     scenario = loaded.scenario
-    if scenario.merges:
-        where = loaded.document.where(loaded.document.mark(("topology", "replication")))
-        raise ScenarioError(
-            f"{where}: a search knows no merge sessions; `twopc run --crash-matrix` cuts them off at every point"
-        )
     spec = dataclasses.replace(
         spec_of(scenario),
         in_doubt_after_s=_IN_DOUBT_AFTER_S,
@@ -99,18 +97,44 @@ def _unknown(loaded: LoadedScenario, path: tuple[str | int, ...], what: str) -> 
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFault:
+    """A fault that a search has found."""
+
+    do: str
+    at: str
+    """The point of the protocol."""
+    nth: int = 1
+    """At which of the arrivals."""
+
+    def written(self, number: int) -> str:
+        """As a file has it."""
+        when = f"when: {{nth: {self.nth}}}, " if self.nth > 1 else ""
+        return f"  - {{id: found_{number}, at: {self.at}, {when}do: {self.do}}}\n"
+
+
+def expected_of(report: Sequence[ReportedOutcome]) -> dict[str, str]:
+    """What an order expects of the steps at which sessions were told of an error."""
+    return {
+        one.step: f"{{rejected: {one.error.kind}}}"
+        if isinstance(one.error, ConflictError)
+        else "any"
+        for one in report
+        if one.error is not None
+    }
+
+
 def found_text(
-    loaded: LoadedScenario, launched: Sequence[str], faults: Sequence[tuple[str, str]], off: Collection[str],
-    broken: Sequence[str], report: Sequence[ReportedOutcome],
+    loaded: LoadedScenario, launched: Sequence[str], faults: Sequence[FoundFault], off: Collection[str],
+    broken: Sequence[str], expected: Mapping[str, str],
 ) -> str:  # fmt: skip
     """The file's text with one order, called ``found``, instead of its own: these steps and faults.
 
     Args:
         launched: steps in the order in which they began.
-        faults: each what is done, and at which point of the protocol.
         off: protections that are switched off: then the order is a twin, which must fail.
         broken: the invariants that do not hold.
-        report: what sessions are told, with all protections on.
+        expected: of steps that do not end well, with all protections on.
     """
     steps = [name for name in launched if name in loaded.scenario.steps]
     text = _REPLACED.sub("", loaded.document.text)
@@ -119,24 +143,14 @@ def found_text(
     if faults:
         ids = ", ".join(f"found_{number}" for number in range(1, len(faults) + 1))
         order += f"    faults: [{ids}]\n"
-    expected = {
-        one.step: f"{{rejected: {one.error.kind}}}"
-        if isinstance(one.error, ConflictError)
-        else "any"
-        for one in report
-        if one.error is not None
-    }
     if expected:
         message = ", ".join(f"{step}: {how}" for step, how in expected.items())
         order += f"    expect: {{steps: {{{message}}}}}\n"
     text = f"{text.rstrip()}\n\norders:\n{order}"
     if faults:
-        text += "faults:\n" + "".join(
-            f"  - {{id: found_{number}, at: {at}, do: {do}}}\n"
-            for number, (do, at) in enumerate(faults, 1)
-        )
+        text += "faults:\n" + "".join(each.written(number) for number, each in enumerate(faults, 1))
     if off:
-        fails = next((one for one in broken if one in ("converged", "atomic")), "converged")
+        fails = next((one for one in broken if one in _OF_TWINS), "converged")
         out = ", ".join(f"{one}: off" for one in sorted(off))
         text += f"twin: {{protections: {{{out}}}, must_fail: {fails}}}\n"
     return text

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from tests.agreement.test_catalogue import on_model
-from twopc.errors import ScenarioError
 from twopc.sim.checkers import nothing_lost
 from twopc.sim.report.history import History
 from twopc.sim.report.html.facts import facts
@@ -19,7 +18,6 @@ from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_check import unknown
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
-from twopc.sim.scenario.searching import script_of
 from twopc.sim.scenario.values import Selection
 
 FILE = """
@@ -187,8 +185,7 @@ async def test_a_change_without_a_trace_is_lost(server, changes) -> None:
     assert nothing_lost(records) == ([text] if changes else [])
 
 
-def test_what_a_search_or_the_model_does_not_know_is_refused_by_name() -> None:
-    loaded = scenario("  - {name: one, steps: [a_write, a_sync]}\n")
+def test_what_the_model_does_not_know_is_refused_by_name() -> None:
     document = parse(
         (FILE + "  - {name: one, steps: [a_write]}\n")
         .replace("n: int check", "n: int4range, m: int check")
@@ -198,5 +195,3 @@ def test_what_a_search_or_the_model_does_not_know_is_refused_by_name() -> None:
     assert [message for _, message in unknown(document.scenario)] == [
         "the model does not know the type INT4RANGE"
     ]
-    with pytest.raises(ScenarioError, match="a search knows no merge sessions"):
-        script_of(loaded)

@@ -176,7 +176,11 @@ class _FootprintReader:
     def __init__(self, scenario: Scenario, order: Order) -> None:
         self._scenario = scenario
         self._order = order
-        self._publisher = scenario.topology.publisher
+        publisher = scenario.topology.publisher
+        self._also = set() if scenario.merges else {publisher}
+        """Where a change takes effect at once, besides its own node."""
+        self._publishers = scenario.topology.publishers if scenario.merges else {}
+        """Where changes are merged, the Publisher of each Subscriber."""
         self._groups = _groups(scenario)
         self.kept: dict[str, Footprint] = {}
         """What is still locked after a step, once `read`."""
@@ -216,6 +220,10 @@ class _FootprintReader:
             return NOTHING
         if step.action in ("commit", "rollback"):
             return self._end(node, so_far or NOTHING)
+        if (
+            step.action == "sync" and node in self._publishers
+        ):  # a merge session: of two nodes alone
+            return Footprint(all_of=frozenset((node, self._publishers[node])))
         if not step.statements or step.script is not None:
             return self._everything()
         result = NOTHING
@@ -233,7 +241,7 @@ class _FootprintReader:
         if known is None:
             return None
         reads, writes = (self._joined(names) for names in known)
-        nodes = {node, self._publisher}
+        nodes = {node} | self._also
         return Footprint(
             reads=frozenset((node, table) for table in reads),
             writes=frozenset((each, table) for each in nodes for table in writes),
@@ -253,14 +261,14 @@ class _FootprintReader:
         if level == "serializable" or not before.nodes:
             nodes.add(node)
         if result.writes and (level == "serializable" or not before.writes):
-            nodes.add(self._publisher)
+            nodes |= self._also
         return Footprint(reads=self._all(nodes))
 
     def _end(self, node: str, so_far: Footprint) -> Footprint:
         level = self._scenario.level(self._order, node)
         if level != "serializable":
             lazy = level != "read committed" and self._commit_waits and bool(so_far.writes)
-            seen = self._all({self._publisher}) if lazy else frozenset()
+            seen = self._all(self._also) if lazy else frozenset()
             return Footprint(reads=seen, writes=so_far.writes, all_of=so_far.all_of)
         return Footprint(writes=self._all(so_far.nodes), all_of=so_far.all_of)
 
