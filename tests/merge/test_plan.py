@@ -8,7 +8,7 @@ import pytest
 
 from twopc.errors import MergeError
 from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
-from twopc.merge.plan import MergeRow, is_repeated, ordered, slices
+from twopc.merge.plan import MergeRow, in_order, is_repeated, ordered, slices
 
 GRANDPARENT, PARENT, CHILD = UUID(int=3), UUID(int=2), UUID(int=1)
 ORDER = (GRANDPARENT, PARENT, CHILD)
@@ -30,8 +30,8 @@ def test_parents_come_first() -> None:
 
 def test_deletions_come_before_all_else() -> None:
     """Of children first; then rows, of parents first."""
-    changed = {artid: [row(1), row(2, gone=True)] for artid in ORDER}
-    found = [(part.artid, part.rows[0].gone) for part in slices(ORDER, changed)]
+    changed = {artid: slices(artid, [row(1), row(2, gone=True)]) for artid in ORDER}
+    found = [(part.artid, part.rows[0].gone) for part in in_order(ORDER, changed)]
     assert found == [
         (CHILD, True), (PARENT, True), (GRANDPARENT, True),
         (GRANDPARENT, False), (PARENT, False), (CHILD, False),
@@ -45,7 +45,7 @@ def test_deletions_come_before_all_else() -> None:
 def test_slices_are_cut_by_rows_and_by_bytes(lengths: list[int], expected: list[int]) -> None:
     """Three rows or ten bytes here; a row that is larger is a slice of its own, and none is left out."""
     rows = [row(number, length=length) for number, length in enumerate(lengths)]
-    found = list(slices(ORDER, {CHILD: rows}, rows_max=3, bytes_max=10))
+    found = slices(CHILD, rows, rows_max=3, bytes_max=10)
     assert [len(part.rows) for part in found] == expected
     assert [each for part in found for each in part.rows] == rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from uuid import UUID
 
@@ -40,12 +40,11 @@ class Slice:
     """Rows of one article that are applied in one commit."""
 
     artid: UUID
-    rows: tuple[MergeRow, ...]
-
-    @property
-    def leaves(self) -> bool:
-        """Its rows have left the Subscriber's partition."""
-        return self.rows[0].leaves
+    gone: bool
+    """All of them are deletions, or none is."""
+    rows: Sequence[MergeRow]
+    leaves: bool = False
+    """They have left the Subscriber's partition, all of them, or none has."""
 
 
 def ordered(parents: Mapping[UUID, Collection[UUID]]) -> tuple[UUID, ...]:
@@ -61,13 +60,7 @@ def ordered(parents: Mapping[UUID, Collection[UUID]]) -> tuple[UUID, ...]:
         return tuple(parents)
 
 
-def slices(
-    order: Sequence[UUID],
-    changed: Mapping[UUID, Sequence[MergeRow]],
-    *,
-    rows_max: int = ROWS_MAX,
-    bytes_max: int = BYTES_MAX,
-) -> Iterator[Slice]:
+def in_order(order: Sequence[UUID], changed: Mapping[UUID, Sequence[Slice]]) -> Iterator[Slice]:
     """What travels in one direction, in the order in which it is applied.
 
     Deletions of children come before those of their parents, and before all else; then rows of parents come
@@ -75,27 +68,51 @@ def slices(
 
     Args:
         order: the articles, parents before their children.
-        changed: rows of each, in any order that is the same at both ends.
+        changed: slices of each.
     """
     for gone, articles in ((True, tuple(reversed(order))), (False, tuple(order))):
         for artid in articles:
             for leaves in (True, False) if gone else (False,):
-                rows = [r for r in changed.get(artid, ()) if (r.gone, r.leaves) == (gone, leaves)]
-                yield from _cut(artid, rows, rows_max, bytes_max)
+                kind = gone, leaves
+                yield from (p for p in changed.get(artid, ()) if (p.gone, p.leaves) == kind)
 
 
-def _cut(artid: UUID, rows: Sequence[MergeRow], rows_max: int, bytes_max: int) -> Iterator[Slice]:
+def slices(
+    artid: UUID,
+    rows: Sequence[MergeRow],
+    *,
+    rows_max: int = ROWS_MAX,
+    bytes_max: int = BYTES_MAX,
+) -> list[Slice]:
+    """Rows of an article in portions.
+
+    Args:
+        rows: in any order that is the same at both ends.
+    """
+    wholes = [
+        Slice(
+            artid=artid,
+            gone=gone,
+            leaves=leaves,
+            rows=[row for row in rows if (row.gone, row.leaves) == (gone, leaves)],
+        )
+        for gone, leaves in ((True, True), (True, False), (False, False))
+    ]
+    return [part for whole in wholes for part in _cut(whole, rows_max, bytes_max)]
+
+
+def _cut(whole: Slice, rows_max: int, bytes_max: int) -> Iterator[Slice]:
     taken: list[MergeRow] = []
     size = 0
-    for row in rows:
+    for row in whole.rows:
         length = len(row.row or "") + len(row.lineage)
         if taken and (len(taken) >= rows_max or size + length > bytes_max):
-            yield Slice(artid=artid, rows=tuple(taken))
+            yield replace(whole, rows=tuple(taken))
             taken, size = [], 0
         taken.append(row)
         size += length
     if taken:
-        yield Slice(artid=artid, rows=tuple(taken))
+        yield replace(whole, rows=tuple(taken))
 
 
 def is_repeated(sqlstate: str | None, attempts: int) -> bool:

@@ -2,12 +2,13 @@
 -- called by: merge agents, in the transaction that has closed the last of these generations
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_*_partition_mappings,
 --            msrepl.msmerge_genhistory; the article's table
--- holes:     function, metadata, tablenick, read, changed_since, path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, read, changed_since, rows_max, bytes_max, path_is_kept, owner, comment
 --
--- Rows of its partition that were changed, rows that have come into it, and rows that have left it (leaves), which it
+-- A row of the result is a slice, as that of any article. Rows of its partition that were changed, rows that have come into it, and rows that have left it (leaves), which it
 -- is to forget. What came from the neighbour is not sent back to it; a row that came into the partition by that, neither.
-create or replace function {function}(after int8, upto int8)
-returns table (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8, "row" text, leaves boolean)
+create or replace function {function}(after int8, upto int8) returns table (
+    gone boolean, leaves boolean, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[]
+)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -48,15 +49,25 @@ begin
         select p.rowguid, true
         from msrepl.msmerge_past_partition_mappings as p
         where p.tablenick = {tablenick} and p.partition_id = peer.partition_id and p.generation > $1 and p.generation <= $2
+    ), placed as (
+        select c.rowguid, k.gone, k.leaves, coalesce(msrepl.merge_lineage(m.lineage, me, m.own), '{{}}')::text as lineage,
+               msrepl.merge_colv(m.colv, me)::text as colv, coalesce(m.writer, me) as writer,
+               case when not c.left_it then r."row" end as "row",
+               row_number() over w as place, sum(octet_length(r."row")) over w as size
+        from concerned as c
+        left join {metadata} as m on m.rowguid = c.rowguid
+        left join {read}(array(select d.rowguid from concerned as d)) as r on r.rowguid = c.rowguid
+        cross join lateral (
+            select c.left_it or r.rowguid is null as gone, c.left_it and r.rowguid is not null as leaves) as k
+        where r.rowguid is not null or m.source is distinct from peer.replnickname
+        window w as (partition by k.gone, k.leaves order by c.rowguid rows unbounded preceding)
     )
-    select c.rowguid, c.left_it or r.rowguid is null, coalesce(msrepl.merge_lineage(m.lineage, me, m.own), '{{}}'),
-           msrepl.merge_colv(m.colv, me), coalesce(m.writer, me), case when not c.left_it then r."row" end,
-           c.left_it and r.rowguid is not null
-    from concerned as c
-    left join {metadata} as m on m.rowguid = c.rowguid
-    left join {read}(array(select d.rowguid from concerned as d)) as r on r.rowguid = c.rowguid
-    where r.rowguid is not null or m.source is distinct from peer.replnickname
-    order by c.rowguid;
+    select p.gone, p.leaves, array_agg(p.rowguid order by p.rowguid), array_fill(p.gone, array[count(*)::integer]),
+           array_agg(p.lineage order by p.rowguid), array_agg(p.colv order by p.rowguid), array_agg(p.writer order by p.rowguid),
+           array_agg(p."row" order by p.rowguid)
+    from placed as p
+    group by p.gone, p.leaves, (p.place - 1) / {rows_max}, p.size / {bytes_max}
+    order by p.gone, p.leaves, min(p.place);
 {path_is_kept}
 end
 $msrepl$;

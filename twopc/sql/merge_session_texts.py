@@ -12,6 +12,7 @@ from psycopg import sql
 
 from twopc import names
 from twopc.merge.articles import MergeArticle
+from twopc.merge.plan import BYTES_MAX, ROWS_MAX
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
 from twopc.sql.merge_texts import TrackingTexts
@@ -291,6 +292,8 @@ class SessionTexts(TrackingTexts):
             changed_since=self._part(
                 MergeProtection.GENERATION_SNAPSHOT, _IN_GENERATIONS, _BY_NUMBERS
             ),
+            rows_max=sql.Literal(ROWS_MAX),
+            bytes_max=sql.Literal(BYTES_MAX),
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Reads what generations have changed of"),

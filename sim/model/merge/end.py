@@ -21,7 +21,7 @@ from twopc.merge.encounters import MergeEncounter, Resolution, standing
 from twopc.merge.judge import REJECTED, Fault, Judge, Judgement, is_rejected, judged
 from twopc.merge.lineage import pack, packed, unpack, unpacked
 from twopc.merge.marks import Generation, Marks, ServerSubscription, introduced
-from twopc.merge.plan import MergeRow, Slice
+from twopc.merge.plan import MergeRow, Slice, slices
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.records import Incoming, ModelFailure
 
@@ -89,10 +89,10 @@ class ModelMergeEnd:
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """See `MergeEndPort`."""
         generation = self.node.close()
-        rows: dict[UUID, Sequence[MergeRow]] = {}
+        parts: dict[UUID, Sequence[Slice]] = {}
         for artid in articles if generation.number > after else ():
             changed = self.node.changed(artid, self._neighbour, after, generation.number)
-            rows[artid] = [
+            rows = [
                 MergeRow(
                     rowguid=rowguid,
                     gone=metadata.version.gone,
@@ -105,7 +105,8 @@ class ModelMergeEnd:
                 )
                 for rowguid, metadata in changed.items()
             ]
-        return OutgoingChanges(generation=generation, rows=rows)
+            parts[artid] = slices(artid, rows)
+        return OutgoingChanges(generation=generation, slices=parts)
 
     async def encounters(self, part: Slice, *, is_upload: bool) -> Sequence[MergeEncounter]:
         """See `MergeEndPort`."""

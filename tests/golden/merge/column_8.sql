@@ -448,12 +448,14 @@ comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid
 -- msmerge_enumerate_<artid>: rows of an article that a range of generations changed, for the session's neighbour.
 -- called by: merge agents, in the transaction that has closed the last of these generations
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
--- holes:     function, metadata, read, changed_since, path_is_kept, owner, comment
+-- holes:     function, metadata, read, changed_since, rows_max, bytes_max, path_is_kept, owner, comment
 --
+-- A row of the result is a slice, in arrays, which the neighbour takes as they are: all of it are deletions, or none is.
 -- What came from the neighbour is not sent back to it. Whether a row is gone is seen in the table: a trigger that
 -- deletes the row for which it fires, or puts it back, is recorded before the statement that has fired it.
-create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8)
-returns table (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8, "row" text)
+create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8) returns table (
+    gone boolean, leaves boolean, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[]
+)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -463,29 +465,43 @@ declare
     me constant int8 := (select r.replica from msrepl.msmerge_replica as r);
     seen constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = $1);
     present constant pg_snapshot := (select g.snap from msrepl.msmerge_genhistory as g where g.generation = $2);
+    changed uuid[];
+    part uuid[];
 begin
     if seen is null or present is null then
         raise exception 'generation % or % is not known here any more (21333)', $1, $2
             using errcode = 'object_not_in_prerequisite_state', hint = 'Subscribe anew.';
     end if;
-    return query
-    with changed as materialized (
-        select m.* from "msrepl"."msmerge_metadata_7" as m
+    changed := array(
+        select m.rowguid from "msrepl"."msmerge_metadata_7" as m
         where m.xid >= pg_snapshot_xmin(seen) and m.xid < pg_snapshot_xmax(present)
           and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)
           and m.source is distinct from peer
-    )
-    select c.rowguid, r.rowguid is null,
-           case when c.own = 0 then coalesce(c.lineage, '{}')
-                when c.lineage is null or cardinality(c.lineage) = 0 then array[me << 31 | c.own]
-                when cardinality(c.lineage) > 1 then msrepl.merge_lineage(c.lineage, me, c.own)
-                when c.lineage[1] < me << 31 then c.lineage || (me << 31 | c.own)
-                else (me << 31 | c.own) || c.lineage end,
-           msrepl.merge_colv(c.colv, me),
-           coalesce(c.writer, me), r."row"
-    from changed as c
-    left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(array(select d.rowguid from changed as d)) as r on r.rowguid = c.rowguid
-    order by c.rowguid;
+        order by m.rowguid);
+    for low in 1 .. cardinality(changed) by 1000 loop
+        part := changed[low : low + 1000 - 1];
+        return query
+        select p.gone, false, array_agg(p.rowguid order by p.rowguid), array_fill(p.gone, array[count(*)::integer]),
+               array_agg(p.lineage order by p.rowguid), array_agg(p.colv order by p.rowguid),
+               array_agg(p.writer order by p.rowguid), array_agg(p."row" order by p.rowguid)
+        from (
+            select m.rowguid, r.rowguid is null as gone, coalesce(m.writer, me) as writer, r."row",
+                   case when m.own = 0 then coalesce(m.lineage, '{}')
+                        when m.lineage is null or cardinality(m.lineage) = 0 then array[me << 31 | m.own]
+                        when cardinality(m.lineage) > 1 then msrepl.merge_lineage(m.lineage, me, m.own)
+                        when m.lineage[1] < me << 31 then m.lineage || (me << 31 | m.own)
+                        else (me << 31 | m.own) || m.lineage end::text as lineage,
+                   case when m.colv is not null then array(
+                       select case when c.v between 1 and 2147483647 then me << 31 | c.v else c.v end
+                       from unnest(m.colv) with ordinality as c(v, place) order by c.place) end::text as colv,
+                   sum(octet_length(r."row")) over (
+                       partition by r.rowguid is null order by m.rowguid rows unbounded preceding) as size
+            from "msrepl"."msmerge_metadata_7" as m
+            left join "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(part) as r on r.rowguid = m.rowguid
+            where m.rowguid = any (part)
+        ) as p
+        group by p.gone, p.size / 8388608
+        order by p.gone, p.size / 8388608;
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
 -- tables:    none
@@ -498,6 +514,7 @@ begin
                   hint = 'Have its function SET search_path in its definition.';
     end if;
 
+    end loop;
 end
 $msrepl$;
 alter function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) owner to "msrepl_owner_0123456789ab";

@@ -27,7 +27,15 @@ from twopc.merge.encounters import MergeEncounter, Resolution, Row
 from twopc.merge.handlers import MergeHandler
 from twopc.merge.judge import Judge, judged
 from twopc.merge.marks import Acquaintance, Generation, Marks, acquaintance, start
-from twopc.merge.plan import REPEATED_ROWS_MAX, MergeRow, Slice, is_repeated, ordered, slices
+from twopc.merge.plan import (
+    REPEATED_ROWS_MAX,
+    MergeRow,
+    Slice,
+    in_order,
+    is_repeated,
+    ordered,
+    slices,
+)
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.resolvers import MergeResolver
 from twopc.merge.retention import check_age
@@ -209,7 +217,7 @@ class MergeSession:
         total = SliceOutcome()
         failed: dict[UUID, list[MergeRow]] = defaultdict(list)
         judges = {artid: self._judge(artid, is_upload=is_upload) for artid in travelling}
-        for part in slices(travelling, outgoing.rows):
+        for part in in_order(travelling, outgoing.slices):
             judge = judges[part.artid]
             if is_upload and self._ask is not None:
                 await self._show(part, judge, self._ask)
@@ -217,9 +225,13 @@ class MergeSession:
             outcome = await self._repeat(partial(receiver.apply, part, generation, asked))
             total += outcome
             self._tally.add(part, outcome, is_upload=is_upload)
-            failed[part.artid] += [row for row in part.rows if row.rowguid in outcome.failed]
+            if outcome.failed:
+                failed[part.artid] += [row for row in part.rows if row.rowguid in outcome.failed]
             await self._reach(f"{way}_applied")
-        repeated = tuple(slices(travelling, failed, rows_max=REPEATED_ROWS_MAX))
+        repeats = {
+            artid: slices(artid, rows, rows_max=REPEATED_ROWS_MAX) for artid, rows in failed.items()
+        }
+        repeated = tuple(in_order(travelling, repeats))
         last = await self._repeat(partial(receiver.receive, generation, repeated, judges))
         await self._reach(f"{way}_received")
         left = {

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from twopc import names
+from twopc.drivers.merge.packed_rows import arrays
 from twopc.drivers.merge.ports import SessionArticle
 from twopc.drivers.merge.row_texts import RowTexts, Texts
 from twopc.merge.decision import RowVersion, Side, Verdict, decide
@@ -37,7 +38,7 @@ from twopc.merge.resolvers import SQL
 Query = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
 #: Binary: as text, arrays cost more to write than to apply.
-_APPLY = (
+APPLY: LiteralString = (
     "select * from msrepl.merge_apply(%s, %b::uuid[], %b::boolean[], %b::text[], %b::text[], %b::int8[], %b::text[],"
     " %s, %s::text[])"
 )
@@ -303,9 +304,9 @@ class JudgedRows:
         return taken
 
     async def _write(self, planned: Sequence[JudgedRow]) -> Taken:
-        rows = [each.row for each in planned]
+        part = replace(self._part, rows=[each.row for each in planned])
         sides = [each.side for each in planned]
-        taken = await apply_rows(self._query, self._part.artid, rows, False, sides)
+        taken = await apply_rows(self._query, part, False, sides)
         amended = [
             each
             for each in planned
@@ -336,27 +337,24 @@ class JudgedRows:
 
 
 async def apply_rows(
-    query: Query,
-    artid: UUID,
-    rows: Sequence[MergeRow],
-    is_final: bool,
-    sides: Sequence[Side | None],
+    query: Query, part: Slice, is_final: bool, sides: Sequence[Side | None]
 ) -> Taken:
-    """``merge_apply``, with the sides that were chosen; none: none was. Rows that leave are all of them, or none."""
-    if not rows:
+    """``merge_apply``, with the sides that were chosen; none: none was."""
+    if not part.rows:
         return Taken(failed={})
-    [answer] = await query(
-        _APPLY,
-        artid,
-        [row.rowguid for row in rows],
-        [row.gone for row in rows],
-        [row.lineage for row in rows],
-        [row.columns for row in rows],
-        [row.writer for row in rows],
-        [row.row for row in rows],
-        is_final,
-        _choices(rows, sides),
-    )
+    [answer] = await query(APPLY, *apply_arguments(part, is_final, sides))
+    return taken_of(answer)
+
+
+def apply_arguments(
+    part: Slice, is_final: bool = False, sides: Sequence[Side | None] = ()
+) -> list[Any]:
+    """What ``merge_apply`` is called with."""
+    return [part.artid, *arrays(part.rows), is_final, _choices(part, sides)]
+
+
+def taken_of(answer: tuple[Any, ...]) -> Taken:
+    """What it has answered."""
     applied, skipped, conflicts, deferred, failed, codes, reasons = answer
     return Taken(
         counts=(applied, skipped, conflicts, deferred),
@@ -364,9 +362,9 @@ async def apply_rows(
     )
 
 
-def _choices(rows: Sequence[MergeRow], sides: Sequence[Side | None]) -> list[str | None] | None:
-    if rows[0].leaves:
-        return ["leave"] * len(rows)
+def _choices(part: Slice, sides: Sequence[Side | None]) -> list[str | None] | None:
+    if part.leaves:
+        return ["leave"] * len(part.rows)
     return [side and side.value for side in sides] if any(sides) else None
 
 

@@ -14,7 +14,7 @@ from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge
 from twopc.merge.marks import Generation, Marks, ServerSubscription
-from twopc.merge.plan import MergeRow, Slice
+from twopc.merge.plan import Slice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,8 @@ class OutgoingChanges:
     """What a range of one end's generations has changed, read in the snapshot that ends it."""
 
     generation: Generation
-    rows: Mapping[UUID, Sequence[MergeRow]]
-    """By article, in the order of `rowguid`."""
+    slices: Mapping[UUID, Sequence[Slice]]
+    """By article, each in the order of `rowguid`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

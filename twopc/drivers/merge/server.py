@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
@@ -18,7 +18,15 @@ from psycopg import AsyncConnection, sql
 from psycopg.pq import TransactionStatus
 
 from twopc import names
-from twopc.drivers.merge.judging import JudgedRows, apply_rows
+from twopc.drivers.merge.judging import (
+    APPLY,
+    JudgedRows,
+    Taken,
+    apply_arguments,
+    apply_rows,
+    taken_of,
+)
+from twopc.drivers.merge.packed_rows import adapt_packed, arrays, packed_slices
 from twopc.drivers.merge.ports import (
     ConflictRecord,
     OutgoingChanges,
@@ -32,7 +40,7 @@ from twopc.merge.articles import Logging, MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge, is_fault_of_row
 from twopc.merge.marks import Generation, Marks, ServerSubscription
-from twopc.merge.plan import MergeRow, Slice
+from twopc.merge.plan import Slice
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
 
@@ -45,7 +53,11 @@ _CLOSE = (
     "begin isolation level repeatable read; reset all",
     "lock table msrepl.msmerge_genhistory in share row exclusive mode",
 )
-_TOUCH = "select msrepl.merge_touch_mappings(%s, %s::uuid[], %s)"
+_TOUCH = "select msrepl.merge_touch_mappings(%s, %b::uuid[], %s)"
+_ENUMERATE: LiteralString = (
+    "select s.gone, s.leaves, s.guids, s.gones, s.lineages, s.colvs, s.writers, s.rows from {}(%s, %s) as s"
+    " where s.leaves or not (s.gone and %s)"
+)
 _RECEIVE = "select msrepl.merge_receive(%s, %s, %s)"
 
 _END = (
@@ -92,6 +104,7 @@ class ServerMergeEnd:
         """See `MergeEndPort`."""
         self._opened_s = time.monotonic()
         self._connection = await self._connect(self._settings, f"msrepl merge agent at {self.name}")
+        adapt_packed(self._connection)
         if alone:
             [(key, number, _)] = await self._rows(free_key(_NAME, _OURS))
             await self._rows(_LOCK, key, number)
@@ -194,33 +207,21 @@ class ServerMergeEnd:
 
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """See `MergeEndPort`."""
+        assert self._connection is not None
         for statement in _CLOSE:
             await self._rows(statement)
         [(number, guid)] = await self._rows("select * from msrepl.merge_close()")
-        changed: dict[UUID, Sequence[MergeRow]] = {}
+        changed: dict[UUID, Sequence[Slice]] = {}
         for artid in articles if number > after else ():
             function = sql.Identifier(names.SCHEMA, names.merge_object("enumerate", artid))
-            article = self._articles[artid]
-            query = sql.SQL(
-                'select rowguid, gone, lineage::text, colv::text, writer, "row", {} from {}(%s, %s)'
-            ).format(sql.SQL("leaves" if article.is_filtered else "false"), function)
-            rows = await self._rows(query.as_string(None), after, number)
-            if article.options.keeps_deletes:
-                rows = [row for row in rows if row[6] or (not row[1] and row[5] is not None)]
-            changed[artid] = [
-                MergeRow(
-                    rowguid=rowguid,
-                    gone=gone,
-                    lineage=lineage,
-                    columns=columns,
-                    writer=writer,
-                    row=row,
-                    leaves=leaves,
-                )
-                for rowguid, gone, lineage, columns, writer, row, leaves in rows
-            ]
+            query = sql.SQL(_ENUMERATE).format(function)
+            keeps_deletes = self._articles[artid].options.keeps_deletes
+            cursor = await self._connection.execute(
+                query, (after, number, keeps_deletes), binary=True
+            )
+            changed[artid] = packed_slices(artid, cursor)
         await self._rows("commit")
-        return OutgoingChanges(generation=Generation(number=number, guid=guid), rows=changed)
+        return OutgoingChanges(generation=Generation(number=number, guid=guid), slices=changed)
 
     def _judged(self, part: Slice) -> JudgedRows:
         assert self._connection is not None
@@ -240,10 +241,32 @@ class ServerMergeEnd:
         self, part: Slice, coming: Generation, judge: Judge | None = None
     ) -> SliceOutcome:
         """See `MergeEndPort`."""
+        if judge is None:
+            return await self._apply_at_once(part, coming)
         async with self._one_commit():
             outcome = await self._apply(part, judge)
             await self._rows(_RECEIVE, coming.number, coming.guid, False)
         return outcome
+
+    async def _apply_at_once(self, part: Slice, coming: Generation) -> SliceOutcome:
+        """All statements of the commit together: nobody looks at what one came to before the next."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            async with connection.pipeline():
+                for statement in _BEGIN.split("; "):
+                    await connection.execute(statement.encode())
+                cursor = await connection.execute(APPLY, apply_arguments(part))
+                if self._articles[part.artid].is_filtered:
+                    await connection.execute(_TOUCH, (part.artid, arrays(part.rows)[0], False))
+                await connection.execute(_RECEIVE, (coming.number, coming.guid, False))
+                await connection.execute("commit")
+                answer = await cursor.fetchone()
+        except BaseException:
+            await self._roll_back()
+            raise
+        assert answer is not None
+        return _outcome(taken_of(answer))
 
     async def receive(
         self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
@@ -309,18 +332,10 @@ class ServerMergeEnd:
         if judge is not None and not part.leaves:
             taken = await self._judged(part).take(judge, is_final=is_final)
         else:
-            taken = await apply_rows(self._rows, part.artid, part.rows, is_final, ())
+            taken = await apply_rows(self._rows, part, is_final, ())
         if self._articles[part.artid].is_filtered:
-            await self._rows(_TOUCH, part.artid, [row.rowguid for row in part.rows], False)
-        applied, skipped, conflicts, deferred = taken.counts
-        return SliceOutcome(
-            applied=applied,
-            skipped=skipped,
-            conflicts=conflicts,
-            deferred=deferred,
-            rejected=taken.rejected,
-            failed={guid: reason for guid, (_, reason) in taken.failed.items()},
-        )
+            await self._rows(_TOUCH, part.artid, arrays(part.rows)[0], False)
+        return _outcome(taken)
 
     async def _roll_back(self) -> None:
         if self._connection is not None and not self._connection.broken:
@@ -386,6 +401,18 @@ class ServerMergeEnd:
     async def settle(self, generation: Generation, cleaned: int) -> None:
         """See `MergeEndPort`."""
         await self._rows("select msrepl.merge_settle(%s, %s)", generation.number, cleaned)
+
+
+def _outcome(taken: Taken) -> SliceOutcome:
+    applied, skipped, conflicts, deferred = taken.counts
+    return SliceOutcome(
+        applied=applied,
+        skipped=skipped,
+        conflicts=conflicts,
+        deferred=deferred,
+        rejected=taken.rejected,
+        failed={guid: reason for guid, (_, reason) in taken.failed.items()},
+    )
 
 
 def _server(stored: Mapping[str, Any]) -> ServerSubscription:

@@ -24,11 +24,10 @@ class SessionTally:
     def add(self, part: Slice, outcome: SliceOutcome, *, is_upload: bool) -> None:
         """What became of a slice."""
         before = self._of(part.artid, is_upload=is_upload)
-        is_gone = bool(part.rows) and part.rows[0].gone
         self._counts[is_upload, part.artid] = replace(
             before,
             rows=before.rows + outcome.applied,
-            deletes=before.deletes + (outcome.applied if is_gone else 0),
+            deletes=before.deletes + (outcome.applied if part.gone else 0),
             conflicts=before.conflicts + outcome.conflicts,
             deferred=before.deferred + outcome.deferred,
         )
