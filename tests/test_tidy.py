@@ -291,6 +291,7 @@ INNER_EXCEPTIONS = {
     "SyncError": "a lane or a load notes it as the step's end",
     "UnsupportedError": "the model's stage makes a NotPlayableError of it",
     "AwayError": "observe.py notes that the node cannot be looked at",
+    "NoEffectError": "who performs faults notes that one had nothing to act on",
     "NotEndedError": "a test's assertion",
     "TooManyStatesError": "a test's assertion",
 }

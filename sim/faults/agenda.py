@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from twopc.sim.faults.plans import COORDINATOR, Arrival, FaultPlace, FaultPlan
+from twopc.sim.scenario.values import FaultStrike
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
 
@@ -65,8 +66,12 @@ class Agenda(Generic[M]):
         self.occasions = Occasions()
         self._armed: dict[str, FaultPlan] = {}
         """Armed, and not happened yet."""
+        self._awaiting: set[str] = set()
+        """Those whose place has been reached, and whose request has not come yet."""
         self._broken: dict[str, M] = {}
-        self._fired: list[tuple[str, str]] = []
+        self._fired: list[FaultStrike] = []
+        self.missed: dict[str, str] = {}
+        """By fault, what it was to act on and has not found."""
 
     # -- happening ---------------------------------------------------------------------------------
 
@@ -78,7 +83,7 @@ class Agenda(Generic[M]):
 
     def is_armed(self, name: str) -> bool:
         """It is to happen, and has not happened yet."""
-        return name in self._armed
+        return name in self._armed or name in self._awaiting
 
     def armed_at(self, points: Iterable[str]) -> tuple[tuple[str, FaultPlace], ...]:
         """What is armed at points of these names."""
@@ -95,15 +100,20 @@ class Agenda(Generic[M]):
         return healed, [self.plans[name] for name in names if name in self.plans]
 
     def strike(self, plan: FaultPlan) -> None:
-        """It happens now, once."""
+        """It happens now, once, or to the request that comes next."""
         del self._armed[plan.id]
+        if plan.strikes_later:
+            self._awaiting.add(plan.id)
 
-    def note(self, plan: FaultPlan, arrival: Arrival) -> None:
-        """It has happened."""
-        self._fired.append((plan.id, arrival.point))
+    def note(self, plan: FaultPlan, arrival: Arrival, no_effect: str = "") -> None:
+        """It has happened; `no_effect`: what it was to act on is not there."""
+        self._awaiting.discard(plan.id)
+        if no_effect:
+            self.missed[plan.id] = no_effect
+        self._fired.append(FaultStrike(fault=plan.id, point=arrival.point, no_effect=no_effect))
 
-    def fired(self) -> list[tuple[str, str]]:
-        """Those that have happened since this was asked last: each one's id and point."""
+    def fired(self) -> list[FaultStrike]:
+        """Those that have happened since this was asked last."""
         fired, self._fired = self._fired, []
         return fired
 

@@ -1,5 +1,6 @@
 """What faults do to real servers, each by its first word: to processes, servers, connections and what is kept.
 
+What is not there to be acted on is told by `twopc.sim.faults.plans.NoEffectError`, before anything is done.
 Who is struck stands still meanwhile, or is one that nobody waits for. When it is time, and when it is mended, is
 said by `twopc.sim.faults.postgres`.
 """
@@ -14,7 +15,7 @@ from psycopg.pq import TransactionStatus
 from twopc.sim.faults import strikes
 from twopc.sim.faults.agenda import Agenda
 from twopc.sim.faults.call_server import ResumeOrder
-from twopc.sim.faults.plans import Arrival, FaultPlan
+from twopc.sim.faults.plans import Arrival, FaultPlan, check_running, nothing_there
 from twopc.sim.faults.remote import RemoteProcess
 from twopc.sim.faults.sessions import RemoteSession, StruckAnyClientSession
 from twopc.sim.faults.ways import REQUESTS, Ways
@@ -35,6 +36,7 @@ class Deeds:
         agenda: Agenda[Mend],
         ways: Ways,
         start_again: Mend,
+        agent_of: Callable[[str], Awaitable[RemoteProcess]],
     ) -> None:
         self._topology = topology
         self._observer = observer
@@ -42,6 +44,8 @@ class Deeds:
         self._ways = ways
         self._start_again = start_again
         """Starts another process of the coordinator."""
+        self._agent_of = agent_of
+        """A Subscriber's agent, which is started if it does not run."""
         self.sessions: dict[str, RemoteSession | StruckAnyClientSession] = {}
         self.coordinator: RemoteProcess | None = None
         self.agents: dict[str, RemoteProcess] = {}
@@ -73,31 +77,44 @@ class Deeds:
             "error": self._fail,
         }
 
+    async def _do(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder | None:
+        """What a fault does; returns how whoever stands there goes on, None if he does not.
+
+        Raises:
+            NoEffectError: there is nothing to act on, and nothing has been done.
+        """
+        check_running(plan.deed, self.down)
+        return await self._deeds[plan.deed.verb](plan, arrival)
+
     async def _crash(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder | None:
         if plan.deed.what == "agent":
-            return await self._crash_agent(plan.deed.node, arrival)
+            return await self._crash_agent(plan, arrival)
         process = self.coordinator
-        assert process is not None
+        if process is None or not process.is_alive:
+            raise nothing_there(plan.deed)
         self._doomed = await strikes.processes_of(self._topology, down=self.down)
         await process.kill()
         await strikes.until_gone(self._topology, self._doomed)
         self._agenda.breaks(plan, self._start_again)
         return None
 
-    async def _crash_agent(self, subscriber: str, arrival: Arrival) -> ResumeOrder | None:
+    async def _crash_agent(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder | None:
         """Its next sync makes another one."""
+        subscriber = plan.deed.node
         process = self.agents.get(subscriber)
-        if process is not None and process.is_alive:
-            other = await strikes.processes_of_agent(self._topology, subscriber)
-            await process.kill()
-            await strikes.until_gone(self._topology, other)
+        if process is None or not process.is_alive:
+            raise nothing_there(plan.deed)
+        other = await strikes.processes_of_agent(self._topology, subscriber)
+        await process.kill()
+        await strikes.until_gone(self._topology, other)
         return None if arrival.at == subscriber else ResumeOrder()
 
     async def _pause(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         of_agent = plan.deed.what == "agent"
-        process = self.agents.get(plan.deed.node) if of_agent else self.coordinator
-        if process is None or not process.is_alive:
-            return ResumeOrder()
+        # An agent that has not been needed yet is stopped, too: whoever needs it waits for it.
+        process = await self._agent_of(plan.deed.node) if of_agent else self.coordinator
+        if process is None or not process.is_alive or process.is_stopped:
+            raise nothing_there(plan.deed)
         process.stop()
 
         async def go_on() -> None:
@@ -109,6 +126,8 @@ class Deeds:
     async def _end_backends(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         deed, node = plan.deed, self._topology.node(plan.deed.node)
         pids = await strikes.backends(self._topology, deed.node, arrival.pids)
+        if not pids:
+            raise nothing_there(deed)
         if deed.verb == "kill":
             await self._leave(deed.node)
             await strikes.kill_backends(node, pids)
@@ -149,19 +168,23 @@ class Deeds:
 
     async def _forget(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         if plan.deed.what == "decisions":
-            await strikes.lose_decisions(self._topology)
+            lost = await strikes.lose_decisions(self._topology)
         else:
-            await strikes.forget_markers(self._topology, arrival.gid, down=self.down)
+            lost = await strikes.forget_markers(self._topology, arrival.gid, down=self.down)
+        if not lost:
+            raise nothing_there(plan.deed)
         return ResumeOrder()
 
     async def _finish(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
-        await strikes.finish(self._topology, plan.deed.node, arrival.gid, plan.deed.how)
+        if not await strikes.finish(self._topology, plan.deed.node, arrival.gid, plan.deed.how):
+            raise nothing_there(plan.deed)
         return ResumeOrder()
 
     async def _fill(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         node = self._topology.node(plan.deed.node)
+        if not await strikes.fill_slots(node):
+            raise nothing_there(plan.deed)
         self._agenda.breaks(plan, partial(strikes.free_slots, node))
-        await strikes.fill_slots(node)
         return ResumeOrder()
 
     # -- connections -------------------------------------------------------------------------------
@@ -202,7 +225,7 @@ class Deeds:
         async def answered(_: str) -> Fate:
             return "lose"
 
-        return self._next_answer(plan, answered)
+        return self._next_answer(plan, arrival, answered)
 
     async def _repeat(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         """A request arrives twice: the second time over another connection."""
@@ -216,13 +239,17 @@ class Deeds:
         if plan.place.name.startswith("reply."):
             await answered(arrival.text)
             return ResumeOrder()
-        return self._next_answer(plan, answered)
+        return self._next_answer(plan, arrival, answered)
 
     def _next_answer(
-        self, plan: FaultPlan, answered: Callable[[str], Awaitable[Fate]]
+        self, plan: FaultPlan, arrival: Arrival, answered: Callable[[str], Awaitable[Fate]]
     ) -> ResumeOrder:
+        async def struck(text: str) -> Fate:
+            self._agenda.note(plan, arrival)
+            return await answered(text)
+
         for wire in self._ways.wires(self._ways.of_answers(plan.place)):
-            wire.watch(REQUESTS[plan.place.name], answered)
+            wire.watch(REQUESTS[plan.place.name], struck)
         return ResumeOrder()
 
     async def _leave(self, node: str) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -82,7 +82,7 @@ class MatrixResult:
     broken: tuple[str, ...] = ()
     """Which invariants do not hold; empty: all do."""
     struck: bool = True
-    """False: the run has not come by there."""
+    """False: the run has not come by there, or the fault had nothing to act on."""
     outcomes: str = ""
     """``alice committed, bob in doubt``."""
     seconds: float = 0.0
@@ -291,7 +291,7 @@ class CellPlayer:
         return MatrixResult(
             cell=cell,
             broken=tuple(failure.message for failure in failures),
-            struck=any(record.kind == "fault" for record in history.records),
+            struck=any(_has_struck(record, {_FAULT}) for record in history.records),
             outcomes=", ".join(outcomes),
             seconds=time.monotonic() - began,
             unsettled=report.count,
@@ -314,7 +314,13 @@ class CellPlayer:
 def _somebody_guessed(case: Case, records: Sequence[HistoryRecord]) -> bool:
     """Whether a fault of the file's own has finished a branch by hand: right once, and wrong in this cell, maybe."""
     by_hand = {one.id for one in case.scenario.faults if one.do.startswith("finish ")}
-    return any(one.kind == "fault" and (one.data or {}).get("id") in by_hand for one in records)
+    return any(_has_struck(one, by_hand) for one in records)
+
+
+def _has_struck(record: HistoryRecord, faults: Collection[str]) -> bool:
+    """Whether one of these faults has happened, and had something to act on."""
+    data = record.data or {}
+    return record.kind == "fault" and data.get("id") in faults and "no_effect" not in data
 
 
 def _is_confessed(failure: FailedCheck, records: Sequence[HistoryRecord]) -> bool:

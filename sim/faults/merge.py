@@ -16,6 +16,7 @@ import psycopg
 from twopc.drivers.points import Points
 from twopc.sim.faults.agenda import Agenda, SyncingSession
 from twopc.sim.faults.plans import Arrival, FaultPlan
+from twopc.sim.scenario.values import FaultStrike
 from twopc.sim.sessions.waits import Wait, Waits
 
 
@@ -53,8 +54,8 @@ class MergeFaults:
         for plan in plans:
             await self._strike(plan, point)
 
-    def fired(self) -> list[tuple[str, str]]:
-        """The faults that have happened since this was asked last: each one's id and point."""
+    def fired(self) -> list[FaultStrike]:
+        """The faults that have happened since this was asked last."""
         return self._agenda.fired()
 
     def heal(self) -> None:

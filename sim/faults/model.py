@@ -18,13 +18,23 @@ from twopc.names import branch_gid
 from twopc.protocol.effects import Outcome
 from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
 from twopc.sim.faults.capabilities import ANSWERS, COPIES, GATED
-from twopc.sim.faults.plans import COORDINATOR, Arrival, FaultPlan
+from twopc.sim.faults.plans import (
+    COORDINATOR,
+    Arrival,
+    FaultAction,
+    FaultPlan,
+    NoEffectError,
+    check_running,
+    nothing_there,
+)
 from twopc.sim.faults.ways import REQUESTS, ends, gid_in, ways_of_answers
 from twopc.sim.model.network import RequestWatch
+from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.system import LOG, System
 from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, StatementResult, Steps
+from twopc.sim.scenario.values import FaultStrike
 from twopc.sim.sessions.model import CoordinatedSession, VirtualSession
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
@@ -70,8 +80,8 @@ class ModelPerformer:
     def _stand_at(self, point: str) -> None:
         self._model.points.arm(point, self._arrived)
 
-    def fired(self) -> list[tuple[str, str]]:
-        """Those that have happened since this was asked last: each one's id and point."""
+    def fired(self) -> list[FaultStrike]:
+        """Those that have happened since this was asked last."""
         return self._agenda.fired()
 
     async def _arrived(self, point: str) -> None:
@@ -149,14 +159,53 @@ class ModelPerformer:
 
     def _happen(self, plan: FaultPlan, arrival: Arrival, done: simpy.Event) -> Steps[None]:
         self._agenda.strike(plan)
-        self._agenda.note(plan, arrival)
-        with suppress(RequestLostError):  # what it was to strike is not there
-            yield from self._deeds(plan, arrival)
+        no_effect = ""
+        try:
+            self._check(plan.deed, arrival)
+        except NoEffectError as error:
+            no_effect = str(error)
+        if not plan.strikes_later:
+            self._agenda.note(plan, arrival, no_effect)
+        if not no_effect:
+            with suppress(RequestLostError):  # meanwhile it has gone
+                yield from self._deeds(plan, arrival)
         self._plan_healing(plan)
         if self._ends and plan.heal.when == "end" and plan.deed.verb != "crash":
             yield from self._mend(plan.id)
         self._under_way.remove(done)
         done.succeed()
+
+    def _check(self, deed: FaultAction, arrival: Arrival) -> None:
+        """NoEffectError: what it is to act on is not there."""
+        check_running(deed, self.down)
+        model = self._model
+        match deed.verb, deed.what:
+            case "crash", "agent":
+                process = model.agent(deed.node).process
+                is_there = process is not None and process.alive
+            case "pause", "agent":
+                is_there = deed.node not in self.resting
+            case (("crash" | "pause"), _):
+                is_there = self._seat.alive and not (deed.verb == "pause" and self._is_paused)
+            case (("kill" | "terminate" | "cancel"), _):
+                is_there = bool(self._backends(deed.node, arrival))
+            case "forget", "decisions":
+                is_there = bool(model.ledger.decisions)
+            case "forget", _:
+                is_there = any(_markers_of(node, arrival.gid) for node in self._running())
+            case "finish", _:
+                gid = branch_gid(arrival.gid, deed.node)
+                is_there = gid in model.nodes[deed.node].prepared()
+            case "fill", _:
+                node = model.nodes[deed.node]
+                is_there = node.slots_taken() < node.prepared_max
+            case _:
+                is_there = True
+        if not is_there:
+            raise nothing_there(deed)
+
+    def _running(self) -> list[ModelNode]:
+        return [node for name, node in self._model.nodes.items() if name not in self.down]
 
     def _deeds(self, plan: FaultPlan, arrival: Arrival) -> Steps[None]:
         deed = plan.deed
@@ -197,13 +246,12 @@ class ModelPerformer:
             case "forget", "decisions":
                 model.ledger.decisions.clear()
             case "forget", _:
-                for node in model.nodes.values():
+                for node in self._running():
                     yield from _forget(node.connect("postgres", "by hand"), arrival.gid)
             case "finish", _:
                 gid = branch_gid(arrival.gid, deed.node)
-                if gid in model.nodes[deed.node].prepared():
-                    outcome = Outcome.COMMITTED if deed.how == "commit" else Outcome.ABORTED
-                    yield from model.finish_by_hand(deed.node, gid, outcome)
+                outcome = Outcome.COMMITTED if deed.how == "commit" else Outcome.ABORTED
+                yield from model.finish_by_hand(deed.node, gid, outcome)
             case "fill", _:
                 node = model.nodes[deed.node]
                 # nodes of one server share its room
@@ -217,15 +265,19 @@ class ModelPerformer:
                 clock, shift_s = node.clock, deed.ms / 1000
                 node.clock = lambda: clock() + shift_s
                 self._agenda.breaks(plan, _at_once(lambda: setattr(node, "clock", clock)))
-            case "lose", _ if plan.place.name not in ANSWERS:
-                self._watch(plan, lambda _: _returned(True))
+            case _ if plan.strikes_later:
+                self._watch(plan, partial(self._at_request, plan, arrival))
             case "repeat", _:
-                if plan.place.name in ANSWERS:
-                    yield from self._repeat(plan, arrival.text)
-                else:
-                    self._watch(plan, partial(self._repeat, plan))
+                yield from self._repeat(plan, arrival.text)
 
-    def _repeat(self, plan: FaultPlan, text: str) -> Steps[bool]:
+    def _at_request(self, plan: FaultPlan, arrival: Arrival, text: str) -> Steps[bool]:
+        """The request has come that is struck; returns whether its answer is lost."""
+        self._agenda.note(plan, arrival)
+        if plan.deed.verb == "repeat":
+            yield from self._repeat(plan, text)
+        return plan.deed.verb == "lose"
+
+    def _repeat(self, plan: FaultPlan, text: str) -> Steps[None]:
         """The same request, over another connection; nobody hears what is answered."""
         ((_, node), *_) = self._of_answers(plan)
         if node != LOG:
@@ -236,7 +288,6 @@ class ModelPerformer:
                 pass
             finally:
                 session.close()
-        return False
 
     @property
     def _seat(self) -> Any:
@@ -365,20 +416,19 @@ def _at_once(work: Callable[[], None]) -> Mend:
     return steps
 
 
-def _returned(value: bool) -> Steps[bool]:
-    return value
-    yield  # it is a generator
-
-
 def _prepare(session: NodeSession) -> Steps[None]:
     for text in ("begin", f"prepare transaction '{_FILLER}'"):
         yield from session.execute(text)
     session.close()
 
 
+def _markers_of(node: ModelNode, gid: str) -> list[str]:
+    return [one.gid for one in node.markers() if one.gid.startswith(f"{gid}:")]
+
+
 def _forget(session: NodeSession, gid: str) -> Steps[None]:
     """Delete what a node remembers of a transaction."""
-    gids = [one.gid for one in session.node.markers() if one.gid.startswith(f"{gid}:")]
+    gids = _markers_of(session.node, gid)
 
     def delete(tx: OpenTx, params: Any) -> Steps[StatementResult]:
         count = yield from tx.delete_all(_MARKERS, [(each,) for each in gids])

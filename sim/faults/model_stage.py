@@ -15,7 +15,7 @@ from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model_check import NullRecorder
 from twopc.sim.scenario.model_stage import ModelStage
 from twopc.sim.scenario.stage import AwayError, NodeContent
-from twopc.sim.scenario.values import Case
+from twopc.sim.scenario.values import Case, FaultStrike
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import CoordinatedSession
 from twopc.sim.sessions.waits import Waits
@@ -37,7 +37,7 @@ class FaultyModelStage(ModelStage):
     async def arm(self, fault: Fault) -> None:
         self._performer.arm(fault.id)
 
-    async def fired(self) -> Sequence[tuple[str, str]]:
+    async def fired(self) -> Sequence[FaultStrike]:
         return self._performer.fired()
 
     async def recover(self) -> None:

@@ -18,6 +18,8 @@ from twopc.sim.scenario.values import Case
 COORDINATOR = "coordinator"
 #: First words of what concerns a whole server, and everybody on it.
 _OF_SERVERS = frozenset({"kill", "restart", "stop", "fill"})
+#: First words of what is done to a server that runs.
+_OF_RUNNING = _OF_SERVERS | {"terminate", "cancel", "finish"}
 _POINT = re.compile(r"(?P<name>[a-z_.]+)(?:\((?P<node>[^()]*)\))?")
 
 
@@ -82,6 +84,11 @@ class FaultPlan:
     deed: FaultAction
     heal: Heal
 
+    @property
+    def strikes_later(self) -> bool:
+        """It strikes the request that comes next after its place, if one comes."""
+        return self.deed.verb in ("lose", "repeat") and not self.place.name.startswith("reply.")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
@@ -96,6 +103,44 @@ class Arrival:
     """The request whose answer arrives, if that is where it stands."""
     at: str = ""
     """The node where it stands, if it does at one."""
+
+
+class NoEffectError(Exception):
+    """A fault has nothing to act on; the message says what is not there, alike on every stage."""
+
+
+def nothing_there(deed: FaultAction) -> NoEffectError:
+    """What to raise where a fault has nothing to act on."""
+    process = f"the agent of {deed.node}" if deed.what == "agent" else "the coordinator"
+    match deed.verb, deed.what:
+        case "crash", _:
+            missing = f"{process} is not running"
+        case "pause", _:
+            missing = f"{process} is not running, or has been stopped before"
+        case "fill", _:
+            missing = f"no slot for a prepared transaction is free at {deed.node}"
+        case "finish", _:
+            missing = f"the transaction has no prepared branch at {deed.node}"
+        case "forget", "decisions":
+            missing = "the decision log has no decision"
+        case "forget", _:
+            missing = "no node has a marker of the transaction"
+        case _:
+            missing = f"no process works for the transaction at {deed.node}"
+    return NoEffectError(missing)
+
+
+def check_running(deed: FaultAction, down: Collection[str]) -> None:
+    """Look whether a server runs to which something is to be done.
+
+    Args:
+        down: the nodes whose servers are stopped.
+
+    Raises:
+        NoEffectError: it is stopped.
+    """
+    if deed.node in down and deed.verb in _OF_RUNNING:
+        raise NoEffectError(f"the server of {deed.node} is stopped")
 
 
 def point_name(point: str) -> str:

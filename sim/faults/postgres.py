@@ -23,10 +23,11 @@ from twopc.sim.faults.capabilities import AGENTS, ANSWERS, COORDINATOR, COPIES, 
 from twopc.sim.faults.copy_points import CopyPoints
 from twopc.sim.faults.deeds import Deeds, Mend
 from twopc.sim.faults.gates import FaultGate, GateWait
-from twopc.sim.faults.plans import Arrival, FaultPlan
+from twopc.sim.faults.plans import Arrival, FaultPlan, NoEffectError
 from twopc.sim.faults.remote import RemoteProcess
 from twopc.sim.faults.ways import REQUESTS, Ways, gid_in
 from twopc.sim.faults.wires import Fate
+from twopc.sim.scenario.values import FaultStrike
 from twopc.sim.sessions.servers import PostgresSession
 from twopc.sim.sessions.waits import Observer, Wait
 from twopc.sim.topology import Topology
@@ -58,7 +59,8 @@ class Performer(Deeds):
         settled: list[SettledBranch] | None = None,
     ) -> None:
         agenda: Agenda[Mend] = Agenda(plans)
-        super().__init__(topology, observer, agenda, Ways(topology, plans), self._another)
+        ways = Ways(topology, plans)
+        super().__init__(topology, observer, agenda, ways, self._another, self._living_agent)
         self._step_ms = step_ms
         self._gives_up = gives_up
         self._off = off
@@ -265,8 +267,12 @@ class Performer(Deeds):
         """It is to happen, and has not happened yet."""
         return self._agenda.is_armed(name)
 
-    def fired(self) -> list[tuple[str, str]]:
-        """Those that have happened since this was asked last: each one's id and point."""
+    def no_effect(self, name: str) -> str:
+        """What it was to act on and has not found; empty: it has acted, or has not happened yet."""
+        return self._agenda.missed.get(name, "")
+
+    def fired(self) -> list[FaultStrike]:
+        """Those that have happened since this was asked last."""
         return self._agenda.fired()
 
     # -- happening ---------------------------------------------------------------------------------
@@ -280,12 +286,17 @@ class Performer(Deeds):
             # Not before: what struck last may have been followed by a new process.
             struck = self.agents.get(plan.deed.node) if of_agent else self.coordinator
             self._observer.is_disturbed = True
-            word = await self._deeds[plan.deed.verb](plan, arrival)
-            self._agenda.note(plan, arrival)
+            no_effect = ""
+            try:
+                word = await self._do(plan, arrival)
+            except NoEffectError as error:
+                word, no_effect = ResumeOrder(), str(error)
+            if not plan.strikes_later:
+                self._agenda.note(plan, arrival, no_effect)
             word = self._plan_healing(plan, word)
             if plan.id in self._gates:
                 await self._leave_gate(self._gates[plan.id], word, arrival)
-            if plan.deed.verb == "crash" and struck is not None:
+            if plan.deed.verb == "crash" and struck is not None and not no_effect:
                 struck.bury()
         return word
 

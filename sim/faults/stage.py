@@ -21,7 +21,7 @@ from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_prepared import PreparedTopology
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.stage import AwayError, NodeContent, StageDelivery
-from twopc.sim.scenario.values import Case
+from twopc.sim.scenario.values import Case, FaultStrike
 from twopc.sim.sessions.local import refused
 from twopc.sim.sessions.servers import PostgresSession
 from twopc.sim.sessions.waits import Waits
@@ -65,7 +65,7 @@ class FaultyStage(PostgresStage):
         await self._performer.living()
         await self._performer.arm(fault.id)
 
-    async def fired(self) -> Sequence[tuple[str, str]]:
+    async def fired(self) -> Sequence[FaultStrike]:
         return self._performer.fired()
 
     async def recover(self) -> None:

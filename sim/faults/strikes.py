@@ -37,6 +37,7 @@ where datname = current_database() and application_name like %s and right(applic
 _OF_ROLE = """
 select pid || ' ' || extract(epoch from backend_start) from pg_stat_activity where datname = current_database() and usename = %s
 """
+_THERE = "select pid from pg_stat_activity where pid = %s"
 _NAMED = """
 select pid, pid || ' ' || extract(epoch from backend_start) from pg_stat_activity
 where datname = current_database() and application_name = any (%s)
@@ -120,7 +121,8 @@ async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> li
     At a Subscriber that session; at the Publisher their links, and those by which their coordinator finishes.
     """
     if node in pids:
-        return [pids[node]]
+        there = await ask(topology.node(node), _THERE, (pids[node],))
+        return [pid for (pid,) in there]
     if node != topology.publisher:
         return []
     name = f"{PREFIX} finisher {topology.name}"
@@ -188,14 +190,18 @@ async def repeat(dsn: str, text: str) -> None:
 # -- by hand ---------------------------------------------------------------------------------------
 
 
-async def forget_markers(topology: Topology, gid: str, *, down: Iterable[str] = ()) -> None:
-    """Delete what every node remembers of a transaction that it has committed."""
-    delete = sql.SQL("delete from {} where starts_with(gid, %s)").format(
+async def forget_markers(topology: Topology, gid: str, *, down: Iterable[str] = ()) -> bool:
+    """Delete what every node remembers of a transaction that it has committed; False if that is nothing."""
+    delete = sql.SQL("delete from {} where starts_with(gid, %s) returning gid").format(
         sql.Identifier(SCHEMA, "branch_marker")
     )
-    for name in (topology.publisher, *topology.subscribers):
-        if name not in down:
-            await ask(topology.node(name), delete.as_string(None), (f"{gid}:",))
+    nodes = (topology.publisher, *topology.subscribers)
+    lost = [
+        await ask(topology.node(name), delete.as_string(None), (f"{gid}:",))
+        for name in nodes
+        if name not in down
+    ]
+    return any(lost)
 
 
 async def finish(topology: Topology, node: str, gid: str, outcome: str) -> bool:
@@ -211,8 +217,8 @@ async def finish(topology: Topology, node: str, gid: str, outcome: str) -> bool:
     return True
 
 
-async def fill_slots(node: Node) -> None:
-    """Prepare transactions of nobody's until the server has room for no more."""
+async def fill_slots(node: Node) -> bool:
+    """Prepare transactions of nobody's until the server has room for no more; False if it has none now."""
     rows = await ask(
         node,
         "select current_setting('max_prepared_transactions')::int - count(*) from pg_prepared_xacts",
@@ -226,6 +232,7 @@ async def fill_slots(node: Node) -> None:
                 connection.execute(sql.SQL("prepare transaction {}").format(gid))
 
     await asyncio.to_thread(fill)
+    return bool(rows[0][0] > 0)
 
 
 async def free_slots(node: Node) -> None:
@@ -244,9 +251,10 @@ async def free_slots(node: Node) -> None:
     await asyncio.to_thread(free)
 
 
-async def lose_decisions(topology: Topology) -> None:
-    """Empty the decision log of decisions, as a restore of an old copy does; epochs stay."""
-    delete = sql.SQL("delete from {} where coordinator = %s").format(
+async def lose_decisions(topology: Topology) -> bool:
+    """Empty the decision log of decisions, as a restore of an old copy does; epochs stay. False if it has none."""
+    delete = sql.SQL("delete from {} where coordinator = %s returning epoch").format(
         sql.Identifier(SCHEMA, "decision")
     )
-    await ask(topology.node(topology.distribution), delete.as_string(None), (topology.name,))
+    node = topology.node(topology.distribution)
+    return bool(await ask(node, delete.as_string(None), (topology.name,)))

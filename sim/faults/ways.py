@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from twopc.drivers import ParticipantAddress
-from twopc.names import BranchId
+from twopc.names import BranchId, GlobalId
 from twopc.sim.faults.plans import COORDINATOR, FaultAction, FaultPlace, FaultPlan
 from twopc.sim.faults.wires import ServerWire
 from twopc.sim.topology import Topology
@@ -32,7 +32,7 @@ REQUESTS = {
     "reply.prepare": b"prepare transaction",
     "reply.commit": b"commit prepared",
 }
-_GID = re.compile(r"'(twopc:[^']+)'")
+_GID = re.compile(r"twopc:[A-Za-z0-9_.:/-]+")
 
 
 class Ways:
@@ -156,7 +156,13 @@ def ends(deed: FaultAction, publisher: str) -> Way:
 
 
 def gid_in(text: str) -> str:
-    """The global transaction that a request is about, without a branch; empty if it names none."""
-    match = _GID.search(text)
-    branch = BranchId.parse(match[1]) if match is not None else None
-    return str(branch.global_id) if branch is not None else ""
+    """The global transaction that a request is about, without a branch; empty if it names none.
+
+    It may name the transaction itself, too, as the call before a Subscriber's PREPARE does.
+    """
+    for gid in _GID.findall(text):
+        branch = BranchId.parse(gid)
+        named = branch.global_id if branch is not None else GlobalId.parse(gid)
+        if named is not None:
+            return str(named)
+    return ""

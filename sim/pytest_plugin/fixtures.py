@@ -176,11 +176,11 @@ def left_behind(left: Sequence[str]) -> str:
 
 
 def not_reached(armed: Sequence[str]) -> str:
-    """Why a test fails whose faults have not struck."""
+    """Why a test fails whose faults have not struck, or had no effect."""
     listed = "\n  ".join(armed)
     return (
-        f"a fault was not reached, so the test has not tried it:\n  {listed}\n"
-        "Name a point that its transactions come to, or allow it: required=False"
+        f"a fault was not reached, or had nothing to act on, so the test has not tried it:\n  {listed}\n"
+        "Name a point that its transactions come to, and where it can act, or allow it: required=False"
     )
 
 

@@ -152,9 +152,11 @@ def happening(record: HistoryRecord) -> str:
         return f"the agent of {record.node} is {'paused' if data.get('on') else 'resumed'}"
     if record.kind == "backup":
         return backup_text(record)
-    return f"✗ fault {data.get('id', '')} strikes at {data.get('at') or record.message}".replace(
-        "  ", " "
-    )
+    what = f"fault {data['id']}" if data.get("id") else "fault"
+    at = data.get("at") or record.message
+    if data.get("no_effect"):
+        return f"{what} has no effect at {at}: {data['no_effect']}"
+    return f"✗ {what} strikes at {at}"
 
 
 def backup_text(record: HistoryRecord) -> str:

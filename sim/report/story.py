@@ -195,7 +195,7 @@ class _StoryText:
         elif record.kind == "backup":
             yield backup_text(record)
         elif record.kind == "fault":
-            yield f"F{happening(record).removeprefix('✗ f')}"
+            yield f"F{happening(record).removeprefix('✗ ').removeprefix('f')}"
         elif record.seq in self._fold.settlements:
             yield self._settled(self._fold.settlements[record.seq])
         elif record.kind == "blocked":

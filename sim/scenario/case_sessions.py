@@ -200,9 +200,9 @@ class CaseSessions:
         self._write("notice", lane, play, data={"count": len(came), "messages": lines})
 
     async def _note_faults(self) -> None:
-        for fault, point in await self._stage.fired():
+        for strike in await self._stage.fired():
             self._struck += 1
-            self._history.write("fault", message=point, data={"id": fault, "at": point})
+            self._history.write("fault", message=strike.point, data=strike.data)
         write_settled(self._stage, self._history)
 
     async def _pause(self, subscriber: str, *, on: bool) -> None:

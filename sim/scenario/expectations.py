@@ -29,9 +29,9 @@ from twopc.sim.scenario.text import Number, listed, suggestion
 
 Outcome = Literal["committed", "rolled back", "in doubt"]
 
-#: What fails an order unless `allow` names it: a fault that is armed never strikes, a step of the order is not
-#: played, a step has no end within its time limit.
-Lapse = Literal["fault_not_reached", "step_not_played", "time_limit"]
+#: What fails an order unless `allow` names it: a fault that is armed never strikes, or has nothing to act on where
+#: it does, a step of the order is not played, a step has no end within its time limit.
+Lapse = Literal["fault_not_reached", "fault_without_effect", "step_not_played", "time_limit"]
 
 #: In a table's expectation, and for a sync: every node.
 EVERYWHERE = "everywhere"

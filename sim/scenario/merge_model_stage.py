@@ -18,7 +18,7 @@ from twopc.sim.scenario.merge_watch import MergeWatch, NeighbourMarks, NodeKnowl
 from twopc.sim.scenario.model_check import NullRecorder
 from twopc.sim.scenario.model_stage import ModelStage
 from twopc.sim.scenario.stage import AGENTS, EndedMergeSession, NodeContent
-from twopc.sim.scenario.values import Case
+from twopc.sim.scenario.values import Case, FaultStrike
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge_model import MergeVirtualSession
 from twopc.sim.sessions.waits import Waits
@@ -162,7 +162,7 @@ class MergeModelStage(ModelStage):
         """See `twopc.sim.scenario.stage.Stage`."""
         self._faults.arm(fault.id)
 
-    async def fired(self) -> Sequence[tuple[str, str]]:
+    async def fired(self) -> Sequence[FaultStrike]:
         """See `twopc.sim.scenario.stage.Stage`."""
         return self._faults.fired()
 

@@ -35,7 +35,7 @@ from twopc.sim.scenario.stage import (
     StageDelivery,
     lost_table,
 )
-from twopc.sim.scenario.values import Case
+from twopc.sim.scenario.values import Case, FaultStrike
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge import MergeLocalSession
 from twopc.sim.sessions.waits import Observer, Waits, clients_of
@@ -260,7 +260,7 @@ class MergeStage:
         """See `twopc.sim.scenario.stage.Stage`."""
         self._faults.arm(fault.id)
 
-    async def fired(self) -> Sequence[tuple[str, str]]:
+    async def fired(self) -> Sequence[FaultStrike]:
         """See `twopc.sim.scenario.stage.Stage`."""
         return self._faults.fired()
 

@@ -44,7 +44,7 @@ from twopc.sim.scenario.stage import (
     StageDelivery,
     lost_table,
 )
-from twopc.sim.scenario.values import Capabilities, Case, NotPlayableError
+from twopc.sim.scenario.values import Capabilities, Case, FaultStrike, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import (
     CoordinatedSession,
@@ -362,7 +362,7 @@ class ModelStage:
         """See `twopc.sim.scenario.stage.Stage`."""
         raise NotPlayableError(("faults",), "faults are not performed on the model")
 
-    async def fired(self) -> Sequence[tuple[str, str]]:
+    async def fired(self) -> Sequence[FaultStrike]:
         """None: nothing is ever armed."""
         return ()
 

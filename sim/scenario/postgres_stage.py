@@ -33,7 +33,7 @@ from twopc.sim.scenario.postgres_looking import StageInspection
 from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology, Printed
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
 from twopc.sim.scenario.stage import AGENTS, EndedMergeSession, SetUpError, StageDelivery
-from twopc.sim.scenario.values import Capabilities, Case, NotPlayableError
+from twopc.sim.scenario.values import Capabilities, Case, FaultStrike, NotPlayableError
 from twopc.sim.sessions.any_client import AnyClientSession
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.plain import PlainPostgresSession
@@ -404,7 +404,7 @@ class PostgresStage(StageInspection):
         """Real servers alone fail when they want to."""
         raise NotPlayableError(("faults",), "faults are not performed on real servers")
 
-    async def fired(self) -> Sequence[tuple[str, str]]:
+    async def fired(self) -> Sequence[FaultStrike]:
         """None: nothing is ever armed."""
         return ()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.values import Capabilities, Case
+from twopc.sim.scenario.values import Capabilities, Case, FaultStrike
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Waits
 
@@ -184,8 +184,8 @@ class Stage(Protocol):
         """
         ...
 
-    async def fired(self) -> Sequence[tuple[str, str]]:
-        """The faults that have happened since this was asked last: each one's id and point."""
+    async def fired(self) -> Sequence[FaultStrike]:
+        """The faults that have come to their points since this was asked last."""
         ...
 
     async def recover(self) -> None:

@@ -34,6 +34,23 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FaultStrike:
+    """A fault's arrival at its point."""
+
+    fault: str
+    """Its id."""
+    point: str
+    no_effect: str = ""
+    """What it was to act on and was not there; empty: it has acted."""
+
+    @property
+    def data(self) -> dict[str, str]:
+        """As a history keeps it, in a record of the kind ``fault``."""
+        result = {"id": self.fault, "at": self.point}
+        return {**result, "no_effect": self.no_effect} if self.no_effect else result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One order, of one cell, as it is played once."""
 

@@ -297,7 +297,7 @@ class AsyncTestTopology:
         return await self.call(self.blocking.bed.roll_back_left)
 
     def faults_not_reached(self) -> list[str]:
-        """The faults that were named and have not struck, in words; not those of which that is allowed."""
+        """The faults that were named and have not struck, or had no effect; not those of which that is allowed."""
         return self.blocking.faults_not_reached()
 
     async def run_orders(

@@ -227,7 +227,7 @@ class TestTopology:
         return self.call(self.bed.roll_back_left)
 
     def faults_not_reached(self) -> list[str]:
-        """The faults that were named and have not struck, in words; not those of which that is allowed."""
+        """The faults that were named and have not struck, or had no effect; not those of which that is allowed."""
         faults = self.bed.surroundings.faults
         return faults.not_reached() if faults is not None else []
 

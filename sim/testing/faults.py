@@ -10,7 +10,15 @@ from typing import Any
 
 from twopc.errors import ConfigurationError
 from twopc.sim.faults import capabilities
-from twopc.sim.faults.plans import COORDINATOR, FaultPlace, FaultPlan, deed_of, heal_of, point_name
+from twopc.sim.faults.plans import (
+    COORDINATOR,
+    FaultAction,
+    FaultPlace,
+    FaultPlan,
+    deed_of,
+    heal_of,
+    point_name,
+)
 from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.sessions import RemoteSession
 from twopc.sim.scenario.faults_meaning import DEEDS, is_deed, points
@@ -64,13 +72,17 @@ class TestFaults:
         return plan.id
 
     def not_reached(self) -> list[str]:
-        """The faults that have not struck and must, in words."""
-        return [
-            f"{plan.deed.verb} at {plan.place.point}, arrival {plan.place.nth}"
-            f"{plan.place.session and f' of session {plan.place.session}'}"
-            for name, plan in self._required.items()
-            if self._performer.is_armed(name)
-        ]
+        """The faults that have not struck, or had no effect, and must; in words."""
+        results = []
+        for name, plan in self._required.items():
+            no_effect = self._performer.no_effect(name)
+            if no_effect or self._performer.is_armed(name):
+                whose = plan.place.session and f" of session {plan.place.session}"
+                results.append(
+                    f"{plan.deed.verb} at {plan.place.point}, arrival {plan.place.nth}{whose}"
+                    f"{no_effect and f': no effect, since {no_effect}'}"
+                )
+        return results
 
     def _plan(self, text: Mapping[str, Any]) -> FaultPlan:
         unknown = sorted(text.keys() - _KNOWN)
@@ -96,20 +108,22 @@ class TestFaults:
                 f"{do!r} is nothing that a fault does; there are: {'; '.join(DEEDS.values())}"
             )
         deed = deed_of(do, (*nodes, COORDINATOR))
-        why = self._why_not(place, deed.verb)
+        why = self._why_not(place, deed)
         if why:
             raise ConfigurationError(f"{do!r} at {at!r}: {why}")
         heal = heal_of(str(text.get("heal", "at end")))
         return FaultPlan(id=str(text["id"]), place=place, deed=deed, heal=heal)
 
     @staticmethod
-    def _why_not(place: FaultPlace, verb: str) -> str:
-        if verb in _OF_SERVERS:
+    def _why_not(place: FaultPlace, deed: FaultAction) -> str:
+        if deed.what == "agent":
+            return "the agents of a test work in its own process; a scenario file gets processes of theirs"
+        if deed.verb in _OF_SERVERS:
             return "the server is that of other tests, too; a scenario file gets one of its own"
         if place.name in capabilities.GATED:
             return "triggers and procedures get their gates in scenario files only"
-        if place.name not in capabilities.ON_POSTGRES.get(verb, frozenset()):
-            return capabilities.WHY_NOT.get(verb, "it is not performed there")
+        if place.name not in capabilities.ON_POSTGRES.get(deed.verb, frozenset()):
+            return capabilities.WHY_NOT.get(deed.verb, "it is not performed there")
         return ""
 
     async def session(self, name: str, node: str, refusal: Refusal) -> RemoteSession:
@@ -130,8 +144,8 @@ class TestFaults:
 
     def note(self, write: Callable[..., None]) -> None:
         """Have the history say what has happened."""
-        for fault, point in self._performer.fired():
-            write("fault", message=point, data={"id": fault, "at": point})
+        for strike in self._performer.fired():
+            write("fault", message=strike.point, data=strike.data)
 
     async def heal(self) -> None:
         """Mend what is broken: a coordinator that has died is started again, and recovers."""

@@ -77,8 +77,8 @@ async def play(
         history.write("stuck", session=name, message=f"{name} did not come to an end")
     if case.faults:
         await stage.recover()  # what heals at the end heals now
-        for fault, point in await stage.fired():
-            history.write("fault", message=point, data={"id": fault, "at": point})
+        for strike in await stage.fired():
+            history.write("fault", message=strike.point, data=strike.data)
     await settled(scenario, stage, history, timeouts.settle_ms / 1000)
     if scenario.distributes:
         for subscriber in scenario.topology.subscribers:

@@ -6,6 +6,7 @@ import pytest
 
 from twopc.sim.faults.agenda import Agenda
 from twopc.sim.faults.plans import Arrival, FaultAction, FaultPlace, FaultPlan, Heal
+from twopc.sim.scenario.values import FaultStrike
 
 POINT = "coordinator.decision_logged"
 
@@ -33,7 +34,7 @@ def test_it_strikes_at_the_arrival_that_counts() -> None:
     agenda.strike(fault)
     assert not agenda.is_armed("f")
     agenda.note(fault, Arrival(point=POINT))
-    assert agenda.fired() == [("f", POINT)]
+    assert agenda.fired() == [FaultStrike(fault="f", point=POINT)]
     assert agenda.fired() == []
     assert agenda.arrived(POINT, session="alice", gid="") == ([], [])
 

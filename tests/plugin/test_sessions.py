@@ -424,6 +424,21 @@ def test_a_coordinator_dies(make_bank: Callable[..., TestTopology]) -> None:
     alice.rollback()
 
 
+def test_a_fault_that_has_nothing_to_act_on(bank: TestTopology) -> None:
+    """The test has not tried what it is about, unless that is allowed."""
+    at, do = "coordinator.before_prepare(pub)", "finish pub commit"
+    bank.fault(at=at, do=do)
+    bank.fault(at=at, do="forget marker", required=False)
+    alice = bank.session("sub1")
+    alice.execute("update account set balance = 90 where id = 1")
+    alice.commit()
+    reason = "no effect, since the transaction has no prepared branch at pub"
+    assert bank.faults_not_reached() == [f"finish at {at}, arrival 1: {reason}"]
+    faults = bank.bed.surroundings.faults
+    assert faults is not None
+    faults._required.clear()  # else this test fails of it
+
+
 @pytest.mark.parametrize(
     ("at", "do", "match"),
     [
@@ -431,6 +446,11 @@ def test_a_coordinator_dies(make_bank: Callable[..., TestTopology]) -> None:
         ("coordinator.before_commit(sub9)", "crash coordinator", "no protocol point"),
         ("coordinator.decision_logged", "explode", "nothing that a fault does"),
         ("coordinator.decision_logged", "restart node pub", "other tests"),
+        (
+            "coordinator.decision_logged",
+            "pause agent sub1",
+            "agents of a test work in its own process",
+        ),
         ("trigger.enter", "crash coordinator", "scenario files"),
         ("coordinator.begin(sub1)", "lose reply", "not performed there"),
         ("coordinator.decision_logged", "skew clock pub +1s", "time of its machine"),

@@ -53,6 +53,10 @@ def happened(kind: str, **fields: object) -> HistoryRecord:
             happened("fault", message="agent.before_apply(sub1)", data={"id": "f", "at": "agent.x"}),
             "Fault f strikes at agent.x.",
         ),
+        (
+            happened("fault", data={"id": "f", "at": "agent.x", "no_effect": "the agent of sub1 is not running"}),
+            "Fault f has no effect at agent.x: the agent of sub1 is not running.",
+        ),
         (happened("infeasible", session="alice", message="b_end is blocked"), "The order ends here: b_end is blocked."),
         (
             happened("queued", session="alice", step="a_end", message="s is not over"),

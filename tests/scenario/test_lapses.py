@@ -26,6 +26,34 @@ sessions:
   alice: {node: sub1, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}, a_end: commit]}
 orders: [{name: x, faults: [fifth], steps: [a_begin, a_write, a_end], expect: {EXPECT}}]
 """
+#: At that point nothing is prepared, marked or decided, no agent has worked yet, and nobody is at the other nodes.
+NO_EFFECT = """\
+faults:
+  - {id: branch, at: coordinator.before_prepare(pub), do: finish pub commit}
+  - {id: marker, at: coordinator.before_prepare(pub), do: forget marker}
+  - {id: decision, at: coordinator.before_prepare(pub), do: forget decisions}
+  - {id: process, at: coordinator.before_prepare(pub), do: terminate backend sub2}
+  - {id: agent, at: coordinator.before_prepare(pub), do: crash agent sub2}
+  - {id: killed, at: coordinator.before_prepare(pub), do: kill backend sub2}
+  - {id: full, at: coordinator.before_prepare(pub), do: fill slots sub2}
+  - {id: fuller, at: coordinator.before_prepare(pub), do: fill slots sub2}
+  - {id: stops, at: coordinator.before_prepare(pub), do: stop node sub3}
+  - {id: stopped, at: coordinator.before_prepare(pub), do: restart node sub3}
+sessions:
+  alice: {node: sub1, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}, a_end: commit]}
+orders:
+  - name: x
+    faults: [branch, marker, decision, process, agent, killed, full, fuller, stops, stopped]
+    steps: [a_begin, a_write, a_end]
+    expect: {EXPECT}
+"""
+#: The Subscriber commits as the last agent: what it is asked is no COMMIT PREPARED.
+OTHER_REQUEST = """\
+faults: [{id: lost, at: coordinator.before_commit(sub1), do: lose reply}]
+sessions:
+  alice: {node: sub1, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}, a_end: commit]}
+orders: [{name: x, faults: [lost], steps: [a_begin, a_write, a_end], expect: {EXPECT}}]
+"""
 TWICE = """\
 faults: [{id: late, at: coordinator.decision_logged, do: crash coordinator}]
 sessions:
@@ -102,6 +130,35 @@ def test_a_fault_that_is_not_reached(failures):
         "fault 'fifth' was not reached: fewer than 5 arrivals at coordinator.decision_logged"
     )
     assert failures(FIFTH, "fault_not_reached") == []
+
+
+def test_faults_that_have_nothing_to_act_on(failures):
+    """They strike, and nothing comes of it: on servers and on the model alike."""
+    head = HEAD.replace("[sub1]", "[sub1, sub2, sub3]")
+    missing = {
+        "branch": "the transaction has no prepared branch at pub",
+        "marker": "no node has a marker of the transaction",
+        "decision": "the decision log has no decision",
+        "process": "no process works for the transaction at sub2",
+        "agent": "the agent of sub2 is not running",
+        "killed": "no process works for the transaction at sub2",
+        "fuller": "no slot for a prepared transaction is free at sub2",
+        "stopped": "the server of sub3 is stopped",
+    }
+    assert failures(NO_EFFECT, head=head) == [
+        f"fault '{name}' had no effect at coordinator.before_prepare(pub): {what}. Correct where it strikes, or "
+        "allow this: {allow: [fault_without_effect]} in 'expect'"
+        for name, what in missing.items()
+    ]
+    assert failures(NO_EFFECT, "fault_without_effect", head=head) == []
+
+
+def test_a_fault_whose_request_does_not_come(failures):
+    head = HEAD.replace("subscribers: [sub1]", "subscribers: [sub1], commit: last_agent")
+    (failure,) = failures(OTHER_REQUEST, head=head)
+    assert failure.startswith(
+        "fault 'lost' was not reached: no arrival at coordinator.before_commit(sub1), or not the request after it"
+    )
 
 
 def test_a_fault_that_strikes_once_of_twice(failures):

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from twopc.errors import from_sqlstate
 from twopc.sim.scenario.stage import NodeContent
-from twopc.sim.scenario.values import Capabilities
+from twopc.sim.scenario.values import Capabilities, FaultStrike
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import Wait, Waits
 
@@ -168,7 +168,7 @@ class ToyStage:
 
     async def fired(self):
         armed, self._armed = self._armed, []
-        return [(fault, "somewhere") for fault in armed]
+        return [FaultStrike(fault=fault, point="somewhere") for fault in armed]
 
     async def recover(self):
         self.happened.append(("recover",))

@@ -28,7 +28,7 @@ def lapses(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Faile
     yield from stopped
     if not stopped:
         yield from _not_played(case, expected, runs)
-        yield from not_reached(case, expected, runs)
+        yield from without_faults(case, expected, runs)
 
 
 def stuck(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
@@ -83,34 +83,60 @@ def _not_played(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[
         )
 
 
-def not_reached(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """The faults of a case that have not struck: what it shows, it shows without them."""
-    if expected.allows("fault_not_reached"):
-        return
-    struck = Counter(
-        (record.data or {}).get("id") for record in runs.records if record.kind == "fault"
-    )
+def without_faults(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
+    """The faults of a case that have not struck, or had no effect: what it shows, it shows without them."""
+    struck = Counter(fault for fault, _, no_effect in _strikes(runs) if not no_effect)
+    missed = {fault: (at, no_effect) for fault, at, no_effect in _strikes(runs) if no_effect}
+    arrived = Counter(fault for fault, _, _ in _strikes(runs))
     armed = Counter([*case.order.faults, *(item.fault for item in case.items if item.fault)])
     for place, fault in enumerate(case.scenario.faults):
-        times, of = struck[fault.id], armed[fault.id]
-        if fault.id not in case.faults or times >= max(of, 1):
-            continue
-        how_often = f" again (it is armed {of} times and struck {times})" if times else ""
-        yield FailedCheck(
-            path=("faults", place, "at"),
-            message=f"fault '{fault.id}' was not reached{how_often}: {_arrivals(fault)}. Correct where it strikes, or "
-            "allow this: {allow: [fault_not_reached]} in 'expect'",
-            check="faults",
-            expected_text="it strikes",
-            actual_text="not reached",
-        )
+        if fault.id in missed and not expected.allows("fault_without_effect"):
+            at, no_effect = missed[fault.id]
+            yield _no_fault(
+                place,
+                f"fault '{fault.id}' had no effect at {at}: {no_effect}",
+                lapse="fault_without_effect",
+                got="no effect",
+            )
+        times, of = arrived[fault.id], armed[fault.id]
+        is_reached = fault.id not in case.faults or times >= max(of, 1)
+        if not is_reached and not expected.allows("fault_not_reached"):
+            how_often = f" again (it is armed {of} times and struck {struck[fault.id]})"
+            yield _no_fault(
+                place,
+                f"fault '{fault.id}' was not reached{how_often if times else ''}: {_arrivals(fault)}",
+                lapse="fault_not_reached",
+                got="not reached",
+            )
+
+
+def _strikes(runs: Runs) -> Iterator[tuple[str, str, str]]:
+    """Which fault, at which point, and what it has not found there."""
+    for record in runs.records:
+        if record.kind == "fault":
+            data = record.data or {}
+            yield str(data.get("id")), record.message, str(data.get("no_effect", ""))
+
+
+def _no_fault(place: int, message: str, *, lapse: str, got: str) -> FailedCheck:
+    return FailedCheck(
+        path=("faults", place, "at"),
+        message=f"{message}. Correct where it strikes, or allow this: {{allow: [{lapse}]}} in 'expect'",
+        check="faults",
+        expected_text="it strikes",
+        actual_text=got,
+    )
 
 
 def _arrivals(fault: Fault) -> str:
     whose = [f"of session {fault.when.session}"] if fault.when.session else []
     whose += [f"of {fault.when.gid}"] if fault.when.gid else []
     fewer = f"fewer than {fault.when.nth} arrivals" if fault.when.nth > 1 else "no arrival"
-    return " ".join([fewer, *whose, "at", fault.at])
+    text = " ".join([fewer, *whose, "at", fault.at])
+    strikes_a_request = fault.do in ("lose reply", "repeat request")
+    if strikes_a_request and not fault.at.startswith("reply."):
+        text += ", or not the request after it"
+    return text
 
 
 def _place(case: Case, expected: CaseExpectations, step: str) -> Path:

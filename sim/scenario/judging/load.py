@@ -14,7 +14,7 @@ from twopc.sim.report.load import in_short, of
 from twopc.sim.scenario.judging import counts
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
-from twopc.sim.scenario.judging.lapses import not_reached, stuck
+from twopc.sim.scenario.judging.lapses import stuck, without_faults
 from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.twins import judge_twin, note
@@ -32,7 +32,7 @@ def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     failures = _not_too_many(
         [
             *stuck(case, expected, runs),
-            *not_reached(case, expected, runs),
+            *without_faults(case, expected, runs),
             *counts.rejected(case, expected, runs),
             *tables(case, expected, runs),
             *invariants(case, expected, runs),
