@@ -16,10 +16,17 @@ from psycopg import AsyncConnection, sql
 
 from twopc.articles import Table
 from twopc.drivers.merge import tracking
+from twopc.drivers.merge.partitions import stored_filter
 from twopc.drivers.merge.tracking import StoredMergeArticle
 from twopc.errors import ArticleError
 from twopc.merge.articles import MergeArticle
-from twopc.merge.partitions import JoinFilter, MergeFilter, values_of, with_values
+from twopc.merge.partitions import (
+    JoinFilter,
+    MergeFilter,
+    PartitionOption,
+    values_of,
+    with_values,
+)
 from twopc.publisher.rights import RequiredObject, needs
 from twopc.publisher.row_filter import read_filter
 from twopc.sql.fragments import AND, qualified
@@ -62,6 +69,10 @@ class Filters:
     precomputed: bool = True
     """When a generation is closed, partitions are worked out of what has changed, as far as that can be known; False:
     of all rows."""
+    partition: int = 0
+    """See `PartitionOption`."""
+    realigns: bool = True
+    """Rows that leave a Subscriber's partition are taken away there."""
 
 
 NO_FILTERS = Filters()
@@ -106,6 +117,7 @@ async def read_filters(
         read_join, used = await _read_join(connection, table, where, join, parent)
         read_joins.append(read_join)
         needed += used
+    option = await _option(connection, where, filters, read_joins)
     return (
         MergeFilter(
             condition=condition,
@@ -114,6 +126,8 @@ async def read_filters(
             and not is_timed
             and all(join.is_key for join in read_joins),
             is_timed=is_timed,
+            option=option,
+            realigns=filters.realigns,
         ),
         tuple(dict.fromkeys(needed)),
     )
@@ -127,9 +141,16 @@ async def install_filters(
     if merge_filter is None:
         return
     await connection.execute(
-        "insert into msrepl.sysmergepartitioninfo (artid, subset_filterclause, use_partition_groups, filters_on_time)"
-        " values (%s, %s, %s, %s)",
-        (article.artid, merge_filter.condition, merge_filter.is_precomputed, merge_filter.is_timed),
+        "insert into msrepl.sysmergepartitioninfo (artid, subset_filterclause, use_partition_groups, filters_on_time,"
+        " partition_options, allow_partition_realignment) values (%s, %s, %s, %s, %s, %s)",
+        (
+            article.artid,
+            merge_filter.condition,
+            merge_filter.is_precomputed,
+            merge_filter.is_timed,
+            merge_filter.option,
+            merge_filter.realigns,
+        ),
     )
     for join in merge_filter.joins:
         await connection.execute(
@@ -168,6 +189,30 @@ async def refuse_if_joined(connection: Connection, stored: StoredMergeArticle) -
             f"table {stored.source_schema}.{stored.source_object}: join filters of {', '.join(names)} name it: take "
             "these back first"
         )
+
+
+async def _option(
+    connection: Connection, where: str, filters: Filters, joins: Sequence[JoinFilter]
+) -> PartitionOption:
+    """The partition option, if the filters can be as it says."""
+    if filters.partition not in [*PartitionOption]:
+        raise ArticleError(f"{where}: partition option {filters.partition!r}: use 0, 1, 2 or 3")
+    option = PartitionOption(filters.partition)
+    if option < PartitionOption.APART:
+        return option
+    if (filters.row_filter is not None) + len(joins) != 1:
+        raise ArticleError(
+            f"{where}: with partition option {option} it has either a row filter or one join filter: else a row might "
+            "belong to several partitions"
+        )
+    for join in joins:
+        stored = await stored_filter(connection, join.parent)
+        if not join.is_key or stored is None or stored.option < option:
+            raise ArticleError(
+                f"{where}: with partition option {option} its join filter must be a foreign key, and {join.parent_table} "
+                f"have partition option {option} as well: else a row might belong to several partitions"
+            )
+    return option
 
 
 async def _filtered_articles(connection: Connection) -> set[UUID]:

@@ -60,10 +60,8 @@ def partitions(
         if not shown:
             print("no partition: nothing is filtered, or nobody subscribes")
         for mapping in wrong[:_NAMED_MAX]:
-            says = "belongs" if mapping.belongs else "does not belong"
-            print(
-                f"wrong: {mapping.table} {mapping.rowguid} {says} to partition {mapping.partition}"
-            )
+            where = f"{mapping.table} {mapping.rowguid}, partition {mapping.partition}"
+            print(f"wrong: {where}: {mapping.reason}")
         if len(wrong) > _NAMED_MAX:
             print(f"and {len(wrong) - _NAMED_MAX} more")
         if check and not wrong:

@@ -20,6 +20,7 @@ from twopc.drivers.merge.neighbours import MergeNeighbour
 from twopc.errors import SubscriptionError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
+from twopc.merge.partitions import PartitionOption
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.merge import publication
 from twopc.publisher.selection import article_of
@@ -261,6 +262,10 @@ async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Gener
                 without=pair.without,
             )
             await grant_tables(below, each.schema, each.table, pair.app_role)
+            merge_filter = await partitions.stored_filter(reader, each.artid)
+            if merge_filter is not None and merge_filter.option > PartitionOption.FREE:
+                values = await partitions.values(reader, kind.partition)
+                await subscription.guard(below, each, merge_filter, values)
         await retention.set_retention(below, await retention.read_retention(reader))
     return generation
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection
 
 from twopc.drivers.merge import neighbours, partitions, tracking
 from twopc.drivers.merge.engine import Ask, MergeReport, MergeSession
@@ -21,6 +21,7 @@ from twopc.publisher.merge import publication
 from twopc.publisher.merge.filters import Filters, Join
 from twopc.sim.merge import subscriptions
 from twopc.sim.merge.backups import drop_backup
+from twopc.sim.merge.convergence import MergeConvergence
 from twopc.sim.merge.desk import ConflictDesk
 from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.merge.shape import MergeTree
@@ -29,12 +30,11 @@ from twopc.sim.merge.upkeep import MergeUpkeep
 from twopc.sim.topology import roles
 from twopc.sim.topology.blocking import blocking
 from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name, grant_tables
-from twopc.sql.fragments import identifiers, qualified
 
 Connection = AsyncConnection[Any]
 
 
-class MergeTopology(ConflictDesk, MergeUpkeep):
+class MergeTopology(ConflictDesk, MergeConvergence, MergeUpkeep):
     """One Publisher and its Subscribers; an async context manager.
 
     There is no coordinator, no distribution database and no log reader: every node is changed by ordinary local
@@ -193,6 +193,8 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
         row_filter: str | None = None,
         join: Join | Sequence[Join] = (),
         precomputed: bool = True,
+        partition: int = 0,
+        realigns: bool = True,
         **options: Any,
     ) -> MergeArticle:
         """Merge a table of the Publisher; see `twopc.publisher.merge.publication.publish`.
@@ -201,6 +203,8 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             row_filter: which rows go to which Subscribers: a condition over the columns, in which
                 ``msrepl.host_name()`` and ``msrepl.suser_sname()`` are a Subscriber's.
             join: its rows go where the rows of another article go that they belong to.
+            partition: a `PartitionOption`: what a Subscriber may do to the partition of a row.
+            realigns: False: rows that leave a Subscriber's partition stay there, and are not brought up to date.
             precomputed: False: partitions are worked out of all rows each time, not of those that were changed.
             options: how its conflicts and failures are dealt with; see `twopc.merge.articles.options_of`.
 
@@ -229,6 +233,8 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
                 row_filter=row_filter,
                 joins=(join,) if isinstance(join, Join) else join,
                 precomputed=precomputed,
+                partition=partition,
+                realigns=realigns,
             ),
             without=self._without,
         )
@@ -295,6 +301,8 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             await self._make_logins(pair)
             async with pair.below.transaction():
                 await subscriptions.begin(pair, begun)
+            if partition is not None:
+                await partitions.drop_others(pair.above, partition, subscriber)
         except BaseException:
             self._forget_logins(pair)
             await subscriptions.withdraw(pair)
@@ -400,49 +408,3 @@ class MergeTopology(ConflictDesk, MergeUpkeep):
             connection = await self.admin(node)
             results += [(node, pid) for pid in await neighbours.agent_processes(connection, other)]
         return results
-
-    async def settle(self, rounds_max: int = 10) -> int:
-        """Sessions with every Subscriber, until a round brings nothing; how many rounds it took.
-
-        Raises:
-            ConfigurationError: it is not over after `rounds_max` rounds: changes that fail are tried again each time.
-        """
-        subscribed = await self.subscribed()
-        for number in range(1, rounds_max + 1):
-            reports = [await self.sync(subscriber) for subscriber in subscribed]
-            if not any(r.uploaded or r.downloaded or r.conflicts or r.deferred for r in reports):
-                return number
-        raise ConfigurationError(f"the nodes still change after {rounds_max} rounds of sessions")
-
-    async def subscribed(self) -> list[str]:
-        """Those that subscribe now, those of a republisher before it: so changes go up in one round."""
-        held = {
-            name: await neighbours.subscriber_names(await self.admin(name))
-            for name in self.tree.publishers
-            if await self.merges(name)
-        }
-        return [
-            name for name in self.tree.upwards if name in held.get(self.tree.publisher_of(name), ())
-        ]
-
-    async def merges(self, node: str) -> bool:
-        """Whether a node tracks changes now."""
-        [(is_there,)] = await self.execute(
-            node, "select to_regclass('msrepl.sysmergesubscriptions') is not null"
-        )
-        return bool(is_there)
-
-    async def assert_converged(self) -> None:
-        """Assert that every Subscriber has the Publisher's rows, or those of its partition, in every table."""
-        above = await self.admin(self.publisher)
-        subscribed = await self.subscribed()
-        for article in await tracking.articles(above):
-            table = qualified(article.schema, article.table)
-            columns = identifiers([article.rowguid, *[c.name for c in article.columns]], "t")
-            query = sql.SQL("select row({})::text from {} as t where {} order by 1")
-            everything = query.format(columns, table, sql.SQL("true"))
-            for node in subscribed:
-                part = query.format(columns, table, await partitions.part(above, article, node))
-                held = await (await (await self.admin(node)).execute(everything)).fetchall()
-                expected = await (await above.execute(part)).fetchall()
-                assert held == expected, f"{article.name} at {node} differs"

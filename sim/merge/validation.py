@@ -132,7 +132,8 @@ async def _compare(
     level: int,
 ) -> TableValidation:
     belongs, moving = await partitions.delivered(above, article, subscriber)
-    pending = set(moving) | {
+    left = await partitions.left_behind(above, article, subscriber)
+    pending = {*moving, *map(str, left)} | {
         rowguid
         for connection, neighbour in ((above, subscriber), (below, publisher))
         for (rowguid,) in await (

@@ -18,8 +18,10 @@ from twopc.articles import Article
 from twopc.drivers.merge import tracking
 from twopc.errors import SubscriptionError
 from twopc.merge.articles import MergeArticle
+from twopc.merge.partitions import MergeFilter
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
+from twopc.sql.merge_filter_texts import FilterTexts
 from twopc.subscriber.tables import create_table, fill, foreign_key_text
 
 Connection = AsyncConnection[Any]
@@ -152,6 +154,36 @@ async def track(
             ).format(table, sql.Literal(article.nickname), sql.Literal(publisher)),
             [(guid, gone, colv, writer, lineage) for guid, gone, lineage, colv, writer in rows],
         )
+
+
+async def guard(
+    connection: Connection,
+    article: MergeArticle,
+    merge_filter: MergeFilter,
+    values: tuple[str, str],
+) -> None:
+    """Refuse changes that would leave a row of a copy outside the Subscriber's partition.
+
+    Args:
+        values: its host name, and its login.
+
+    Raises:
+        SubscriptionError: the filter calls what is not here.
+    """
+    texts = FilterTexts(article, tracking.owner_role(connection.info.dbname))
+    for text in texts.guard(merge_filter, *values):
+        await connection.execute(text.encode())
+    try:
+        # of no row, but the trigger looks at what the filter calls
+        async with connection.transaction():
+            await connection.execute(
+                sql.SQL("update {0} set {1} = {1} where false").format(texts.table, texts.rowguid)
+            )
+    except psycopg.Error as error:
+        raise SubscriptionError(
+            f"table {article.name} of the Subscriber: its filter cannot be evaluated there: "
+            f"{error.diag.message_primary}: create what it calls there before"
+        ) from error
 
 
 async def leave(connection: Connection) -> None:

@@ -20,7 +20,7 @@ insert into product values (1, 100);
 
 
 async def publish_shop(
-    topology: MergeTopology, *, precomputed: bool = True, has_keys: bool = True
+    topology: MergeTopology, *, precomputed: bool = True, has_keys: bool = True, partition: int = 0
 ) -> None:
     """Customers by region, purchases with their customers, lines with their purchases, all products everywhere."""
     await topology.execute("pub", SHOP if has_keys else re.sub(r" references \w+", "", SHOP))
@@ -29,7 +29,7 @@ async def publish_shop(
         ("purchase", {"join": Join("customer", "purchase.customer = customer.id")}),
         ("line", {"join": Join("purchase", "line.purchase = purchase.id")}),
     ):
-        await topology.publish(table, precomputed=precomputed, **filters)
+        await topology.publish(table, precomputed=precomputed, partition=partition, **filters)
     await topology.publish("product")
 
 

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import sql
 
 from tests.merge.partitions import SHOP, publish_shop
-from twopc.errors import ArticleError, SubscriptionError
+from twopc.errors import ArticleError, MergeError, SubscriptionError
 from twopc.publisher.merge.filters import Join
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
@@ -139,7 +140,7 @@ async def test_partitions_on_the_command_line(server: EmbeddedServer) -> None:
         code, text = await listed(topology, "--check")
         assert code == 1
         assert re.search(
-            r"^wrong: purchase [-0-9a-f]+ belongs to partition \d+$", text, re.MULTILINE
+            r"^wrong: purchase [-0-9a-f]+, partition \d+: belongs$", text, re.MULTILINE
         )
         # Anna has lost a row, and has another's
         await topology.execute(
@@ -253,3 +254,92 @@ async def test_publishing_is_taken_back(server: EmbeddedServer) -> None:
             )
             == []
         )
+
+
+async def test_changes_out_of_the_partition(server: EmbeddedServer) -> None:
+    """Are refused at a Subscriber, by number, if the article says so; what agents bring is not."""
+    async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
+        await publish_shop(topology, partition=2)
+        for name, host in HOSTS.items():
+            await topology.subscribe(name, host_name=host)
+        for number, statement in (
+            ("20703", "insert into customer values (4, 'south', '1')"),
+            ("20703", "insert into customer values (4, null, '1')"),
+            ("20733", "update customer set region = 'south'"),
+        ):
+            with pytest.raises(psycopg.errors.WithCheckOptionViolation, match=number):
+                await topology.execute("anna", statement)
+        [(trigger,)] = await topology.execute(
+            "anna",
+            "select quote_ident(tgname) from pg_trigger where tgname like '%guard\\_upd%' and tgrelid = 'customer'::regclass",
+        )
+        await topology.execute("anna", f"alter table customer disable trigger {trigger}")
+        with pytest.raises(MergeError, match="takes updates that leave the partition"):
+            await topology.sync("anna")
+        await topology.regenerate()
+        await topology.execute("anna", "insert into customer values (4, 'north', '1')")
+        await topology.execute(
+            "anna", "insert into purchase values (4, 4, 1); update purchase set customer = 4"
+        )
+        await topology.execute("pub", "update customer set region = 'south' where id = 1")
+        await topology.settle()
+        await topology.assert_converged()
+        assert await topology.execute("cleo", "select id from customer order by id") == [(1,), (2,)]
+        with pytest.raises(ArticleError, match="either a row filter or one join filter"):
+            await topology.unsubscribe("anna")
+            await topology.unsubscribe("ben")
+            await topology.unsubscribe("cleo")
+            await topology.unpublish("line")
+            joins = [
+                Join("purchase", "line.purchase = purchase.id"),
+                Join("customer", "line.id = customer.id"),
+            ]
+            await topology.publish("line", join=joins, partition=2)
+
+
+async def test_rows_in_two_partitions(server: EmbeddedServer) -> None:
+    """Against the partition option: found by the check."""
+    async with MergeTopology(server=server, subscribers=["anna", "ben"]) as topology:
+        await topology.execute(
+            "pub",
+            "create table item (id int primary key, owners text); insert into item values (1, 'anna ben')",
+        )
+        await topology.publish(
+            "item", row_filter="position(msrepl.host_name() in owners) > 0", partition=2
+        )
+        await topology.subscribe("anna")
+        assert await topology.check_partitions() == []
+        await topology.subscribe("ben")
+        assert [each.reason for each in await topology.check_partitions()] == [
+            "belongs to others, too"
+        ]
+
+
+async def test_one_subscriber_for_each_partition(server: EmbeddedServer) -> None:
+    """Whoever subscribes to it next takes the other's place, who then works for no subscription."""
+    async with MergeTopology(server=server, subscribers=["anna", "ben"]) as topology:
+        await publish_shop(topology, partition=3)
+        await topology.subscribe("anna", host_name="north")
+        await topology.subscribe("ben", host_name="north")
+        assert await topology.subscribed() == ["ben"]
+        with pytest.raises(MergeError, match="works for no subscription"):
+            await topology.sync("anna")
+        await topology.execute("pub", "update customer set phone = '2'")
+        assert (await topology.sync("ben")).downloaded == 1
+
+
+async def test_rows_that_stay(server: EmbeddedServer) -> None:
+    """Without realignment a row that leaves stays where it was: its changes still go up, and none comes down."""
+    async with MergeTopology(server=server, subscribers=["anna"]) as topology:
+        await topology.execute("pub", SHOP)
+        await topology.publish("customer", row_filter="region = msrepl.host_name()", realigns=False)
+        await topology.subscribe("anna", host_name="north")
+        await topology.execute(
+            "pub", "update customer set region = 'south', phone = '2' where id = 1"
+        )
+        assert (await topology.sync("anna")).downloaded == 0
+        await topology.execute("anna", "update customer set phone = '3'")
+        await topology.settle()
+        assert await topology.execute("anna", "select phone from customer") == [("3",)]
+        await topology.assert_converged()
+        assert all(result.passed for result in await topology.validate("anna"))

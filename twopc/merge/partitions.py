@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import IntEnum
 from uuid import UUID
 
 from twopc.errors import SubscriptionError
@@ -13,6 +14,19 @@ VALUE_LENGTH_MAX = 128
 
 #: What PostgreSQL prints for a quoted text or name, or for a call of ours; nothing of ours is within quotes.
 _CALLS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|msrepl\.(host_name|suser_sname)\(\)""")
+
+
+class PartitionOption(IntEnum):
+    """What a Subscriber may do to the partition of a row (``partition_options``)."""
+
+    FREE = 0
+    """A row may belong to several partitions, and may be moved out of the Subscriber's own."""
+    KEPT = 1
+    """An insert or update that would leave the row outside the Subscriber's partition fails (20703, 20733)."""
+    APART = 2
+    """And every row belongs to one partition at most."""
+    ALONE = 3
+    """And a partition has one Subscriber: whoever subscribes to it next takes its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +56,9 @@ class MergeFilter:
     """A close works out what has changed, and what hangs on it; else everything."""
     is_timed: bool = False
     """What the filter says may change without a change of a row."""
+    option: PartitionOption = PartitionOption.FREE
+    realigns: bool = True
+    """A row that leaves a Subscriber's partition is taken away there; else it stays, and is not brought up to date."""
 
 
 def values_of(condition: str) -> frozenset[str]:

@@ -79,7 +79,10 @@ begin
                    where m.xid < pg_snapshot_xmax(last) and pg_visible_in_snapshot(m.xid, last)) then
         delete from msrepl.msmerge_genhistory as g where g.generation > 0 and g.generation < upto;
         update msrepl.msmerge_replica as r set cleaned = upto;
-        delete from msrepl.msmerge_past_partition_mappings as p where p.generation <= upto;
+        delete from msrepl.msmerge_past_partition_mappings as p
+        where p.generation <= upto and not exists (  -- what has stayed where it does not belong is known as long as it stays
+            select from msrepl.sysmergearticles as a join msrepl.sysmergepartitioninfo as i on i.artid = a.artid
+            where a.nickname = p.tablenick and not i.allow_partition_realignment);
         delete from msrepl.msmerge_generation_partition_mappings as p where p.generation <= upto;
     end if;
     return forgotten;

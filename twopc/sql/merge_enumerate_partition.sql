@@ -2,10 +2,11 @@
 -- called by: merge agents, in the transaction that has closed the last of these generations
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_*_partition_mappings,
 --            msrepl.msmerge_genhistory; the article's table
--- holes:     function, metadata, tablenick, read, changed_since, rows_max, bytes_max, path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, read, changed_since, rows_max, bytes_max, realigns, path_is_kept, owner,
+--            comment
 --
--- A row of the result is a slice, as that of any article. Rows of its partition that were changed, rows that have come into it, and rows that have left it (leaves), which it
--- is to forget. What came from the neighbour is not sent back to it; a row that came into the partition by that, neither.
+-- A row of the result is a slice, as that of any article. Rows of its partition that were changed, rows that have come into
+-- it, and rows that have left it (leaves), which it is to forget. What came from the neighbour is not sent back to it; a row that came into the partition by that, neither.
 create or replace function {function}(after int8, upto int8) returns table (
     gone boolean, leaves boolean, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[]
 )
@@ -59,7 +60,7 @@ begin
         left join {read}(array(select d.rowguid from concerned as d)) as r on r.rowguid = c.rowguid
         cross join lateral (
             select c.left_it or r.rowguid is null as gone, c.left_it and r.rowguid is not null as leaves) as k
-        where r.rowguid is not null or m.source is distinct from peer.replnickname
+        where (r.rowguid is not null or m.source is distinct from peer.replnickname) and ({realigns} or not k.leaves)
         window w as (partition by k.gone, k.leaves order by c.rowguid rows unbounded preceding)
     )
     select p.gone, p.leaves, array_agg(p.rowguid order by p.rowguid), array_fill(p.gone, array[count(*)::integer]),

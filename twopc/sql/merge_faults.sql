@@ -14,7 +14,8 @@ as $msrepl$
         select a.*, replace(a.artid::text, '-', '') as hex, c.relrowsecurity, n.nspname, c.relname,
                format('%I.%I', n.nspname, c.relname) as here,
                case when (select s.subscriber_type from msrepl.sysmergesubscriptions as s where s.is_self) = 2
-                   then a.upload_options else 'normal' end as upload
+                   then a.upload_options else 'normal' end as upload,
+               to_regprocedure(format('msrepl.msmerge_guard_%s()', replace(a.artid::text, '-', ''))) is not null as is_guarded
         from msrepl.sysmergearticles as a
         left join pg_class as c on c.oid = a.objid
         left join pg_namespace as n on n.oid = c.relnamespace
@@ -65,6 +66,8 @@ as $msrepl$
         from (values ('ins', 'misses inserts', t.upload = 'normal'), ('upd', 'misses updates', t.upload = 'normal'),
                      ('del', 'misses deletions', t.upload = 'normal' and t.delete_tracking),
                      ('ref', 'takes changes that are refused', t.upload = 'refused'),
+                     ('guard_ins', 'takes inserts outside the partition', t.is_guarded),
+                     ('guard_upd', 'takes updates that leave the partition', t.is_guarded),
                      ('guid', 'takes updates of the column by which rows are known', true)) as w(kind, missed, is_due)
         left join pg_trigger as g on g.tgrelid = t.objid and g.tgname = 'msmerge_' || w.kind || '_' || t.hex
         where w.is_due and t.relname is not null and g.tgenabled is distinct from 'A'

@@ -21,6 +21,7 @@ FILTER_FUNCTIONS: dict[str, LiteralString] = {
     "map": "int8, pg_snapshot, boolean, integer",
     "children": "uuid[]",
     "filter": "uuid[], integer[]",
+    "guard": "",
 }
 """Functions of a filtered article, each with the types of its arguments."""
 
@@ -60,6 +61,15 @@ class FilterTexts(TrackingTexts):
 
     def all(self, merge_filter: MergeFilter) -> list[str]:
         """Role and functions, in the order of creation."""
+        texts = self._role(merge_filter)
+        texts.append(self._filter(merge_filter))
+        if merge_filter.joins:
+            texts.append(self._children(merge_filter.joins))
+        texts.append(self._map(merge_filter.joins))
+        return texts
+
+    def _role(self, merge_filter: MergeFilter) -> list[str]:
+        """The role that evaluates conditions, with what it may read."""
         tables = {(self.article.schema, self.article.table)} | {
             (join.parent_schema, join.parent_table) for join in merge_filter.joins
         }
@@ -78,11 +88,49 @@ class FilterTexts(TrackingTexts):
                 ("grant select on {} to {}", f.qualified(schema, table)),
             ):
                 texts.append(sql.SQL(grant).format(target, self.role).as_string(None))
-        texts.append(self._filter(merge_filter))
-        if merge_filter.joins:
-            texts.append(self._children(merge_filter.joins))
-        texts.append(self._map(merge_filter.joins))
         return texts
+
+    def guard(self, merge_filter: MergeFilter, host_name: str, login: str) -> list[str]:
+        """At a Subscriber: what refuses changes that would leave a row outside its partition."""
+        conditions: list[sql.Composable] = [
+            sql.SQL("exists (select from {} as {} where {})").format(
+                f.qualified(join.parent_schema, join.parent_table),
+                sql.Identifier(join.parent_table),
+                sql.SQL(join.condition),
+            )
+            for join in merge_filter.joins
+        ]
+        if merge_filter.condition is not None:
+            values = [sql.Literal(value).as_string(None) for value in (host_name, login)]
+            conditions.append(sql.SQL(with_values(merge_filter.condition, *values)))
+        rows = sql.SQL("        select from inserted as {} where ({}) is not true").format(
+            self._alias, sql.SQL("\n            or ").join(conditions)
+        )
+        return [
+            *self._role(merge_filter),
+            render(
+                "twopc",
+                "merge_guard_partition",
+                function=self.function("guard"),
+                runs_as=runs_as(self.role_name),
+                rows=rows,
+                table_name=sql.Literal(self.article.name),
+                insert_trigger=self.trigger("guard_ins"),
+                update_trigger=self.trigger("guard_upd"),
+                table=self.table,
+                owner=self.role,
+                comment=self._comment("Keeps within the partition the rows of"),
+            ),
+        ]
+
+    def drop_guard(self) -> list[str]:
+        """What takes its triggers away again; harmless where there are none."""
+        return [
+            sql.SQL("drop trigger if exists {} on {}")
+            .format(self.trigger(each), self.table)
+            .as_string(None)
+            for each in ("guard_ins", "guard_upd")
+        ]
 
     def drop_filter(self) -> list[str]:
         """What takes the functions away again; harmless where there are none."""

@@ -280,12 +280,16 @@ class SessionTexts(TrackingTexts):
         )
 
     def _enumerate(self) -> str:
-        is_filtered = self.article.filter is not None
-        nickname = {"tablenick": sql.Literal(self.article.nickname)} if is_filtered else {}
+        file: LiteralString = "merge_enumerate"
+        further: dict[str, sql.Composable] = {}
+        if self.article.filter is not None:
+            file = "merge_enumerate_partition"
+            further["tablenick"] = sql.Literal(self.article.nickname)
+            further["realigns"] = sql.Literal(self.article.filter.realigns)
         return render(
             "twopc",
-            "merge_enumerate_partition" if is_filtered else "merge_enumerate",
-            **nickname,
+            file,
+            **further,
             function=self.function("enumerate"),
             metadata=self.metadata,
             read=self.function("read"),

@@ -5,12 +5,15 @@
 --
 -- subset_filterclause is the row filter as PostgreSQL prints it, NULL if rows belong to partitions by join filters alone.
 -- use_partition_groups: a close works out what has changed; else everything, and if filters_on_time whether anything has
--- changed or not.
+-- changed or not. partition_options: 0 rows may be moved out of a Subscriber's partition, 1 not, 2 and belong to one alone,
+-- 3 which has one Subscriber.
 create table if not exists msrepl.sysmergepartitioninfo (
     artid uuid primary key references msrepl.sysmergearticles on delete cascade,
     subset_filterclause text,
     use_partition_groups boolean not null,
-    filters_on_time boolean not null
+    filters_on_time boolean not null,
+    partition_options smallint not null default 0 check (partition_options between 0 and 3),
+    allow_partition_realignment boolean not null default true
 );
 alter table msrepl.sysmergepartitioninfo owner to {owner};
 revoke all on msrepl.sysmergepartitioninfo from public;

@@ -273,12 +273,15 @@ comment on table msrepl.sysmergesubscriptions is 'This node and its neighbours, 
 --
 -- subset_filterclause is the row filter as PostgreSQL prints it, NULL if rows belong to partitions by join filters alone.
 -- use_partition_groups: a close works out what has changed; else everything, and if filters_on_time whether anything has
--- changed or not.
+-- changed or not. partition_options: 0 rows may be moved out of a Subscriber's partition, 1 not, 2 and belong to one alone,
+-- 3 which has one Subscriber.
 create table if not exists msrepl.sysmergepartitioninfo (
     artid uuid primary key references msrepl.sysmergearticles on delete cascade,
     subset_filterclause text,
     use_partition_groups boolean not null,
-    filters_on_time boolean not null
+    filters_on_time boolean not null,
+    partition_options smallint not null default 0 check (partition_options between 0 and 3),
+    allow_partition_realignment boolean not null default true
 );
 alter table msrepl.sysmergepartitioninfo owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.sysmergepartitioninfo from public;
@@ -1501,7 +1504,10 @@ begin
                    where m.xid < pg_snapshot_xmax(last) and pg_visible_in_snapshot(m.xid, last)) then
         delete from msrepl.msmerge_genhistory as g where g.generation > 0 and g.generation < upto;
         update msrepl.msmerge_replica as r set cleaned = upto;
-        delete from msrepl.msmerge_past_partition_mappings as p where p.generation <= upto;
+        delete from msrepl.msmerge_past_partition_mappings as p
+        where p.generation <= upto and not exists (  -- what has stayed where it does not belong is known as long as it stays
+            select from msrepl.sysmergearticles as a join msrepl.sysmergepartitioninfo as i on i.artid = a.artid
+            where a.nickname = p.tablenick and not i.allow_partition_realignment);
         delete from msrepl.msmerge_generation_partition_mappings as p where p.generation <= upto;
     end if;
     return forgotten;
@@ -1866,7 +1872,8 @@ as $msrepl$
         select a.*, replace(a.artid::text, '-', '') as hex, c.relrowsecurity, n.nspname, c.relname,
                format('%I.%I', n.nspname, c.relname) as here,
                case when (select s.subscriber_type from msrepl.sysmergesubscriptions as s where s.is_self) = 2
-                   then a.upload_options else 'normal' end as upload
+                   then a.upload_options else 'normal' end as upload,
+               to_regprocedure(format('msrepl.msmerge_guard_%s()', replace(a.artid::text, '-', ''))) is not null as is_guarded
         from msrepl.sysmergearticles as a
         left join pg_class as c on c.oid = a.objid
         left join pg_namespace as n on n.oid = c.relnamespace
@@ -1917,6 +1924,8 @@ as $msrepl$
         from (values ('ins', 'misses inserts', t.upload = 'normal'), ('upd', 'misses updates', t.upload = 'normal'),
                      ('del', 'misses deletions', t.upload = 'normal' and t.delete_tracking),
                      ('ref', 'takes changes that are refused', t.upload = 'refused'),
+                     ('guard_ins', 'takes inserts outside the partition', t.is_guarded),
+                     ('guard_upd', 'takes updates that leave the partition', t.is_guarded),
                      ('guid', 'takes updates of the column by which rows are known', true)) as w(kind, missed, is_due)
         left join pg_trigger as g on g.tgrelid = t.objid and g.tgname = 'msmerge_' || w.kind || '_' || t.hex
         where w.is_due and t.relname is not null and g.tgenabled is distinct from 'A'

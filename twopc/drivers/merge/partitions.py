@@ -17,7 +17,13 @@ from twopc.drivers.merge.neighbours import close_generation
 from twopc.errors import SubscriptionError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
-from twopc.merge.partitions import check_value, values_of
+from twopc.merge.partitions import (
+    JoinFilter,
+    MergeFilter,
+    PartitionOption,
+    check_value,
+    values_of,
+)
 
 Connection = AsyncConnection[Any]
 
@@ -33,6 +39,27 @@ from msrepl.msmerge_partition_groups as p order by 1
 _SUBSCRIBER = """
 select s.partition_id, s.sentgen from msrepl.sysmergesubscriptions as s, msrepl.sysmergepartitioninfo as i
 where s.subscriber_server = %s and i.artid = %s and s.partition_id is not null
+"""
+_JOINS = """
+select j.join_articleid, a.nickname, a.source_schema, a.source_object, a.rowguid, j.join_filterclause, j.join_unique_key
+from msrepl.sysmergesubsetfilters as j join msrepl.sysmergearticles as a on a.artid = j.join_articleid
+where j.artid = %s order by a.nickname
+"""
+_LEFT_BEHIND = """
+select p.rowguid from msrepl.sysmergesubscriptions as s
+join msrepl.msmerge_past_partition_mappings as p on p.partition_id = s.partition_id
+join msrepl.sysmergearticles as a on a.nickname = p.tablenick
+join msrepl.sysmergepartitioninfo as i on i.artid = a.artid
+where s.subscriber_server = %s and i.artid = %s and not i.allow_partition_realignment
+"""
+#: Rows that belong to several partitions though the partition option says that none does.
+_SHARED = """
+select c.rowguid, max(c.partition_id)
+from msrepl.sysmergepartitioninfo as i
+join msrepl.sysmergearticles as a on a.artid = i.artid
+join msrepl.msmerge_current_partition_mappings as c on c.tablenick = a.nickname
+where i.artid = %s and i.partition_options > 1
+group by c.rowguid having count(*) > 1 order by 1
 """
 _ON_THEIR_WAY = """
 select c.rowguid::text from msrepl.msmerge_current_partition_mappings as c
@@ -67,13 +94,14 @@ class MergePartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongMapping:
-    """A row whose partition is not what the filters say now."""
+    """A row whose partition is not what the filters, or the partition option, say."""
 
     table: str
     rowguid: UUID
     partition: int
-    belongs: bool
-    """By the filters; the mappings say otherwise."""
+    reason: str
+    """``belongs`` or ``does not belong``, by the filters, while the mappings say otherwise; ``belongs to others, too``,
+    against the partition option."""
 
 
 async def filtered_articles(connection: Connection) -> list[FilteredArticle]:
@@ -88,6 +116,40 @@ async def filtered_articles(connection: Connection) -> list[FilteredArticle]:
         )
         for nickname, artid, schema, table, condition in rows
     ]
+
+
+async def stored_filter(connection: Connection, artid: UUID) -> MergeFilter | None:
+    """The filters of an article, as they were published; None: it has none."""
+    cursor = await connection.execute(
+        "select subset_filterclause, use_partition_groups, filters_on_time, partition_options,"
+        " allow_partition_realignment from msrepl.sysmergepartitioninfo where artid = %s",
+        (artid,),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    condition, is_precomputed, is_timed, option, realigns = row
+    cursor = await connection.execute(_JOINS, (artid,))
+    joins = [
+        JoinFilter(
+            parent=parent,
+            parent_nickname=nickname,
+            parent_schema=schema,
+            parent_table=table,
+            parent_rowguid=rowguid,
+            condition=clause,
+            is_key=is_key,
+        )
+        for parent, nickname, schema, table, rowguid, clause, is_key in await cursor.fetchall()
+    ]
+    return MergeFilter(
+        condition=condition,
+        joins=tuple(joins),
+        is_precomputed=is_precomputed,
+        is_timed=is_timed,
+        option=PartitionOption(option),
+        realigns=realigns,
+    )
 
 
 async def partitions(connection: Connection) -> list[MergePartition]:
@@ -113,6 +175,29 @@ async def partition_of(connection: Connection, host_name: str, login: str) -> in
     row = await cursor.fetchone()
     assert row is not None
     return int(row[0])
+
+
+async def values(connection: Connection, partition: int | None) -> tuple[str, str]:
+    """Host name and login of a partition; empty where no filter looks at them."""
+    cursor = await connection.execute(
+        "select coalesce(host_name_fn, ''), coalesce(suser_sname_fn, '') from msrepl.msmerge_partition_groups"
+        " where partition_id = %s",
+        (partition,),
+    )
+    row = await cursor.fetchone()
+    return (row[0], row[1]) if row is not None else ("", "")
+
+
+async def drop_others(connection: Connection, partition: int, subscriber: str) -> list[str]:
+    """Drop the subscriptions of others to a partition that has one Subscriber alone (partition option 3); their names."""
+    cursor = await connection.execute(
+        "update msrepl.sysmergesubscriptions as s set status = 2"
+        " where s.partition_id = %s and s.subscriber_server <> %s and s.status = 1"
+        " and exists (select from msrepl.sysmergepartitioninfo as i where i.partition_options = 3)"
+        " returning s.subscriber_server",
+        (partition, subscriber),
+    )
+    return sorted(name for (name,) in await cursor.fetchall())
 
 
 async def _used_values(connection: Connection) -> set[str]:
@@ -159,6 +244,12 @@ async def delivered(
         sql.Literal(sent),
     )
     return condition, [rowguid for (rowguid,) in await cursor.fetchall()]
+
+
+async def left_behind(connection: Connection, article: MergeArticle, subscriber: str) -> list[UUID]:
+    """Rows of an article that have left a Subscriber's partition and stay there, because the article does not realign."""
+    cursor = await connection.execute(_LEFT_BEHIND, (subscriber, article.artid))
+    return [rowguid for (rowguid,) in await cursor.fetchall()]
 
 
 async def touch_partition(
@@ -239,7 +330,22 @@ async def wrong_mappings(connection: Connection) -> list[WrongMapping]:
             ).format(evaluate, sql.Literal(each.nickname))
         )
         wrong += [
-            WrongMapping(table=each.name, rowguid=rowguid, partition=partition, belongs=belongs)
+            WrongMapping(
+                table=each.name,
+                rowguid=rowguid,
+                partition=partition,
+                reason="belongs" if belongs else "does not belong",
+            )
             for rowguid, partition, belongs in await cursor.fetchall()
+        ]
+        cursor = await connection.execute(_SHARED, (each.artid,))
+        wrong += [
+            WrongMapping(
+                table=each.name,
+                rowguid=rowguid,
+                partition=partition,
+                reason="belongs to others, too",
+            )
+            for rowguid, partition in await cursor.fetchall()
         ]
     return wrong

@@ -326,7 +326,13 @@ async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
         if here:
             await _check_keys(connection, stored.artid, texts.table, always=False)
         filters = FilterTexts(article, owner_role(connection.info.dbname))
-        for text in (*texts.drop(table=here), *texts.drop_session(), *filters.drop_filter()):
+        guards = filters.drop_guard() if here else []
+        for text in (
+            *guards,
+            *texts.drop(table=here),
+            *texts.drop_session(),
+            *filters.drop_filter(),
+        ):
             await connection.execute(text.encode())
         if here and stored.added_rowguid:
             await connection.execute(
