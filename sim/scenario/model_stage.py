@@ -22,6 +22,7 @@ from twopc.sim.model.loop import VirtualLoop
 from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
 from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.ddl import condition
+from twopc.sim.model.sql.types import client_value
 from twopc.sim.model.system import System
 from twopc.sim.model.values import ModelSpec, SqlError, StatementResult, Steps, UnsupportedError
 from twopc.sim.model.wiring import Wiring
@@ -322,7 +323,7 @@ class ModelStage:
         result = await self._looked(node, text)
         return [
             {
-                name: None if value is None else str(value)
+                name: None if value is None else str(client_value(value))
                 for name, value in zip(result.names, row, strict=True)
             }
             for row in result.rows or ()

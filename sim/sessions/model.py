@@ -28,6 +28,7 @@ from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.control import control
+from twopc.sim.model.sql.types import client_value
 from twopc.sim.model.system import System
 from twopc.sim.model.values import (
     RequestLostError,
@@ -393,6 +394,8 @@ def used(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def result_of(result: StatementResult) -> Result:
     """What a statement has returned, as a scenario sees it."""
-    rows = Rows(dict(zip(result.names, row, strict=True)) for row in result.rows or ())
+    rows = Rows(
+        dict(zip(result.names, map(client_value, row), strict=True)) for row in result.rows or ()
+    )
     columns = tuple(result.names) if result.rows is not None else ()
     return Result(rows=rows, rowcount=result.rowcount, tag=result.tag, columns=columns)

@@ -6,13 +6,14 @@ top of a select list only (`select`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from decimal import Decimal
 from typing import Any
 
+from twopc.sim.model.sql import coercion, types
 from twopc.sim.model.sql import operators as op
-from twopc.sim.model.sql import types
 from twopc.sim.model.sql.bind import Context, Fn, NamedRow, Rows, Scope
+from twopc.sim.model.sql.coercion import beside, cast
 from twopc.sim.model.sql.functions import AGGREGATES, LENIENT, RENAMED, STRICT
 from twopc.sim.model.sql.parse import arguments, kind, rendered
 from twopc.sim.model.sql.types import SqlType
@@ -114,32 +115,23 @@ def _cast(node: Any, scope: Scope) -> Fn:
     return lambda r, c: cast(fn(r, c), type_)
 
 
-def cast(value: Any, type_: SqlType) -> Any:
-    """An explicit cast. 22P02, 22003, 42846"""
-    if value is None:
-        return None
-    if type_.name == "boolean" and value.__class__ is int:
-        return value != 0
-    if value.__class__ is bool and type_.name == "integer":
-        return int(value)
-    if type_.name in ("varchar", "char") and type_.precision is not None:
-        return types.as_text(value)[: type_.precision]
-    try:
-        return type_.store(value)
-    except SqlError as error:
-        if error.sqlstate == "42804":
-            raise SqlError(
-                "42846", f"cannot cast type {types.kind_of(value)} to {type_.shown()}"
-            ) from None
-        raise
-
-
 # -- operators -----------------------------------------------------------------------------------------
 
 
-def _strict(function: Callable[[Any, Any], Any]) -> _Handler:
+def _sides(node: Any, scope: Scope, reads: Collection[str]) -> tuple[Fn, Fn]:
+    """The operands of an operator; see `coercion.beside`."""
+    one, other = node.this, node.expression
+    return (
+        beside(compiled(one, scope), one, other, scope, reads),
+        beside(compiled(other, scope), other, one, scope, reads),
+    )
+
+
+def _strict(
+    function: Callable[[Any, Any], Any], reads: Collection[str] = coercion.COMPARED
+) -> _Handler:
     def compile_two(node: Any, scope: Scope) -> Fn:
-        left, right = compiled(node.this, scope), compiled(node.expression, scope)
+        left, right = _sides(node, scope, reads)
 
         def run(r: Rows, c: Context) -> Any:
             a, b = left(r, c), right(r, c)
@@ -154,7 +146,7 @@ def _bounded(function: Callable[[Any, Any], Any]) -> _Handler:
     """Of two integers of at most 4 bytes the result has 4 bytes too."""
 
     def compile_two(node: Any, scope: Scope) -> Fn:
-        run = _strict(function)(node, scope)
+        run = _strict(function, coercion.COUNTED)(node, scope)
         if width(node, scope) not in ("smallint", "integer"):
             return run
 
@@ -169,9 +161,11 @@ def _bounded(function: Callable[[Any, Any], Any]) -> _Handler:
     return compile_two
 
 
-def _logical(function: Callable[[Any, Any], Any]) -> _Handler:
+def _logical(
+    function: Callable[[Any, Any], Any], reads: Collection[str] = coercion.UNREAD
+) -> _Handler:
     def compile_two(node: Any, scope: Scope) -> Fn:
-        left, right = compiled(node.this, scope), compiled(node.expression, scope)
+        left, right = _sides(node, scope, reads)
         return lambda r, c: function(left(r, c), right(r, c))
 
     return compile_two
@@ -259,7 +253,11 @@ def _is(node: Any, scope: Scope) -> Fn:
 
 
 def _between(node: Any, scope: Scope) -> Fn:
-    fn, low, high = (compiled(node.args[part], scope) for part in ("this", "low", "high"))
+    fn = compiled(node.this, scope)
+    low, high = (
+        beside(compiled(end, scope), end, node.this, scope, coercion.COMPARED)
+        for end in (node.args["low"], node.args["high"])
+    )
 
     def run(r: Rows, c: Context) -> Any:
         value, a, b = fn(r, c), low(r, c), high(r, c)
@@ -278,7 +276,9 @@ def _in(node: Any, scope: Scope) -> Fn:
     if query is not None:
         many = _values_of(query, scope)
     else:
-        items = [compiled(item, scope) for item in node.expressions]
+        items = coercion.listed(
+            [(compiled(i, scope), i) for i in node.expressions], node.this, scope
+        )
 
         def many(r: Rows, c: Context) -> Any:
             return [item(r, c) for item in items]
@@ -301,7 +301,7 @@ def _in(node: Any, scope: Scope) -> Fn:
 
 
 def _like(*, fold: bool) -> _Handler:
-    return _strict(lambda a, b: op.matches(a, b, fold=fold))
+    return _strict(lambda a, b: op.matches(a, b, fold=fold), coercion.UNREAD)
 
 
 def _case(node: Any, scope: Scope) -> Fn:
@@ -434,10 +434,12 @@ _HANDLERS: dict[str, _Handler] = {
     "EQ": _equals, "NEQ": _strict(lambda a, b: not op.equal(a, b)),
     "LT": _strict(op.less), "GT": _strict(lambda a, b: op.less(b, a)),
     "LTE": _strict(lambda a, b: not op.less(b, a)), "GTE": _strict(lambda a, b: not op.less(a, b)),
-    "NullSafeEQ": _logical(lambda a, b: not op.distinct(a, b)), "NullSafeNEQ": _logical(op.distinct),
+    "NullSafeEQ": _logical(lambda a, b: not op.distinct(a, b), coercion.COMPARED),
+    "NullSafeNEQ": _logical(op.distinct, coercion.COMPARED),
     "And": _and, "Or": _logical(op.either), "Not": _not, "Is": _is,
     "Add": _bounded(op.add), "Sub": _bounded(op.subtract), "Mul": _bounded(op.multiply),
-    "Div": _strict(op.divide), "Mod": _strict(op.modulo), "DPipe": _strict(op.concatenate),
+    "Div": _strict(op.divide, coercion.COUNTED), "Mod": _strict(op.modulo, coercion.COUNTED),
+    "DPipe": _strict(op.concatenate, coercion.UNREAD),
     "Between": _between, "In": _in, "Like": _like(fold=False), "ILike": _like(fold=True),
     "Case": _case, "Exists": _exists, "Subquery": _scalar, "Select": _scalar,
     "Array": _array, "Interval": _interval, "Tuple": _array,

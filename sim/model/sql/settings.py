@@ -39,10 +39,7 @@ def _duration(name: str, value: str) -> str:
         raise _invalid(name, value)
     ms = float(match["number"]) * _UNITS_MS[match["unit"] or "ms"]
     if round(ms) > _MS_MAX:
-        raise SqlError(
-            "22023",
-            f'{round(ms)} ms is outside the valid range for parameter "{name}" (0 ms .. {_MS_MAX} ms)',
-        )
+        raise _invalid(name, value)
     return duration_text(ms)
 
 

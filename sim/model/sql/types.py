@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
+from twopc.sim.model.sql import dates
 from twopc.sim.model.values import SqlError, UnsupportedError
 
 _RANGES = {"smallint": 2**15, "integer": 2**31, "bigint": 2**63}
@@ -101,7 +102,7 @@ class SqlType:
     def _integer(self, value: Any) -> Any:
         if value is None:
             return None
-        kind = value.__class__
+        kind, given = value.__class__, value
         if kind is not int:
             if kind is str:
                 value = self.input(value)
@@ -113,7 +114,10 @@ class SqlType:
                 raise self._mismatch(value)
         limit = _RANGES[self.name]
         if not -limit <= value < limit:
-            raise SqlError("22003", f"{self.name} out of range")
+            message = f"{self.name} out of range"
+            if kind is str:
+                message = f'value "{given}" is out of range for type {self.name}'
+            raise SqlError("22003", message)
         return value
 
     def _numeric(self, value: Any) -> Any:
@@ -249,12 +253,7 @@ def _int(self: SqlType, text: str) -> int:
 
 
 def _stamp(self: SqlType, text: str) -> datetime:
-    if text == "now":
-        raise UnsupportedError(text, "'now' as a literal")
-    value = datetime.fromisoformat(
-        text.strip().replace("+00", "+00:00") if text.endswith("+00") else text.strip()
-    )
-    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return dates.stamp(text, has_zone=self.name == "timestamptz")
 
 
 def _bytes(self: SqlType, text: str) -> bytes:
@@ -305,7 +304,7 @@ def _elements(self: SqlType, text: str) -> list[Any]:
 _INPUTS: dict[str, Callable[[SqlType, str], Any]] = {
     "smallint": _int, "integer": _int, "bigint": _int, "numeric": _decimal,
     "float": lambda self, text: float(text), "boolean": _bool, "uuid": lambda self, text: UUID(text),
-    "date": lambda self, text: date.fromisoformat(text.strip()), "timestamptz": _stamp, "timestamp": _stamp,
+    "date": lambda self, text: dates.day(text), "timestamptz": _stamp, "timestamp": _stamp,
     "interval": _interval, "bytea": _bytes, "array": _elements,
 }  # fmt: skip
 
@@ -363,6 +362,11 @@ def as_text(value: Any) -> str:
     if kind in (list, tuple):
         return "{" + ",".join("NULL" if one is None else _element(one) for one in value) + "}"
     return f"{value}"
+
+
+def client_value(value: Any) -> Any:
+    """As a driver hands it out: arrays are lists."""
+    return [client_value(one) for one in value] if value.__class__ is tuple else value
 
 
 def _element(value: Any) -> str:
