@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from twopc.errors import (
+    ConfigurationError,
     InDoubtError,
     LocalProtocolError,
     LockTimeoutError,
@@ -129,6 +130,18 @@ class LiveSession:
         self._inbox: asyncio.Queue[tuple[LiveStatement, Work] | None] = asyncio.Queue()
         self._worker = asyncio.create_task(self._work(), name=f"session {name}")
         surroundings.recorder.session(name, self.node)
+
+    async def disconnect(self) -> None:
+        """Close its connection; the next statement makes another.
+
+        Raises:
+            ConfigurationError: a transaction is open, or a statement runs.
+        """
+        if self._open or self._running is not None:
+            raise ConfigurationError(
+                f"session {self.name} has a transaction open at {self.node}: end it first"
+            )
+        await self._session.close()
 
     @property
     def client(self) -> ObservedClient:

@@ -5,7 +5,8 @@ It must not know threads, nor pytest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -221,6 +222,42 @@ class MergeBed:
     def _address(self, node: str, application_name: str) -> NodeAddress:
         there = self.topology.node(node)
         return NodeAddress.of_application(there, application_name=application_name)
+
+    # -- backups -----------------------------------------------------------------------------------
+
+    async def back_up(self, node: str) -> None:
+        """Keep what a node holds, in place of what was kept before. Sessions there connect anew afterwards.
+
+        Raises:
+            ConfigurationError: one of them has a transaction open.
+        """
+        async with self._left(node):
+            await self.topology.back_up(node)
+
+    async def restore_backup(self, node: str) -> None:
+        """Put a node back to what it was when it was backed up. The next merge session notices.
+
+        Raises:
+            ConfigurationError: it was not backed up, or a session there has a transaction open.
+        """
+        async with self._left(node):
+            await self.topology.restore_backup(node)
+
+    @asynccontextmanager
+    async def _left(self, node: str) -> AsyncIterator[None]:
+        """Within the block nobody is connected to a node."""
+        there = self.topology.node(node)
+        for session in self.surroundings.sessions.values():
+            if session.node == node:
+                await session.disconnect()
+        if (client := self._clients.pop(node, None)) is not None:
+            await client.close()
+        observer = self.surroundings.observer
+        await observer.leave(node)
+        try:
+            yield
+        finally:
+            await observer.return_to(node, there.dsn)
 
     # -- merge sessions ----------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""A state machine of Hypothesis over a topology that merges: changes anywhere, and sessions that are cut off.
+"""A state machine of Hypothesis over a topology that merges: changes anywhere, sessions that are cut off, and nodes that
+are restored from backups.
 
 Rules may be added in a subclass.
 """
@@ -12,10 +13,13 @@ from hypothesis.strategies import SearchStrategy, data, fixed_dictionaries, samp
 from psycopg import sql
 
 from twopc.drivers.points import MERGE_POINTS
+from twopc.errors import MergeError
 from twopc.sim.testing.merging import TestMerge
 
 #: Where a session may be cut off.
 _POINTS = tuple(each.removesuffix("(node)") for each in MERGE_POINTS)
+#: Of a Subscriber whose Publisher does not know any more what it should send, or whom.
+_ANEW = ("21333", "subscribe anew")
 
 
 class MergeMachine(RuleBasedStateMachine):
@@ -31,7 +35,7 @@ class MergeMachine(RuleBasedStateMachine):
             Customers.play(twopc_merge)
 
     Every example begins with the topology as it was made. In the end, after sessions until nothing comes any more,
-    all nodes must have the same rows, and no change may be lost.
+    all nodes must have the same rows, and no change may be lost but those that went with a backup.
     """
 
     __test__ = False  # not a test, whatever its name says
@@ -77,6 +81,7 @@ class MergeMachine(RuleBasedStateMachine):
         self._last_key = 1_000_000
         self._deleted: list[tuple[str, int, Any]] = []
         """Node, key and rowguid."""
+        self._backed_up: set[str] = set()
 
     @property
     def _where(self) -> sql.Identifier:
@@ -150,16 +155,45 @@ class MergeMachine(RuleBasedStateMachine):
     @rule(choice=data())
     def sync(self, choice: Any) -> None:
         """A session with any Subscriber."""
-        self.merge.sync(choice.draw(sampled_from(self.merge.subscribers)))
+        self._session(choice.draw(sampled_from(self.merge.subscribers)))
 
     @rule(choice=data())
     def sync_cut_off(self, choice: Any) -> None:
         """A session that is cut off, if it comes to a point that is drawn; else it does its work."""
         subscriber = choice.draw(sampled_from(self.merge.subscribers))
-        self.merge.sync_until(subscriber, at=choice.draw(sampled_from(_POINTS)))
+        self._session(subscriber, at=choice.draw(sampled_from(_POINTS)))
+
+    @rule(choice=data())
+    def back_up(self, choice: Any) -> None:
+        """Any node, in place of its backup before."""
+        node = self.node(choice)
+        self.merge.back_up(node)
+        self._backed_up.add(node)
+
+    @precondition(lambda self: bool(self._backed_up))
+    @rule(choice=data())
+    def restore_backup(self, choice: Any) -> None:
+        """Any node that has a backup; nobody is told."""
+        node = choice.draw(sampled_from(sorted(self._backed_up)))
+        self.merge.restore_backup(node)
+        self._deleted = [each for each in self._deleted if each[0] != node]
+
+    def _session(self, subscriber: str, at: str | None = None) -> None:
+        """A session, cut off at a point if one is named; a Subscriber that has to begin anew does."""
+        try:
+            if at is None:
+                self.merge.sync(subscriber)
+            else:
+                self.merge.sync_until(subscriber, at=at)
+        except MergeError as error:
+            if not any(each in str(error) for each in _ANEW):
+                raise
+            self.merge.call(self.merge.topology.reinitialise, subscriber)
 
     def teardown(self) -> None:
-        """Sessions until nothing comes any more; then all nodes are equal, and no change is lost."""
+        """Sessions until nothing comes any more; then all nodes are equal, and no change that a node has is lost."""
+        for subscriber in self.merge.subscribers:
+            self._session(subscriber)
         self.merge.rounds()
         self.merge.assert_converged()
         self.merge.assert_nothing_lost()

@@ -71,11 +71,11 @@ class Nodes(Protocol):
         ...
 
     def back_up(self, node: str) -> None:
-        """Keep what it is now, in place of what was kept before."""
+        """Keep what it is now."""
         ...
 
-    def restore(self, node: str) -> bool:
-        """Put it back to what was kept; False: nothing was."""
+    def restore(self, node: str, chance: random.Random) -> bool:
+        """Put it back to something that was kept; False: nothing was."""
         ...
 
     def reinitialise(self, subscriber: str) -> Sequence[str]:
@@ -208,7 +208,7 @@ class History:
                 self.nodes.age(self.chance.choice((1.0, 8.0, 8.0, 16.0)))
             elif self.chance.random() < restores:
                 node = self.chance.choice(self.nodes.names)
-                if self.chance.random() < 0.5 or not self.nodes.restore(node):
+                if self.chance.random() < 0.5 or not self.nodes.restore(node, self.chance):
                     self.nodes.back_up(node)
             elif self.chance.random() < 0.65:
                 await self.write()

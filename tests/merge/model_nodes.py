@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +91,7 @@ class ModelNodes:
             for number, name in enumerate(self.names, 1)
         }
         self._agents: dict[str, set[str]] = {name: set() for name in self.names}
-        self._backups: dict[str, Any] = {}
+        self._backups: dict[str, list[Any]] = {}
         for name, parent in tree.items():
             above, below = self.nodes[parent], self.nodes[name]
             priority = PRIORITIES.get(name, 20.0)
@@ -152,13 +153,13 @@ class ModelNodes:
 
     def back_up(self, node: str) -> None:
         """See `Nodes`."""
-        self._backups[node] = copy.deepcopy(self.nodes[node])
+        self._backups.setdefault(node, []).append(copy.deepcopy(self.nodes[node]))
 
-    def restore(self, node: str) -> bool:
+    def restore(self, node: str, chance: random.Random) -> bool:
         """See `Nodes`."""
         if node not in self._backups:
             return False
-        self.nodes[node] = copy.deepcopy(self._backups[node])
+        self.nodes[node] = copy.deepcopy(chance.choice(self._backups[node]))
         return True
 
     async def losers(self) -> Sequence[Lost]:

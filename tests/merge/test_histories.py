@@ -320,7 +320,7 @@ class ServerNodes:
     def back_up(self, node: str) -> None:
         """Not here."""
 
-    def restore(self, node: str) -> bool:
+    def restore(self, node: str, chance: random.Random) -> bool:
         """Not here."""
         return False
 

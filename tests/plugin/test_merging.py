@@ -61,6 +61,31 @@ def test_a_tree_of_republishers(bench: Bench) -> None:
         bench.call(merge.bed.close)
 
 
+def test_a_node_is_restored_from_its_backup(merge: TestMerge) -> None:
+    """What it had sent comes back, and its sessions go on; one with a transaction open keeps it from that."""
+    session = merge.session("sub1")
+    session.execute("update customer set credit = 1 where id = 1")
+    with pytest.raises(
+        ConfigurationError, match="sub1 has a transaction open at sub1: end it first"
+    ):
+        merge.back_up("sub1")
+    session.rollback()
+    with pytest.raises(ConfigurationError, match="sub1 has no backup"):
+        merge.restore_backup("sub1")
+    merge.back_up("sub1")
+    session.execute("update customer set credit = 2 where id = 1")
+    session.commit()
+    merge.sync("sub1")
+    merge.restore_backup("sub1")
+    assert session.execute("select credit from customer where id = 1").scalar() != 2
+    session.rollback()
+    assert merge.sync("sub1").anew
+    assert merge.rows("sub1", "customer")[0]["credit"] == 2
+    merge.rounds()
+    merge.assert_converged()
+    merge.assert_nothing_lost()
+
+
 def test_a_session_that_does_not_come_to_a_point(merge: TestMerge) -> None:
     """The test has not tried what it is about."""
     with pytest.raises(AssertionError, match=r"of sub1 has ended without coming to merge\.upload"):
