@@ -9,7 +9,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
-from twopc.articles import Article, Column, ForeignKey, Table
+from twopc.articles import Article, Column, ForeignKey, Table, UniqueKey
 from twopc.errors import SubscriptionError
 from twopc.sql import fragments as f
 from twopc.sql.user_types import types_by_name
@@ -41,6 +41,20 @@ def create_table_text(article: Article) -> str:
     )
     indexes = [unique.index for unique in article.uniques if unique.constraint is None]
     return ";\n".join([create.as_string(None), *indexes])
+
+
+def unique_key_texts(article: Article, uniques: Sequence[UniqueKey]) -> list[str]:
+    """DDL of unique keys on a table that was created without them."""
+    texts = []
+    for unique in uniques:
+        if unique.constraint is None:
+            texts.append(unique.index)
+            continue
+        add = sql.SQL("alter table {} add constraint {} {}").format(
+            f.table_of(article), sql.Identifier(unique.name), f.raw(unique.constraint)
+        )
+        texts.append(add.as_string(None))
+    return texts
 
 
 def _definition(column: Column) -> sql.Composed:
@@ -273,13 +287,27 @@ async def fill(
     Raises:
         SubscriptionError: the copy is not empty.
     """
-    table = f.table_of(article)
-    result = await connection.execute(sql.SQL("select from {} limit 1").format(table))
+    result = await connection.execute(sql.SQL("select from {} limit 1").format(f.table_of(article)))
     if result.rowcount:
         raise SubscriptionError(
             f"table {article.name} at {connection.info.dbname!r} is not empty: the initial copy "
             "would mix with its rows; empty it first"
         )
+    await add_rows(connection, article, columns, blocks)
+
+
+async def add_rows(
+    connection: Connection,
+    article: Article,
+    columns: Sequence[str],
+    blocks: AsyncIterable[bytes],
+) -> None:
+    """Load further rows of the Publisher into a copy, in the name of its role; inside a transaction.
+
+    Args:
+        blocks: COPY text of `columns`, in that order.
+    """
+    table = f.table_of(article)
     texts = f.numbered("c", len(columns))
     await connection.execute(
         sql.SQL("create temp table msrepl_stage ({})").format(

@@ -78,7 +78,7 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.pytest_plugin": {"pytest", "_pytest", "psycopg", "anyio", "hypothesis"},
     "twopc.sim.report": {"rich"},
     "twopc.sim.topology": {"psycopg", "anyio"},
-    "twopc.sim.merge": {"psycopg"},
+    "twopc.sim.merge": {"psycopg", "pydantic"},
     "twopc.sim.workload": {"psycopg", "simpy", "hdrh", "matplotlib"},
     "twopc.sim.replay": {"psycopg"},
     "twopc.sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},

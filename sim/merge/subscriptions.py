@@ -5,44 +5,28 @@ Every function takes administrators' connections.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Set
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection
 
-from twopc import names
-from twopc.articles import Article
 from twopc.drivers.merge import neighbours, partitions, retention, tracking
 from twopc.drivers.merge.neighbours import MergeNeighbour
 from twopc.errors import SubscriptionError
-from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
-from twopc.merge.partitions import PartitionOption
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.merge import publication
-from twopc.publisher.selection import article_of
+from twopc.sim.merge import moments
+from twopc.sim.merge.snapshot_schema import copied_articles
 from twopc.sim.topology.nodes import grant_tables
 from twopc.sql import path
-from twopc.sql.describe import describe
-from twopc.sql.fragments import identifiers, qualified
 from twopc.subscriber.merge import subscription
 
 Connection = AsyncConnection[Any]
 
-_METADATA = """
-select m.rowguid, m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own)::text,
-       msrepl.merge_colv(m.colv, r.replica)::text, coalesce(m.writer, r.replica)
-from msrepl.msmerge_metadata as m, msrepl.msmerge_replica as r
-where m.tablenick = %s
-"""
-_OF_PARTITION = " and m.rowguid in (select p.guid from pg_temp.msrepl_partition as p where p.tablenick = m.tablenick)"
-_PARTITION_ROWS = (
-    "create temporary table msrepl_partition (tablenick integer, guid uuid) on commit drop"
-)
-_FILL_PARTITION = "copy pg_temp.msrepl_partition from stdin"
 _KIND = "select subscriber_type = 1, priority, partition_id from msrepl.sysmergesubscriptions where subscriber_server = %s"
 #: Rows of an article that were changed here, and that the Publisher has not confirmed.
 _UNSENT = """
@@ -155,12 +139,18 @@ async def begin(pair: MergePair, kind: SubscriptionKind, *, over: bool = False) 
     Args:
         over: it has the tables already, and what is in them is replaced.
     """
-    above, below = pair.above, pair.below
+    below = pair.below
     await tracking.install(below)
-    replica = await neighbours.name_self(
+    await neighbours.name_self(
         below, pair.subscriber, priority=kind.priority if kind.is_server else None
     )
-    generation = await _copy(pair, kind, over=over)
+    await enter(pair, kind, await _copy(pair, kind, over=over))
+
+
+async def enter(pair: MergePair, kind: SubscriptionKind, generation: Generation) -> None:
+    """Enter a Subscriber that has all rows of a generation at both ends. Inside a transaction of the Subscriber's."""
+    above, below = pair.above, pair.below
+    replica = await neighbours.name_self(below, pair.subscriber)
     await neighbours.admit(
         below,
         MergeNeighbour(
@@ -232,83 +222,33 @@ async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Gener
     """Copy tables, rows and what is known of them; the generation that the copy is."""
     above, below = pair.above, pair.below
     publisher = await neighbours.name_self(above, pair.publisher)
-    merged = await tracking.articles(above)
     async with await pair.connect_above() as reader, reader.transaction():
-        generation = await _moment(above, reader, kind.partition)
-        filtered = {each.nickname for each in await partitions.filtered_articles(reader)}
+        generation = await moments.close_moment(above, [reader], kind.partition)
         await reader.execute(path.SET_LOCAL)
-        copied = [article_of(await describe(reader, each.schema, each.table)) for each in merged]
-        async with subscription.emptied(below, copied) if over else nullcontext():
-            for article, each in zip(copied, merged, strict=True):
-                blocks = _blocks(reader, article, each, is_filtered=each.nickname in filtered)
+        copied = await copied_articles(reader)
+        articles = [article for _, article in copied]
+        async with subscription.emptied(below, articles) if over else nullcontext():
+            for each, article in copied:
+                blocks = moments.row_blocks(
+                    reader, article, each, is_filtered=each.filter is not None
+                )
                 await subscription.receive_table(below, article, blocks, over=over)
         if not over:
-            await subscription.join_tables(below, copied)
+            await subscription.join_tables(below, articles)
         await below.execute(path.SET_LOCAL)
-        for each in merged:
-            query = _METADATA + (_OF_PARTITION if each.nickname in filtered else "")
-            metadata = await (await reader.execute(query, (each.nickname,))).fetchall()
-            floor = sql.Identifier(names.SCHEMA, names.merge_floor(each.nickname))
-            cursor = await reader.execute(sql.SQL("select last_value from {}").format(floor))
-            [(highest,)] = await cursor.fetchall()
+        for each, _ in copied:
             await subscription.track(
                 below,
                 each,
                 publication.PUBLICATION,
-                publisher,
-                metadata,
-                floor=highest,
+                floor=await moments.floor_of(reader, each.nickname),
                 is_client=not kind.is_server,
                 without=pair.without,
             )
+            blocks = moments.metadata_blocks(reader, each, is_filtered=each.filter is not None)
+            await subscription.receive_metadata(below, each, publisher, blocks)
             await grant_tables(below, each.schema, each.table, pair.app_role)
-            merge_filter = await partitions.stored_filter(reader, each.artid)
-            if merge_filter is not None and merge_filter.option > PartitionOption.FREE:
-                values = await partitions.values(reader, kind.partition)
-                await subscription.guard(below, each, merge_filter, values)
+        values = await partitions.values(reader, kind.partition)
+        await subscription.guard_partition(below, [each for each, _ in copied], values)
         await retention.set_retention(below, await retention.read_retention(reader))
     return generation
-
-
-async def _moment(above: Connection, reader: Connection, partition: int | None) -> Generation:
-    """Close a generation, and have a transaction that has just begun read what is in it and in those before.
-
-    The table of generations is locked for that moment only: sessions with others go on while rows are copied. Which
-    rows are in the partition stands in a temporary table of the reader's afterwards.
-    """
-    isolation = "set transaction isolation level repeatable read"
-    async with above.transaction():
-        await above.execute(isolation)
-        generation = await neighbours.close_generation(above)
-        [(snapshot,)] = await (await above.execute("select pg_export_snapshot()")).fetchall()
-        await reader.execute(isolation)
-        await reader.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
-        if partition is not None:
-            await partitions.map_new(above, partition, generation)
-            await reader.execute(_PARTITION_ROWS)
-            async with reader.cursor() as cursor, cursor.copy(_FILL_PARTITION) as copy:
-                async for block in partitions.mapped_rows(above, partition):
-                    await copy.write(block)
-    return generation
-
-
-async def _blocks(
-    connection: Connection, article: Article, merged: MergeArticle, *, is_filtered: bool
-) -> AsyncIterator[bytes]:
-    """The rows of a table, or those of the partition, as COPY text."""
-    columns = [column.name for column in article.columns if column.takes_values]
-    table = qualified(article.schema, article.table)
-    command = sql.SQL("copy {} ({}) to stdout").format(table, identifiers(columns))
-    if is_filtered:
-        command = sql.SQL(
-            "copy (select {} from {} as t join pg_temp.msrepl_partition as p"
-            " on p.tablenick = {} and p.guid = t.{}) to stdout"
-        ).format(
-            identifiers(columns, "t"),
-            table,
-            sql.Literal(merged.nickname),
-            sql.Identifier(merged.rowguid),
-        )
-    async with connection.cursor() as cursor, cursor.copy(command) as copy:
-        async for block in copy:
-            yield bytes(block)

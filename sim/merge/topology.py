@@ -9,23 +9,22 @@ from typing import Any, Self
 
 from psycopg import AsyncConnection
 
-from twopc.drivers.merge import neighbours, partitions, tracking
+from twopc.drivers.merge import neighbours, tracking
 from twopc.drivers.merge.engine import Ask, MergeReport, MergeSession
 from twopc.drivers.merge.server import ServerMergeEnd
 from twopc.drivers.points import Points
-from twopc.errors import ConfigurationError, SubscriptionError
+from twopc.errors import ConfigurationError
 from twopc.merge.articles import MergeArticle, options_of
-from twopc.merge.partitions import check_value
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.merge import publication
 from twopc.publisher.merge.filters import Filters, Join
-from twopc.sim.merge import subscriptions
 from twopc.sim.merge.backups import drop_backup
 from twopc.sim.merge.convergence import MergeConvergence
 from twopc.sim.merge.desk import ConflictDesk
 from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.merge.shape import MergeTree
-from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
+from twopc.sim.merge.subscribing import MergeSubscribing
+from twopc.sim.merge.subscriptions import MergePair
 from twopc.sim.merge.upkeep import MergeUpkeep
 from twopc.sim.topology import roles
 from twopc.sim.topology.blocking import blocking
@@ -34,7 +33,7 @@ from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name, grant_t
 Connection = AsyncConnection[Any]
 
 
-class MergeTopology(ConflictDesk, MergeConvergence, MergeUpkeep):
+class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkeep):
     """One Publisher and its Subscribers; an async context manager.
 
     There is no coordinator, no distribution database and no log reader: every node is changed by ordinary local
@@ -98,8 +97,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeUpkeep):
         """Why nodes of a topology that was there already cannot be reached."""
         self.backed_up = set()
         self._connections: dict[str, Connection] = {}
-        self._logins: dict[tuple[str, str], AgentLogin] = {}
-        """Of the agent at one node for the other."""
+        self._logins = {}
 
     # -- its life ----------------------------------------------------------------------------------
 
@@ -255,77 +253,6 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeUpkeep):
             )
         await publication.unpublish(connection, schema, table)
 
-    async def subscribe(
-        self,
-        subscriber: str,
-        *,
-        kind: str = "client",
-        priority: float | None = None,
-        host_name: str | None = None,
-        login: str | None = None,
-    ) -> None:
-        """Make a Subscriber: its tables, and the rows that the Publisher has in one snapshot.
-
-        Nobody waits for the copy: that snapshot is the generation with which the subscription begins.
-
-        Args:
-            kind: ``client``: the first change that reaches the Publisher wins. ``server``: the subscription has a
-                priority of its own, which its changes keep.
-            priority: of a server subscription, from 0 to less than 100.
-            host_name: what ``msrepl.host_name()`` is in filters; None: the Subscriber's name.
-            login: what ``msrepl.suser_sname()`` is in filters; None: the Subscriber's name.
-
-        Raises:
-            SubscriptionError: the kind or priority is none, it subscribes already, has such a table, or another
-                encoding; nothing is changed.
-        """
-        pair = await self.pair(subscriber)
-        subscriptions.check_encodings(pair)
-        await subscriptions.check_kind(subscriber, kind, priority, pair.above, pair.publisher)
-        if subscriber in await neighbours.subscriber_names(pair.above):
-            raise SubscriptionError(f"{subscriber} subscribes already")
-        values = {
-            name: check_value(subscriber, name, subscriber if value is None else value)
-            for name, value in (("host_name", host_name), ("login", login))
-        }
-        partition = await partitions.partition_of(pair.above, **values)
-        if partition is not None and self.tree.subscribers_of(subscriber):
-            raise SubscriptionError(
-                f"{subscriber} would republish a filtered publication, which is not possible yet: publish without "
-                "filters, or subscribe its Subscribers at the Publisher"
-            )
-        begun = SubscriptionKind(
-            is_server=kind == "server", priority=priority or 0, partition=partition
-        )
-        try:
-            await self._make_logins(pair)
-            async with pair.below.transaction():
-                await subscriptions.begin(pair, begun)
-            if partition is not None:
-                await partitions.drop_others(pair.above, partition, subscriber)
-        except BaseException:
-            self._forget_logins(pair)
-            await subscriptions.withdraw(pair)
-            raise
-
-    async def unsubscribe(self, subscriber: str) -> None:
-        """End a subscription: its tables stay at the Subscriber, as ordinary tables. Changes not sent are not sent.
-
-        Raises:
-            SubscriptionError: it does not subscribe, or others subscribe at it.
-        """
-        pair = await self.pair(subscriber)
-        if await subscriptions.subscription_kind(pair.above, subscriber) is None:
-            raise SubscriptionError(f"{subscriber} does not subscribe")
-        if others := await neighbours.subscriber_names(pair.below):
-            raise SubscriptionError(
-                f"{subscriber} publishes to {', '.join(others)}: unsubscribe these first"
-            )
-        await neighbours.dismiss(pair.above, subscriber)
-        async with pair.below.transaction():
-            await subscriptions.leave(pair)
-        self._forget_logins(pair)
-
     async def pair(self, subscriber: str) -> MergePair:
         """A Subscriber and its Publisher, with administrators' connections.
 
@@ -343,18 +270,9 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeUpkeep):
             without=self._without,
         )
 
-    async def _make_logins(self, pair: MergePair) -> None:
-        ends = (pair.publisher, pair.subscriber)
-        for node, other in (ends, ends[::-1]):
-            await self._login(node, other).make(await self.admin(node))
-
-    def _forget_logins(self, pair: MergePair) -> None:
-        for ends in ((pair.publisher, pair.subscriber), (pair.subscriber, pair.publisher)):
-            self._logins.pop(ends, None)
-
     # -- sessions ----------------------------------------------------------------------------------
 
-    def _login(self, node: str, other: str) -> AgentLogin:
+    def login(self, node: str, other: str) -> AgentLogin:
         """How the agent at a node for another logs in."""
         return self._logins.setdefault((node, other), AgentLogin(self.node(node), other))
 
@@ -363,7 +281,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeUpkeep):
         publisher = self.tree.publisher_of(subscriber)
         above, below = (
             ServerMergeEnd(
-                node, self._login(node, other).connect, lock_timeout_ms=self.lock_timeout_ms
+                node, self.login(node, other).connect, lock_timeout_ms=self.lock_timeout_ms
             )
             for node, other in ((publisher, subscriber), (subscriber, publisher))
         )
@@ -394,7 +312,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeUpkeep):
         """
         others = self.tree.subscribers_of(node)
         neighbour = others[0] if node == self.tree.root and others else self.tree.publisher_of(node)
-        end = ServerMergeEnd(node, self._login(node, neighbour).connect)
+        end = ServerMergeEnd(node, self.login(node, neighbour).connect)
         await end.open(alone=False)
         try:
             await end.rewind()

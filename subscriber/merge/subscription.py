@@ -8,25 +8,35 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence, Set
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
-from twopc.articles import Article
+from twopc.articles import Article, ForeignKey, UniqueKey
 from twopc.drivers.merge import tracking
 from twopc.errors import SubscriptionError
 from twopc.merge.articles import MergeArticle
-from twopc.merge.partitions import MergeFilter
+from twopc.merge.partitions import MergeFilter, PartitionOption
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
+from twopc.sql import path
 from twopc.sql.merge_filter_texts import FilterTexts
-from twopc.subscriber.tables import create_table, fill, foreign_key_text
+from twopc.sql.merge_texts import TrackingTexts
+from twopc.subscriber.tables import (
+    add_rows,
+    copy_in,
+    create_table,
+    fill,
+    foreign_key_text,
+    unique_key_texts,
+)
 
 Connection = AsyncConnection[Any]
 
-#: A row of metadata on its way: rowguid, gone, lineage, column versions, and who wrote it.
+#: A row of metadata on its way: lineage and column versions are arrays of bigint.
 METADATA = ("rowguid", "gone", "lineage", "colv", "writer")
 
 
@@ -86,17 +96,75 @@ async def receive_table(
     Raises:
         SubscriptionError: there is a table of that name.
     """
-    where = f"table {article.schema}.{article.table} of the Subscriber"
-    cursor = await connection.execute(
-        "select to_regclass(%s) is not null", (f.table_of(article).as_string(None),)
-    )
-    is_there = await cursor.fetchone() == (True,)
-    if is_there and not over:
-        raise SubscriptionError(f"{where} is there already: drop or rename it, a copy is made")
-    if not is_there:
+    if not over:
+        await refuse_if_there(connection, article.schema, article.table)
+    if not await _is_there(connection, article.schema, article.table):
         await create_table(connection, article)
     columns = [column.name for column in article.columns if column.takes_values]
     await fill(connection, article, columns, blocks)
+
+
+async def refuse_if_there(connection: Connection, schema: str, table: str) -> None:
+    """Refuse to make a copy where a table is.
+
+    Raises:
+        SubscriptionError: there is a table of that name.
+    """
+    if await _is_there(connection, schema, table):
+        raise SubscriptionError(
+            f"table {schema}.{table} of the Subscriber is there already: drop or rename it, a copy is made"
+        )
+
+
+async def _is_there(connection: Connection, schema: str, table: str) -> bool:
+    cursor = await connection.execute(
+        "select to_regclass(%s) is not null", (f.qualified(schema, table).as_string(None),)
+    )
+    return await cursor.fetchone() == (True,)
+
+
+async def create_closed(connection: Connection, article: Article, merged: MergeArticle) -> None:
+    """Create the copy of an article without keys and rows; only `receive_part` changes it until `open_tables`."""
+    await create_table(connection, article)
+    texts = TrackingTexts(merged, tracking.owner_role(connection.info.dbname))
+    await connection.execute(texts.initialising().encode())
+
+
+async def receive_part(
+    connection: Connection, article: Article, blocks: AsyncIterable[bytes]
+) -> None:
+    """Add a part of the rows to a copy that is being initialised: COPY text of the columns that take values."""
+    await connection.execute(path.READ_LOCAL)
+    await connection.execute("set local session_replication_role = replica")
+    columns = [column.name for column in article.columns if column.takes_values]
+    await add_rows(connection, article, columns, blocks)
+
+
+async def make_keys(
+    connection: Connection,
+    article: Article,
+    uniques: Sequence[UniqueKey],
+    foreign_keys: Sequence[ForeignKey],
+) -> None:
+    """Make the keys of a copy once its rows are there; foreign keys are deferrable for agents.
+
+    Args:
+        foreign_keys: between copies that have their unique keys then.
+    """
+    for text in unique_key_texts(article, uniques):
+        await connection.execute(text.encode())
+    for key in foreign_keys:
+        await connection.execute(f"{foreign_key_text(key)} deferrable".encode())
+
+
+async def open_tables(connection: Connection) -> None:
+    """Let the tables be changed that were initialised."""
+    owner = tracking.owner_role(connection.info.dbname)
+    for article in await tracking.articles(connection):
+        texts = TrackingTexts(article, owner)
+        await connection.execute(
+            sql.SQL("drop trigger {} on {}").format(texts.trigger("init"), texts.table)
+        )
 
 
 async def join_tables(connection: Connection, articles: Sequence[Article]) -> None:
@@ -112,25 +180,21 @@ async def track(
     connection: Connection,
     article: MergeArticle,
     publication: str,
-    publisher: int,
-    rows: Sequence[tuple[Any, ...]],
     *,
     floor: int = 0,
     is_client: bool = False,
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> None:
-    """Track a copy from now on, and take over what the Publisher knows of its rows.
+    """Track a copy from now on.
 
     Args:
-        floor: above which versions go on of rows of which it has forgotten what it knew.
-        publisher: its replica.
-        rows: as `METADATA` says; lineages as text.
+        floor: above which versions go on of rows of which the Publisher has forgotten what it knew.
         is_client: the subscription is a client's: its changes may be kept or refused (``upload``).
         without: protections that are left out, to show what they protect from.
     """
     await tracking.track(
         connection,
-        article,
+        replace(article, filter=None),  # a Publisher alone has partitions
         publication,
         created_table=True,
         is_local=is_client,
@@ -143,33 +207,55 @@ async def track(
                 sql.Literal(sequence.as_string(connection)), sql.Literal(floor)
             )
         )
-    table = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
-            sql.SQL(
-                "insert into {} (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)"
-                " select {}, %s, pg_current_xact_id(), %s, 0,"
-                " (select max(v.v & 2147483647) from unnest(l.v) as v(v)), l.v, %s::int8[], {}, %s"
-                " from (select %s::int8[] as v) as l"
-            ).format(table, sql.Literal(article.nickname), sql.Literal(publisher)),
-            [(guid, gone, colv, writer, lineage) for guid, gone, lineage, colv, writer in rows],
-        )
 
 
-async def guard(
-    connection: Connection,
-    article: MergeArticle,
-    merge_filter: MergeFilter,
-    values: tuple[str, str],
+async def receive_metadata(
+    connection: Connection, article: MergeArticle, publisher: int, blocks: AsyncIterable[bytes]
 ) -> None:
-    """Refuse changes that would leave a row of a copy outside the Subscriber's partition.
+    """Take over what the Publisher knows of the rows of a copy that is tracked.
+
+    Args:
+        publisher: its replica.
+        blocks: COPY text of the columns `METADATA`.
+    """
+    await connection.execute(
+        "create temporary table msrepl_known (rowguid uuid, gone boolean, lineage int8[], colv int8[], writer int8)"
+    )
+    await copy_in(connection, sql.SQL("pg_temp.msrepl_known"), blocks)
+    table = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
+    await connection.execute(
+        sql.SQL(
+            "insert into {} (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)"
+            " select {}, k.rowguid, pg_current_xact_id(), k.gone, 0,"
+            " (select max(v.v & 2147483647) from unnest(k.lineage) as v(v)), k.lineage, k.colv, {}, k.writer"
+            " from pg_temp.msrepl_known as k"
+        ).format(table, sql.Literal(article.nickname), sql.Literal(publisher))
+    )
+    await connection.execute("drop table pg_temp.msrepl_known")
+
+
+async def guard_partition(
+    connection: Connection, articles: Sequence[MergeArticle], values: tuple[str, str]
+) -> None:
+    """Refuse changes that would leave a row outside the Subscriber's partition, where the partition option says so.
 
     Args:
         values: its host name, and its login.
 
     Raises:
-        SubscriptionError: the filter calls what is not here.
+        SubscriptionError: a filter calls what is not here.
     """
+    for article in articles:
+        if article.filter is not None and article.filter.option > PartitionOption.FREE:
+            await _guard(connection, article, article.filter, values)
+
+
+async def _guard(
+    connection: Connection,
+    article: MergeArticle,
+    merge_filter: MergeFilter,
+    values: tuple[str, str],
+) -> None:
     texts = FilterTexts(article, tracking.owner_role(connection.info.dbname))
     for text in texts.guard(merge_filter, *values):
         await connection.execute(text.encode())

@@ -91,6 +91,22 @@ MERGE_POINTS = (
     "merge.cleaned(node)",  # the Publisher has forgotten what nobody needs any more
 )
 
+#: Those of the Snapshot Agent of merge replication, in the order of a run.
+MERGE_SNAPSHOT_POINTS = (
+    "merge_snapshot.generation_closed",  # what the files hold is fixed
+    "merge_snapshot.file_begun",  # a part of a file is written, under another name
+    "merge_snapshot.file_written",  # the file is there, and known to be whole
+    "merge_snapshot.manifest_written",  # all are there, and the Publisher does not know of it yet
+)
+
+#: Those of whoever delivers such a snapshot to that Subscriber.
+MERGE_DELIVERY_POINTS = (
+    "merge_delivery.begun(node)",  # the Subscriber knows that it is being initialised
+    "merge_delivery.file_begun(node)",  # a part of a file with rows is sent, and not committed
+    "merge_delivery.file_loaded(node)",  # what a file holds is committed, and that it is there
+    "merge_delivery.activated(node)",  # the Publisher has entered the Subscriber, which has not committed yet
+)
+
 #: Those of whoever appends to an archive, in the order of a segment.
 ARCHIVE_POINTS = (
     "archive.before_write",  # nothing is written yet
@@ -193,6 +209,8 @@ KNOWN = frozenset(
         *AGENT_POINTS,
         *SNAPSHOT_POINTS,
         *MERGE_POINTS,
+        *MERGE_SNAPSHOT_POINTS,
+        *MERGE_DELIVERY_POINTS,
         *ARCHIVE_POINTS,
         *NODE_POINTS,
     )

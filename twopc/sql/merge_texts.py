@@ -79,6 +79,9 @@ _SHARED = (
     "merge_refuse_rowguid",
     "merge_refuse_change",
     "refuse_truncate_function",
+    "merge_refuse_uninitialised",
+    "mssnapshotdeliveryprogress",
+    "msmerge_dynamic_snapshots",
     "merge_faults",
 )
 
@@ -244,6 +247,15 @@ class TrackingTexts:
                 "twopc", "refuse_truncate_trigger", trigger=self.truncate_trigger, table=self.table
             ),
         ]
+
+    def initialising(self) -> str:
+        """The trigger that refuses changes until the table is initialised."""
+        return render(
+            "twopc",
+            "merge_initialising_trigger",
+            trigger=self.trigger("init"),
+            table=self.table,
+        )
 
     def drop(self, *, table: bool) -> list[str]:
         """What takes the triggers away, their functions, and what was recorded.

@@ -1,12 +1,15 @@
 -- msrepl.sysmergepublications: what this database publishes, or subscribes to.
--- called by: twopc.drivers.merge.retention, msrepl.merge_is_expired, msrepl.merge_clean_up
+-- called by: twopc.drivers.merge.retention, twopc.drivers.merge.snapshots, msrepl.merge_is_expired, msrepl.merge_clean_up
 -- tables:    itself
 -- holes:     owner
 --
--- retention is in days: a subscription that has had no session for so long has expired; 0: never.
+-- retention is in days: a subscription that has had no session for so long has expired; 0: never. snapshot_folder is
+-- where snapshots in files were written last.
 create table if not exists msrepl.sysmergepublications (
     name text primary key,
-    retention integer not null default 14 check (retention >= 0)
+    retention integer not null default 14 check (retention >= 0),
+    snapshot_folder text,
+    allow_subscriber_initiated_snapshot boolean not null default false
 );
 alter table msrepl.sysmergepublications owner to {owner};
 revoke all on msrepl.sysmergepublications from public;

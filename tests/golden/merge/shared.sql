@@ -19,14 +19,17 @@ revoke all on msrepl.msmerge_replica from public;
 comment on table msrepl.msmerge_replica is 'The number by which lineages name this database, and for which database it was drawn';
 
 -- msrepl.sysmergepublications: what this database publishes, or subscribes to.
--- called by: twopc.drivers.merge.retention, msrepl.merge_is_expired, msrepl.merge_clean_up
+-- called by: twopc.drivers.merge.retention, twopc.drivers.merge.snapshots, msrepl.merge_is_expired, msrepl.merge_clean_up
 -- tables:    itself
 -- holes:     owner
 --
--- retention is in days: a subscription that has had no session for so long has expired; 0: never.
+-- retention is in days: a subscription that has had no session for so long has expired; 0: never. snapshot_folder is
+-- where snapshots in files were written last.
 create table if not exists msrepl.sysmergepublications (
     name text primary key,
-    retention integer not null default 14 check (retention >= 0)
+    retention integer not null default 14 check (retention >= 0),
+    snapshot_folder text,
+    allow_subscriber_initiated_snapshot boolean not null default false
 );
 alter table msrepl.sysmergepublications owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.sysmergepublications from public;
@@ -1855,6 +1858,61 @@ $msrepl$;
 alter function msrepl.refuse_truncate() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.refuse_truncate() from public;
 comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicated table';
+
+-- msrepl.merge_refuse_uninitialised: refuses changes of a table of which not all files have been delivered (20092).
+-- called by: BEFORE STATEMENT triggers of tables that are being initialised
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.merge_refuse_uninitialised() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    raise exception 'table %.% is being initialised, and cannot be changed yet (20092)', tg_table_schema, tg_table_name
+        using errcode = 'object_not_in_prerequisite_state',
+              hint = 'Subscribe again: the delivery of the snapshot goes on at the next file.';
+end
+$msrepl$;
+alter function msrepl.merge_refuse_uninitialised() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_refuse_uninitialised() from public;
+comment on function msrepl.merge_refuse_uninitialised() is 'Refuses changes of a table that is being initialised';
+
+-- msrepl.mssnapshotdeliveryprogress: the files of a snapshot that this database has, while it is being initialised.
+-- called by: twopc.sim.merge.delivery
+-- tables:    itself
+-- holes:     owner
+--
+-- A row is written in the commit of what the file holds. The session is the snapshot: another has another token.
+create table if not exists msrepl.mssnapshotdeliveryprogress (
+    session_token text,
+    progress_token text,
+    progress_timestamp timestamptz not null default clock_timestamp(),
+    primary key (session_token, progress_token)
+);
+alter table msrepl.mssnapshotdeliveryprogress owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.mssnapshotdeliveryprogress from public;
+comment on table msrepl.mssnapshotdeliveryprogress is 'Files of a snapshot that have been delivered here';
+
+-- msrepl.msmerge_dynamic_snapshots: the snapshots in files that there are of this database's publication.
+-- called by: twopc.drivers.merge.snapshots
+-- tables:    itself
+-- holes:     owner
+--
+-- digest is the SHA-256 of the manifest, which has those of all files: a folder is used only if its manifest is one of
+-- these, wherever it was carried. partition_id is NULL if the publication is not filtered. initiated_by is the
+-- Subscriber for which it was made; NULL: an administrator has made it.
+create table if not exists msrepl.msmerge_dynamic_snapshots (
+    digest text primary key,
+    partition_id integer,
+    dynamic_snapshot_location text not null,
+    generation int8 not null,
+    guidsrc uuid not null,
+    initiated_by text,
+    last_updated timestamptz not null default clock_timestamp()
+);
+alter table msrepl.msmerge_dynamic_snapshots owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_dynamic_snapshots from public;
+comment on table msrepl.msmerge_dynamic_snapshots is 'Snapshots in files, by the digests of their manifests';
 
 -- msrepl.merge_faults: what has become of merged tables that sessions cannot go on with, and what mends each.
 -- called by: msrepl.merge_hello; twopc.drivers.merge.checks

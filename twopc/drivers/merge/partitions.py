@@ -165,9 +165,9 @@ async def partitions(connection: Connection) -> list[MergePartition]:
 
 async def partition_of(connection: Connection, host_name: str, login: str) -> int | None:
     """The partition of a Subscriber with these values, which is made if it is not there; None: nothing is filtered."""
-    if not await filtered_articles(connection):
+    used = await values_used(connection)
+    if used is None:
         return None
-    used = await _used_values(connection)
     cursor = await connection.execute(
         "select msrepl.merge_partition(%s, %s)",
         (host_name if "host_name" in used else None, login if "suser_sname" in used else None),
@@ -200,9 +200,11 @@ async def drop_others(connection: Connection, partition: int, subscriber: str) -
     return sorted(name for (name,) in await cursor.fetchall())
 
 
-async def _used_values(connection: Connection) -> set[str]:
-    """Which values of a Subscriber the filters look at."""
+async def values_used(connection: Connection) -> set[str] | None:
+    """Which values of a Subscriber the filters look at; None: nothing is filtered."""
     filtered = await filtered_articles(connection)
+    if not filtered:
+        return None
     return {value for each in filtered for value in values_of(each.condition or "")}
 
 
@@ -272,7 +274,7 @@ async def add_partition(connection: Connection, host_name: str, login: str) -> M
     """
     for name, value in (("host_name", host_name), ("login", login)):
         check_value("partition", name, value)
-    if not await _used_values(connection):
+    if not await values_used(connection):
         raise SubscriptionError(
             "no filter of this publication looks at host_name() or suser_sname(): all Subscribers get the same rows"
         )

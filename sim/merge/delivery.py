@@ -1,0 +1,326 @@
+"""Initialise a Subscriber from the files of a snapshot, one commit a file.
+
+What a file holds, and that it has been delivered, is one commit: a delivery that is cut off anywhere goes on at the next
+file, and sends none again. Until the last has arrived nobody can change the tables (20092). Every function takes
+administrators' connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from twopc.articles import Article
+from twopc.drivers.merge import neighbours, retention, tracking
+from twopc.drivers.points import Points
+from twopc.errors import MergeError
+from twopc.merge.articles import MergeArticle
+from twopc.merge.ladder import InitialisationMethod
+from twopc.merge.marks import Generation
+from twopc.merge.snapshots import OF_DATA, SnapshotFile, SnapshotKind
+from twopc.sim.merge import subscriptions
+from twopc.sim.merge.snapshot_checks import check_generation
+from twopc.sim.merge.snapshot_files import (
+    StoredManifest,
+    check_there,
+    from_json,
+    read_blocks,
+    read_file,
+)
+from twopc.sim.merge.snapshot_schema import ARTICLES, CONFLICTS, KEYS, TABLES, TRACKED
+from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
+from twopc.sim.topology.nodes import grant_tables
+from twopc.sql import path
+from twopc.sql.fragments import COMMA
+from twopc.sql.table_role import drop_text
+from twopc.subscriber.merge import subscription
+
+Connection = AsyncConnection[Any]
+Tell = Callable[[int, int, str], None]
+"""Called after each file: how many are done, of how many, and its name."""
+
+_IS_UNFINISHED = "select to_regclass('msrepl.mssnapshotdeliveryprogress') is not null"
+_PUBLISHER = "select from msrepl.sysmergesubscriptions where is_publisher and status = 0"
+_CLOSED = """
+select n.nspname::text, c.relname::text from pg_trigger as t
+join pg_class as c on c.oid = t.tgrelid join pg_namespace as n on n.oid = c.relnamespace
+where t.tgfoid = 'msrepl.merge_refuse_uninitialised()'::regprocedure order by 1, 2
+"""
+_BEGUN = """
+insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_publisher, subscriber_type, priority, status)
+values (%s, %s, true, 1, 100, 0) on conflict (subscriber_server) do nothing
+"""
+_LOCK = "select pg_try_advisory_lock(hashtextextended('msrepl delivery ' || current_database(), 0))"
+_UNLOCK = "select pg_advisory_unlock(hashtextextended('msrepl delivery ' || current_database(), 0))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialisationReport:
+    """How a Subscriber was initialised."""
+
+    method: InitialisationMethod
+    location: str | None = None
+    """The folder of the snapshot; None: there was none."""
+    files: int = 0
+    """So many were delivered now."""
+    kept: int = 0
+    """So many had been delivered before, by a call that was cut off."""
+
+
+async def is_unfinished(below: Connection) -> bool:
+    """Whether a node is being initialised, and its initialisation was cut off."""
+    if await (await below.execute(_IS_UNFINISHED)).fetchone() != (True,):
+        return False
+    return bool((await below.execute(_PUBLISHER)).rowcount)
+
+
+async def abandon(below: Connection) -> None:
+    """Remove what an initialisation has brought that was cut off, and everything of merge replication."""
+    async with below.transaction():
+        tables = await (await below.execute(_CLOSED)).fetchall()
+        await subscription.leave(below)
+        if tables:
+            await below.execute(
+                sql.SQL("drop table {}").format(
+                    COMMA.join([sql.Identifier(*each) for each in tables])
+                )
+            )
+        owner = tracking.owner_role(below.info.dbname)
+        for schema, table in tables:
+            await below.execute(drop_text(owner, schema, table).encode())
+        await tracking.uninstall(below)
+
+
+async def deliver(
+    pair: MergePair,
+    kind: SubscriptionKind,
+    stored: StoredManifest,
+    *,
+    make_logins: Callable[[], Awaitable[None]],
+    points: Points,
+    tell: Tell | None = None,
+) -> InitialisationReport:
+    """Initialise a Subscriber from a snapshot that was checked, or go on with it, and enter it at both ends.
+
+    Args:
+        make_logins: makes the agents' roles.
+
+    Raises:
+        MergeError: a file is not what it should be, or an end was lost. The files that were delivered stay, and the
+            next call goes on with the next one.
+        SubscriptionError: the Subscriber has such a table, or lacks a type; likewise.
+    """
+    async with _alone(pair):
+        delivery = _Delivery(pair, kind, stored, points, tell)
+        try:
+            return await delivery.run(make_logins)
+        except psycopg.Error as error:
+            what = f"{delivery.at}: " if delivery.at else ""
+            raise MergeError(
+                f"{pair.subscriber}: its initialisation was cut off: {what}{str(error).strip()}: `subscribe` it again, "
+                "and it goes on at the next file",
+                node=pair.subscriber,
+                sqlstate=error.sqlstate or "",
+            ) from error
+
+
+@asynccontextmanager
+async def _alone(pair: MergePair) -> AsyncIterator[None]:
+    if await (await pair.below.execute(_LOCK)).fetchone() != (True,):
+        raise MergeError(
+            f"{pair.subscriber} is being initialised by another process (21036): wait until it has ended",
+            node=pair.subscriber,
+            number=21036,
+        )
+    try:
+        yield
+    finally:
+        if not pair.below.closed:
+            await pair.below.execute(_UNLOCK)
+
+
+class _Delivery:
+    def __init__(
+        self,
+        pair: MergePair,
+        kind: SubscriptionKind,
+        stored: StoredManifest,
+        points: Points,
+        tell: Tell | None,
+    ) -> None:
+        self._pair = pair
+        self._below = pair.below
+        self._kind = kind
+        self._stored = stored
+        self._points = points
+        self._tell = tell
+        self._token = f"{'/'.join(stored.manifest.folder)} {stored.digest}"
+        self._texts: dict[tuple[int, SnapshotKind], tuple[Path, bytes]] = {}
+        self._publisher = 0
+        self.at = ""
+        """The file that is being delivered."""
+
+    async def run(self, make_logins: Callable[[], Awaitable[None]]) -> InitialisationReport:
+        """Deliver what is missing."""
+        files = self._stored.manifest.files
+        done = await self._held()
+        for file in files:
+            if file.kind not in OF_DATA:
+                text = await read_file(self._folder(file), file)
+                self._texts[file.nickname, file.kind] = self._folder(file) / file.name, text
+            elif file.name not in done:
+                check_there(self._folder(file), file)
+        await self._begin(is_begun=bool(done))
+        sent = 0
+        for place, file in enumerate(files, 1):
+            if file.name not in done:
+                self.at = file.name
+                async with self._below.transaction():
+                    await self._load(file)
+                    await self._below.execute(
+                        "insert into msrepl.mssnapshotdeliveryprogress (session_token, progress_token) values (%s, %s)",
+                        (self._token, file.name),
+                    )
+                sent += 1
+                await self._reach("file_loaded")
+            if self._tell is not None:
+                self._tell(place, len(files), file.name)
+        self.at = ""
+        await self._activate(make_logins)
+        return InitialisationReport(
+            method=InitialisationMethod.APPLY,
+            location=str(self._stored.folder),
+            files=sent,
+            kept=len(done),
+        )
+
+    async def _held(self) -> set[str]:
+        """The files that are there already; what another snapshot has brought is removed."""
+        if not await is_unfinished(self._below):
+            return set()
+        cursor = await self._below.execute(
+            "select session_token, progress_token from msrepl.mssnapshotdeliveryprogress"
+        )
+        rows = await cursor.fetchall()
+        if any(token != self._token for token, _ in rows):
+            await abandon(self._below)
+            return set()
+        return {name for _, name in rows}
+
+    async def _begin(self, *, is_begun: bool) -> None:
+        """Have the Subscriber know that it is being initialised."""
+        self._publisher = await neighbours.name_self(self._pair.above, self._pair.publisher)
+        if not is_begun:
+            async with self._below.transaction():
+                await tracking.install(self._below)
+                await neighbours.name_self(self._below, self._pair.subscriber)
+                await self._below.execute(_BEGUN, (self._pair.publisher, self._publisher))
+        await self._reach("begun")
+
+    def _folder(self, file: SnapshotFile) -> Path:
+        """Where a file is: the tables of a filtered publication are described in the folder above its partitions'."""
+        folder = self._stored.folder
+        is_above = self._stored.manifest.partition is not None and file.kind not in OF_DATA
+        return folder.parent if is_above else folder
+
+    async def _load(self, file: SnapshotFile) -> None:
+        """Do what a file says, inside the transaction that notes it."""
+        below = self._below
+        match file.kind:
+            case SnapshotKind.PRE:
+                table = from_json(*self._text(file, SnapshotKind.PRE), TABLES)
+                await subscription.refuse_if_there(below, table.schema, table.table)
+            case SnapshotKind.SCHEMA:
+                await subscription.create_closed(below, self._article(file), self._tracked(file))
+            case SnapshotKind.DATA:
+                await subscription.receive_part(below, self._article(file), self._blocks(file))
+            case SnapshotKind.KEYS:
+                keys = from_json(*self._text(file, SnapshotKind.KEYS), KEYS)
+                await subscription.make_keys(
+                    below, self._article(file), keys.uniques, keys.foreign_keys
+                )
+            case SnapshotKind.CONFLICTS:
+                pass  # the table is made with what is tracked, which comes next, and writes into it
+            case SnapshotKind.TRIGGERS:
+                await self._track(file)
+            case SnapshotKind.METADATA:
+                await below.execute(path.READ_LOCAL)
+                await subscription.receive_metadata(
+                    below, self._tracked(file), self._publisher, self._blocks(file)
+                )
+
+    async def _track(self, file: SnapshotFile) -> None:
+        conflicts = from_json(*self._text(file, SnapshotKind.CONFLICTS), CONFLICTS)
+        floors = {each.nickname: each.floor for each in self._stored.manifest.articles}
+        await self._below.execute(path.SET_LOCAL)
+        await subscription.track(
+            self._below,
+            self._tracked(file),
+            conflicts.publication,
+            floor=floors[file.nickname],
+            is_client=not self._kind.is_server,
+            without=self._pair.without,
+        )
+
+    def _text(self, file: SnapshotFile, kind: SnapshotKind) -> tuple[bytes, Path]:
+        where, text = self._texts[file.nickname, kind]
+        return text, where
+
+    def _article(self, file: SnapshotFile) -> Article:
+        text, where = self._text(file, SnapshotKind.SCHEMA)
+        return from_json(text, where, ARTICLES)
+
+    def _tracked(self, file: SnapshotFile) -> MergeArticle:
+        text, where = self._text(file, SnapshotKind.TRIGGERS)
+        return from_json(text, where, TRACKED)
+
+    async def _blocks(self, file: SnapshotFile) -> AsyncIterator[bytes]:
+        is_first = True
+        async for block in read_blocks(self._folder(file), file):
+            yield block
+            if is_first:
+                is_first = False
+                await self._reach("file_begun")
+
+    async def _activate(self, make_logins: Callable[[], Awaitable[None]]) -> None:
+        """Let the tables be changed, and enter the Subscriber at both ends."""
+        pair, below = self._pair, self._below
+        held = self._stored.manifest.generation
+        assert held is not None
+        generation = Generation(number=held.number, guid=held.guid)
+        try:
+            await make_logins()
+            async with below.transaction():
+                await subscription.open_tables(below)
+                tracked = [
+                    self._tracked(file)
+                    for file in self._stored.manifest.files
+                    if file.kind is SnapshotKind.TRIGGERS
+                ]
+                partition = self._stored.manifest.partition
+                values = (partition.host_name, partition.login) if partition else (None, None)
+                host_name, login = (value or "" for value in values)
+                await subscription.guard_partition(below, tracked, (host_name, login))
+                for each in self._stored.manifest.articles:
+                    await grant_tables(below, each.schema, each.table, pair.app_role)
+                await retention.set_retention(below, held.retention_days)
+                await below.execute("delete from msrepl.mssnapshotdeliveryprogress")
+                await below.execute("delete from msrepl.sysmergesubscriptions")
+                priority = self._kind.priority if self._kind.is_server else None
+                await neighbours.name_self(below, pair.subscriber, priority=priority)
+                await subscriptions.enter(pair, self._kind, generation)
+                await check_generation(pair, self._stored)
+                await self._reach("activated")
+        except BaseException:
+            await subscriptions.withdraw(pair)
+            raise
+
+    async def _reach(self, point: str) -> None:
+        if self._points.armed:
+            await self._points.reach(f"merge_delivery.{point}({self._pair.subscriber})")

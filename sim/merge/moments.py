@@ -1,0 +1,167 @@
+"""Read tables, and what is known of their rows, as of the moment at which a generation was closed.
+
+A generation is a snapshot: what was read in it, and what sessions carry after it, are together everything, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.articles import Article
+from twopc.drivers.merge import neighbours, partitions
+from twopc.merge.articles import MergeArticle
+from twopc.merge.marks import Generation
+from twopc.sql.fragments import AND, identifiers, qualified
+
+Connection = AsyncConnection[Any]
+
+_REPEATABLE = "set transaction isolation level repeatable read"
+_PARTITION_ROWS = (
+    "create temporary table msrepl_partition (tablenick integer, guid uuid) on commit drop"
+)
+_FILL_PARTITION = "copy pg_temp.msrepl_partition from stdin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRange:
+    """A part of a table, by its pages."""
+
+    relation: int
+    """The table's file: after a rewrite rows stand elsewhere."""
+    first: int
+    end: int | None
+    """None: to the end of the table."""
+
+    def __str__(self) -> str:
+        return f"{self.relation}:{self.first}-{'' if self.end is None else self.end}"
+
+
+async def close_moment(
+    above: Connection, readers: Sequence[Connection], partition: int | None
+) -> Generation:
+    """Close a generation, and have transactions that have just begun read what is in it and in those before.
+
+    The table of generations is locked for that moment only: sessions with others go on while rows are read. Which
+    rows are in the partition stands in a temporary table of each reader's afterwards.
+
+    Args:
+        above: an administrator's connection to the Publisher; `readers`: further ones, each in a transaction.
+        partition: whose rows are read; None: all are.
+    """
+    async with above.transaction():
+        await above.execute(_REPEATABLE)
+        generation = await neighbours.close_generation(above)
+        [(snapshot,)] = await (await above.execute("select pg_export_snapshot()")).fetchall()
+        for reader in readers:
+            await reader.execute(_REPEATABLE)
+            await reader.execute(
+                sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot))
+            )
+        if partition is not None:
+            await partitions.map_new(above, partition, generation)
+            for reader in readers:
+                await reader.execute(_PARTITION_ROWS)
+                async with reader.cursor() as cursor, cursor.copy(_FILL_PARTITION) as copy:
+                    async for block in partitions.mapped_rows(above, partition):
+                        await copy.write(block)
+    return generation
+
+
+async def row_blocks(
+    reader: Connection,
+    article: Article,
+    merged: MergeArticle,
+    *,
+    is_filtered: bool,
+    pages: PageRange | None = None,
+) -> AsyncGenerator[bytes]:
+    """The rows of a table, or those of the partition, as COPY text of the columns that take values.
+
+    Args:
+        is_filtered: of the partition.
+        pages: only those that stand there.
+    """
+    columns = [column.name for column in article.columns if column.takes_values]
+    command = sql.SQL("copy (select {} from {} as t{} where {}) to stdout").format(
+        identifiers(columns, "t"),
+        qualified(article.schema, article.table),
+        sql.SQL(
+            " join pg_temp.msrepl_partition as p on p.tablenick = {} and p.guid = t.{}"
+            if is_filtered
+            else ""
+        ).format(sql.Literal(merged.nickname), sql.Identifier(merged.rowguid)),
+        _within(pages),
+    )
+    async with reader.cursor() as cursor, cursor.copy(command) as copy:
+        async for block in copy:
+            yield bytes(block)
+
+
+def _within(pages: PageRange | None) -> sql.Composable:
+    if pages is None:
+        return sql.SQL("true")
+    bounds = [sql.SQL("t.ctid >= {}::tid").format(sql.Literal(f"({pages.first},0)"))]
+    if pages.end is not None:
+        bounds.append(sql.SQL("t.ctid < {}::tid").format(sql.Literal(f"({pages.end},0)")))
+    return AND.join(bounds)
+
+
+async def page_ranges(reader: Connection, article: Article, part_bytes: int) -> list[PageRange]:
+    """Cut a table into parts of about so many bytes; none if it has no page."""
+    cursor = await reader.execute(
+        "select pg_relation_size(c.o) / current_setting('block_size')::int8, pg_table_size(c.o),"
+        " pg_relation_filenode(c.o)::int8"
+        " from (select %s::text::regclass as o) as c",
+        (qualified(article.schema, article.table).as_string(reader),),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    pages, size_bytes, relation = row
+    if not pages:
+        return []
+    step = max(1, -(-pages // max(1, -(-size_bytes // part_bytes))))
+    firsts = range(0, pages, step)
+    return [
+        PageRange(
+            relation=relation, first=first, end=None if first + step >= pages else first + step
+        )
+        for first in firsts
+    ]
+
+
+async def metadata_blocks(
+    reader: Connection, merged: MergeArticle, *, is_filtered: bool
+) -> AsyncGenerator[bytes]:
+    """What is known of an article's rows, or of those of the partition, as COPY text.
+
+    The columns are those of `twopc.subscriber.merge.subscription.METADATA`.
+    """
+    command = sql.SQL(
+        "copy (select m.rowguid, m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own),"
+        " msrepl.merge_colv(m.colv, r.replica), coalesce(m.writer, r.replica)"
+        " from msrepl.msmerge_metadata as m, msrepl.msmerge_replica as r where m.tablenick = {} and {}) to stdout"
+    ).format(
+        sql.Literal(merged.nickname),
+        sql.SQL(
+            "m.rowguid in (select p.guid from pg_temp.msrepl_partition as p where p.tablenick = m.tablenick)"
+            if is_filtered
+            else "true"
+        ),
+    )
+    async with reader.cursor() as cursor, cursor.copy(command) as copy:
+        async for block in copy:
+            yield bytes(block)
+
+
+async def floor_of(reader: Connection, nickname: int) -> int:
+    """Above which versions go on of rows of which what was known is forgotten."""
+    floor = sql.Identifier(names.SCHEMA, names.merge_floor(nickname))
+    [(highest,)] = await (
+        await reader.execute(sql.SQL("select last_value from {}").format(floor))
+    ).fetchall()
+    return int(highest)

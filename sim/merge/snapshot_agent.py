@@ -1,0 +1,384 @@
+"""The Snapshot Agent of merge replication: it writes what a Subscriber begins with into files.
+
+All files with rows are of one moment, which is a generation. Nobody waits for them. A file counts once it is whole, a
+folder once its manifest is there, which comes last. An agent that begins again goes on at the next file if nothing was
+changed since; otherwise its moment cannot be had again, because it ended with the agent's transactions, and it begins
+with another generation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from twopc.articles import Article
+from twopc.drivers.merge import partitions, retention, snapshots
+from twopc.drivers.merge.snapshots import RecordedSnapshot
+from twopc.drivers.points import Points
+from twopc.errors import MergeError
+from twopc.merge.articles import MergeArticle
+from twopc.merge.marks import Generation
+from twopc.merge.snapshots import (
+    FORMAT,
+    MANIFEST,
+    PART_BYTES,
+    PARTIAL,
+    SnapshotArticle,
+    SnapshotFile,
+    SnapshotGeneration,
+    SnapshotKind,
+    SnapshotManifest,
+    SnapshotPartition,
+)
+from twopc.publisher.merge import publication
+from twopc.sim.merge import moments
+from twopc.sim.merge.snapshot_files import (
+    StoredManifest,
+    is_intact,
+    make_folder,
+    read_manifest,
+    remove_others,
+    whole,
+    write_file,
+    write_manifest,
+)
+from twopc.sim.merge.snapshot_schema import DescribedTable, copied_articles, described
+from twopc.sim.merge.snapshot_tasks import CountedRows, SnapshotTask, row_files
+from twopc.sql import path
+from twopc.together import together
+
+Connection = AsyncConnection[Any]
+Tell = Callable[[int, int, str], None]
+"""Called after each file: how many are done, of how many, and its name."""
+
+_LOCK = "select pg_try_advisory_lock(hashtextextended('msrepl snapshot ' || %s, 0))"
+
+#: For the folder that describes tables: agents of several partitions see to it.
+_WAIT = "select pg_advisory_xact_lock(hashtextextended('msrepl snapshot tables ' || %s, 0))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotReport:
+    """What an agent has done."""
+
+    location: str
+    """The folder that a Subscriber can be initialised from; of a filtered publication without a partition the one with
+    the descriptions of its tables."""
+    files: int
+    """So many were written."""
+    kept: int
+    """So many were there already."""
+    rows: int
+    """Of all files."""
+    generation: int | None
+    """With which a Subscriber begins; None: there are no rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRequest:
+    """What an agent is to write."""
+
+    publisher: str
+    folder: Path
+    partition: SnapshotPartition | None = None
+    """Whose rows; None: all, or none if the publication is filtered."""
+    jobs: int = 1
+    """How many connections read at a time."""
+    part_bytes: int = PART_BYTES
+    initiated_by: str | None = None
+    """The Subscriber for which it is; None: an administrator's."""
+
+
+async def generate(
+    above: Connection,
+    connect: Callable[[], Awaitable[Connection]],
+    request: SnapshotRequest,
+    points: Points,
+    tell: Tell | None = None,
+) -> SnapshotReport:
+    """Write the files of a snapshot.
+
+    Args:
+        above: an administrator's connection to the Publisher; `connect` makes further ones.
+
+    Raises:
+        MergeError: another agent is at it (20630), a file cannot be written, or a connection was lost. What is whole
+            stays, and counts for the next run if nothing has changed until then.
+    """
+    is_filtered = bool(await partitions.filtered_articles(above))
+    async with AsyncExitStack() as stack:
+        try:
+            lock = await stack.enter_async_context(await connect())
+            await _lock(lock, request)
+            agent = _Agent(above, request, points, tell)
+            if is_filtered:
+                report = await agent.describe_tables(lock)
+                if request.partition is None:
+                    return report
+            readers = [
+                await stack.enter_async_context(await connect()) for _ in range(request.jobs)
+            ]
+            return await agent.write_rows(readers, is_filtered=is_filtered)
+        except psycopg.OperationalError as error:
+            raise MergeError(
+                f"Snapshot Agent at {request.publisher}: {str(error).strip()}: run it again: it goes on at the next file "
+                "if nothing was changed since, and otherwise begins anew, since the moment that it had read ended with "
+                "its connection",
+                node=request.publisher,
+                sqlstate=error.sqlstate or "",
+            ) from error
+
+
+async def _lock(connection: Connection, request: SnapshotRequest) -> None:
+    number = request.partition.number if request.partition is not None else 0
+    cursor = await connection.execute(_LOCK, (f"{publication.PUBLICATION} {number}",))
+    if await cursor.fetchone() != (True,):
+        of = f" of partition {number}" if number else ""
+        raise MergeError(
+            f"another Snapshot Agent is writing the snapshot{of} of {request.publisher} (20630): wait until it has ended",
+            node=request.publisher,
+            number=20630,
+        )
+
+
+class _Agent:
+    def __init__(
+        self, above: Connection, request: SnapshotRequest, points: Points, tell: Tell | None
+    ) -> None:
+        self._above = above
+        self._request = request
+        self._points = points
+        self._tell = tell
+        self._done: dict[str, SnapshotFile] = {}
+        self._files = 0
+        """Written."""
+        self._at = 0
+        self._total = 0
+        self._partial: SnapshotManifest | None = None
+        self._moving = asyncio.Lock()
+
+    async def describe_tables(self, reader: Connection) -> SnapshotReport:
+        """Describe the tables of a filtered publication, whose rows are in other folders."""
+        async with reader.transaction():
+            await reader.execute(_WAIT, (publication.PUBLICATION,))
+            await reader.execute(path.SET_LOCAL)
+            copied = await copied_articles(reader)
+            texts = described(copied)
+            manifest = self._manifest(copied, texts)
+            folder = await self._folder(manifest)
+            self._total += len(texts)
+            await self._describe(folder, texts)
+            await self._finish(folder, manifest)
+        return self._report(folder, manifest)
+
+    async def write_rows(
+        self, readers: Sequence[Connection], *, is_filtered: bool
+    ) -> SnapshotReport:
+        """Write the rows of a moment, with the descriptions of the tables unless these have a folder of their own."""
+        partition = self._request.partition
+        async with _transactions(readers):
+            generation = await moments.close_moment(
+                self._above, readers, partition.number if partition else None
+            )
+            await self._reach("merge_snapshot.generation_closed")
+            for reader in readers:
+                await reader.execute(path.SET_LOCAL)
+            copied = await copied_articles(readers[0])
+            texts = described(copied)
+            manifest = await self._of_moment(readers[0], self._manifest(copied, texts), generation)
+            folder = await self._folder(manifest)
+            tasks = await row_files(readers[0], copied, generation, self._request.part_bytes)
+            self._total += len(tasks) + (0 if is_filtered else len(texts))
+            before = self._before(folder, manifest)
+            if not is_filtered:
+                await self._describe(folder, texts)
+            self._partial = manifest
+            await self._write(folder, tasks, readers, before)
+        files = [*manifest.files, *(self._done[task.file.name] for task in tasks)]
+        order = [*SnapshotKind]
+        files.sort(key=lambda each: (order.index(each.kind), each.nickname, each.name))
+        manifest = replace(manifest, files=tuple(files))
+        digest = await self._finish(folder, manifest)
+        await snapshots.record(
+            self._above,
+            RecordedSnapshot(
+                digest=digest,
+                partition=partition.number if partition else None,
+                location=str(folder),
+                number=generation.number,
+                guid=generation.guid,
+                initiated_by=self._request.initiated_by,
+            ),
+        )
+        return self._report(folder, manifest)
+
+    def _report(self, folder: Path, manifest: SnapshotManifest) -> SnapshotReport:
+        return SnapshotReport(
+            location=str(folder),
+            files=self._files,
+            kept=len(manifest.files) - self._files,
+            rows=sum(each.rows for each in manifest.files if each.kind is SnapshotKind.DATA),
+            generation=manifest.generation.number if manifest.generation else None,
+        )
+
+    def _manifest(
+        self,
+        copied: Sequence[tuple[MergeArticle, Article]],
+        texts: Sequence[DescribedTable],
+    ) -> SnapshotManifest:
+        return SnapshotManifest(
+            format=FORMAT,
+            publisher=self._request.publisher,
+            database=self._above.info.dbname,
+            publication=publication.PUBLICATION,
+            server_version=self._above.info.server_version,
+            generation=None,
+            partition=None,
+            articles=tuple(
+                SnapshotArticle(
+                    artid=each.artid,
+                    nickname=each.nickname,
+                    schema=each.schema,
+                    table=each.table,
+                )
+                for each, _ in copied
+            ),
+            files=tuple(each.file for each in texts),
+        )
+
+    async def _of_moment(
+        self, reader: Connection, manifest: SnapshotManifest, generation: Generation
+    ) -> SnapshotManifest:
+        floors = {
+            each.nickname: await moments.floor_of(reader, each.nickname)
+            for each in manifest.articles
+        }
+        [(snapshot,)] = await (
+            await reader.execute("select pg_current_snapshot()::text")
+        ).fetchall()
+        return replace(
+            manifest,
+            partition=self._request.partition,
+            articles=tuple(
+                replace(each, floor=floors[each.nickname]) for each in manifest.articles
+            ),
+            generation=SnapshotGeneration(
+                number=generation.number,
+                guid=generation.guid,
+                snapshot=snapshot,
+                retention_days=await retention.read_retention(reader),
+            ),
+        )
+
+    async def _folder(self, manifest: SnapshotManifest) -> Path:
+        folder = self._request.folder.absolute() / "unc" / Path(*manifest.folder)
+        make_folder(folder)
+        await snapshots.set_folder(self._above, str(self._request.folder.absolute()))
+        return folder
+
+    def _before(self, folder: Path, manifest: SnapshotManifest) -> StoredManifest | None:
+        """What is there of the same moment, with tables that were the same; anything else does not count."""
+        for name in (PARTIAL, MANIFEST):
+            try:
+                stored = read_manifest(folder, name)
+            except MergeError:  # cut short, or of another version: it is written anew
+                continue
+            if stored is None:
+                continue
+            held, made = stored.manifest.generation, manifest.generation
+            if (held and held.guid) == (made and made.guid) and {
+                (each.name, each.sha256) for each in manifest.files
+            } <= {(each.name, each.sha256) for each in stored.manifest.files}:
+                return stored
+        return None
+
+    async def _describe(self, folder: Path, texts: Sequence[DescribedTable]) -> None:
+        for each in texts:
+            is_there = await is_intact(folder, each.file)
+            if not is_there:
+                await write_file(folder, each.file.name, whole(each.text))
+            await self._count(each.file, is_written=not is_there)
+
+    async def _write(
+        self,
+        folder: Path,
+        tasks: Sequence[SnapshotTask],
+        readers: Sequence[Connection],
+        before: StoredManifest | None,
+    ) -> None:
+        held = {each.name: each for each in before.manifest.files} if before else {}
+        left = list(reversed(tasks))
+
+        async def work(reader: Connection) -> None:
+            while left:
+                task = left.pop()
+                there = held.get(task.file.name)
+                if (
+                    there is not None
+                    and there.place == task.file.place
+                    and await is_intact(folder, there)
+                ):
+                    await self._keep(folder, there, is_written=False)
+                    continue
+                rows = CountedRows(task.blocks(reader))
+                try:
+                    written = await write_file(folder, task.file.name, self._watched(rows))
+                except BaseException:
+                    left.clear()
+                    raise
+                file = replace(
+                    task.file, size_bytes=written.size_bytes, sha256=written.sha256, rows=rows.count
+                )
+                await self._keep(folder, file)
+
+        await together(*(work(reader) for reader in readers))
+
+    async def _watched(self, rows: CountedRows) -> AsyncGenerator[bytes]:
+        is_first = True
+        async for block in rows.blocks():
+            yield block
+            if is_first:
+                is_first = False
+                await self._reach("merge_snapshot.file_begun")
+
+    async def _keep(self, folder: Path, file: SnapshotFile, *, is_written: bool = True) -> None:
+        """Note a file, so that an agent that begins again knows that it is whole."""
+        async with self._moving:
+            self._done[file.name] = file
+            assert self._partial is not None
+            self._partial = replace(self._partial, files=(*self._partial.files, file))
+            await write_manifest(folder, PARTIAL, self._partial)
+        await self._count(file, is_written=is_written)
+
+    async def _count(self, file: SnapshotFile, *, is_written: bool = True) -> None:
+        self._files += is_written
+        self._at += 1
+        if self._tell is not None:
+            self._tell(self._at, self._total, file.name)
+        if is_written:
+            await self._reach("merge_snapshot.file_written")
+
+    async def _finish(self, folder: Path, manifest: SnapshotManifest) -> str:
+        digest = await write_manifest(folder, MANIFEST, manifest)
+        await self._reach("merge_snapshot.manifest_written")
+        remove_others(folder, frozenset({MANIFEST, *(each.name for each in manifest.files)}))
+        return digest
+
+    async def _reach(self, name: str) -> None:
+        if self._points.armed:
+            await self._points.reach(name)
+
+
+@asynccontextmanager
+async def _transactions(connections: Sequence[Connection]) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for each in connections:
+            await stack.enter_async_context(each.transaction())
+        yield

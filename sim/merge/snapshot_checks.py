@@ -1,0 +1,127 @@
+"""Whether a Subscriber can begin with a snapshot in files: what the Publisher says of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from twopc.drivers.merge import partitions, snapshots
+from twopc.errors import MergeError
+from twopc.merge.marks import Generation
+from twopc.merge.snapshots import OF_DATA, SnapshotManifest
+from twopc.sim.merge.snapshot_files import StoredManifest
+from twopc.sim.merge.snapshot_schema import copied_articles, described
+from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
+from twopc.sql import path
+
+Connection = AsyncConnection[Any]
+
+_ANEW = "run the Snapshot Agent again"
+
+
+async def check_snapshot(pair: MergePair, kind: SubscriptionKind, stored: StoredManifest) -> None:
+    """Refuse a snapshot with which a Subscriber cannot begin.
+
+    A manifest is known by its digest, which the Publisher has recorded, and the descriptions of tables must be those
+    that it would write now: so nothing in a folder is SQL of somebody else's.
+
+    Raises:
+        MergeError: says what is wrong with it, and the remedy.
+    """
+    manifest, folder = stored.manifest, stored.folder
+    where = (pair.publisher, pair.above.info.dbname)
+    if (manifest.publisher, manifest.database) != where:
+        raise MergeError(
+            f"snapshot {folder} is of {manifest.publisher}, database {manifest.database!r}, and {pair.subscriber} "
+            f"subscribes at {pair.publisher}, database {where[1]!r}: name one of that Publisher's"
+        )
+    await check_partition(pair, kind, stored)
+    await check_generation(pair, stored)
+    if all(stored.digest != each.digest for each in await snapshots.recorded(pair.above)):
+        raise MergeError(
+            f"snapshot {folder}: its manifest is none that {pair.publisher} has recorded: it was altered, or the agent "
+            f"did not end: {_ANEW}"
+        )
+    await _check_tables(pair, manifest, str(folder))
+
+
+async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: StoredManifest) -> None:
+    """Refuse the rows of another partition.
+
+    Raises:
+        MergeError: 20672: of another host name; 20673: of another login; 20674: of neither; 20655: there are
+            partitions now and there were none, or the other way round; 20631: there are no rows.
+    """
+    manifest, folder = stored.manifest, stored.folder
+    if manifest.generation is None:
+        raise _refusal(
+            20631, f"snapshot {folder} has no rows: name the folder of a partition, which is in it"
+        )
+    held = manifest.partition
+    if (held is None) != (kind.partition is None):
+        now, then = ("is", "was not") if held is None else ("is not", "was")
+        raise _refusal(
+            20655,
+            f"snapshot {folder} is outdated: the publication {now} filtered, and {then} when it was made: {_ANEW}",
+        )
+    if held is None or held.number == kind.partition:
+        return
+    own = next(
+        each for each in await partitions.partitions(pair.above) if each.number == kind.partition
+    )
+    is_other_host, is_other_login = held.host_name != own.host_name, held.login != own.login
+    number = 20674 if is_other_host and is_other_login else 20672 if is_other_host else 20673
+    words = [
+        f"{name} {values[0]!r}, and {pair.subscriber} has {values[1]!r}"
+        for name, values in (
+            ("host_name", (held.host_name, own.host_name)),
+            ("login", (held.login, own.login)),
+        )
+        if values[0] != values[1]
+    ]
+    raise _refusal(
+        number,
+        f"snapshot {folder} is of the partition with {'; '.join(words)}: name that of its own partition",
+    )
+
+
+async def check_generation(pair: MergePair, stored: StoredManifest) -> None:
+    """Refuse a snapshot from which the Publisher cannot go on.
+
+    Raises:
+        MergeError: 20655.
+    """
+    held = stored.manifest.generation
+    assert held is not None
+    if not await snapshots.is_known(pair.above, Generation(number=held.number, guid=held.guid)):
+        raise _refusal(
+            20655,
+            f"snapshot {stored.folder} is outdated: {pair.publisher} does not know its generation {held.number} any "
+            f"more, or has forgotten what was changed after it: {_ANEW}",
+        )
+
+
+async def _check_tables(pair: MergePair, manifest: SnapshotManifest, folder: str) -> None:
+    async with pair.above.transaction():
+        await pair.above.execute(path.SET_LOCAL)
+        copied = await copied_articles(pair.above)
+    now = {each.file.name: each.file.sha256 for each in described(copied)}
+    then = {each.name: each.sha256 for each in manifest.files if each.kind not in OF_DATA}
+    names = {each.nickname: each.name for each, _ in copied}
+    names = {each.nickname: f"{each.schema}.{each.table}" for each in manifest.articles} | names
+    for name in sorted(now.keys() | then.keys()):
+        if now.get(name) != then.get(name):
+            what = (
+                "is not among its tables"
+                if name not in then
+                else "was altered since, or taken back"
+            )
+            raise _refusal(
+                20655,
+                f"snapshot {folder} is outdated: table {names[int(name[:4])]} {what}: {_ANEW}",
+            )
+
+
+def _refusal(number: int, text: str) -> MergeError:
+    return MergeError(f"{text} ({number})", number=number)

@@ -1,0 +1,83 @@
+"""A Publisher whose snapshots are of some files, and what is done to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+ROWS = 300
+SHOP = (
+    "create type mood as enum ('good', 'bad');"
+    " create table customer (id int primary key, phone text unique, credit int check (credit >= 0), mood mood);"
+    " create table purchase (id int primary key, customer int not null references customer, note text default 'none');"
+    f" insert into customer select i, i::text, 10, 'good' from generate_series(1, {ROWS}) as i;"
+    " insert into purchase select i, i, e'line\\nbreak \\\\ tab\\t' from generate_series(1, 50) as i"
+)
+PART_BYTES = 10_000
+FILES = 17
+"""Six of each table, four parts of customers and one of purchases."""
+
+
+class CutError(Exception):
+    """The process is gone."""
+
+
+def cut(_: str) -> None:
+    """What a point does that ends a process."""
+    raise CutError
+
+
+@asynccontextmanager
+async def shop(server: EmbeddedServer, *subscribers: str) -> AsyncIterator[MergeTopology]:
+    """Customers and purchases, with rows that were changed and deleted; nobody subscribes yet."""
+    async with MergeTopology(server=server, subscribers=subscribers) as topology:
+        await topology.execute("pub", SHOP)
+        await topology.publish("customer", tracking="column")
+        await topology.publish("purchase")
+        await topology.execute("pub", "update customer set credit = 9 where id = 7")
+        await topology.execute("pub", "delete from customer where id = 299")
+        yield topology
+
+
+async def change(topology: MergeTopology, number: int) -> None:
+    """What an application does at the Publisher meanwhile."""
+    await topology.execute(
+        "pub", "update customer set credit = credit + 1 where id = %s", (number,)
+    )
+    await topology.execute("pub", "insert into purchase values (%s, %s)", (1000 + number, number))
+    await topology.execute("pub", "delete from purchase where id = %s", (number,))
+
+
+_PROGRAM = """
+import asyncio, json, os, sys
+from twopc.drivers.points import Points
+from twopc.sim import MergeTopology
+
+async def main(dsns, call, *arguments):
+    names = [name for name in dsns if name != "pub"]
+    async with MergeTopology(subscribers=names, dsns=dsns, attach=True, points=Points(os.environ)) as topology:
+        await getattr(topology, call)(*arguments, **({"part_bytes": %d} if call == "snapshot" else {}))
+
+asyncio.run(main(json.loads(sys.argv[1]), *sys.argv[2:]))
+"""
+
+
+def kill(topology: MergeTopology, point: str, call: str, argument: str | Path) -> None:
+    """Have another process make a call, and kill it at a point."""
+    dsns = {name: node.dsn for name, node in topology.nodes.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM % PART_BYTES, json.dumps(dsns), call, str(argument)],
+        env=os.environ | {"TWOPC_ARM": f"{point}=kill"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -9, done.stderr

@@ -1,0 +1,156 @@
+"""Snapshots in files: agents and deliveries that are cut off anywhere, while the Publisher is written to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.merge.snapshots import FILES, PART_BYTES, CutError, change, cut, kill, shop
+from twopc.errors import MergeError
+from twopc.merge.ladder import InitialisationMethod
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+_DELIVERED = "select count(*) from msrepl.mssnapshotdeliveryprogress"
+
+
+async def test_an_agent_that_is_cut_off_after_every_file(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """It goes on at the next one as long as nothing was changed; nothing counts before all are there."""
+    async with shop(server, "anna") as topology:
+        for number in range(1, FILES + 1):
+            topology.points.arm("merge_snapshot.file_written", cut)
+            with pytest.raises(CutError):
+                await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+            [folder] = (tmp_path / "unc").iterdir()
+            assert not (folder / "manifest.json").exists(), number
+        report = await topology.snapshot(tmp_path, part_bytes=PART_BYTES, jobs=3)
+        assert (report.files, report.kept) == (0, FILES)
+        assert report.rows == 299 + 50
+        assert (await topology.subscribe("anna")).location == str(folder)
+        await topology.assert_converged()
+
+
+async def test_an_agent_that_was_killed_in_a_file(server: EmbeddedServer, tmp_path: Path) -> None:
+    """Half a file is none; rows that were changed or moved since are of another snapshot."""
+    async with shop(server, "anna", "ben") as topology:
+        kill(topology, "merge_snapshot.file_begun", "snapshot", tmp_path)
+        [folder] = (tmp_path / "unc").iterdir()
+        [half] = folder.glob("*.tmp")
+        first = await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        assert first.kept >= 10
+        assert not half.exists()
+        kept = {path.name for path in folder.iterdir()}
+
+        await change(topology, 1)
+        topology.points.arm("merge_snapshot.file_written", cut, nth=3)
+        with pytest.raises(CutError):
+            await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        await topology.subscribe("ben")  # the manifest of before still counts
+        await topology.execute("pub", "vacuum full customer")
+        second = await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        assert second.generation == (first.generation or 0) + 1
+        assert kept - {path.name for path in folder.iterdir()}
+        report = await topology.subscribe("anna")
+        assert report.kept == 0
+        await topology.settle()
+        await topology.assert_converged()
+
+
+async def test_a_delivery_that_is_cut_off_at_every_file(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Within a file and after it: no file is sent again that was whole, and nothing is missed that came meanwhile."""
+    async with shop(server, "anna") as topology:
+        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+
+        async def end_backend(_: str) -> None:
+            pid = (await topology.admin("anna")).info.backend_pid
+            await topology.execute("pub", "select pg_terminate_backend(%s)", (pid,))
+
+        ended = 0
+        for number in range(FILES):
+            await change(topology, number + 1)
+            topology.points.arm("merge_delivery.file_begun(anna)", end_backend)
+            topology.points.arm("merge_delivery.file_loaded(anna)", cut)
+            try:
+                with pytest.raises(CutError):
+                    await topology.subscribe("anna")
+            except MergeError as error:  # in the midst of the file
+                assert "goes on at the next file" in str(error)
+                ended += 1
+                assert await topology.execute("anna", _DELIVERED) == [(number,)]
+                with pytest.raises(CutError):
+                    await topology.subscribe("anna")
+            assert await topology.execute("anna", _DELIVERED) == [(number + 1,)]
+            if number in range(4, 10):
+                for statement in ("delete from customer", "truncate purchase, customer"):
+                    with pytest.raises(psycopg.Error, match="20092"):
+                        await topology.execute("anna", statement)
+        assert ended >= 4  # parts of rows, and what is known of customers
+        topology.points.disarm()
+        report = await topology.subscribe("anna")
+        assert (report.files, report.kept) == (0, FILES)
+        await check_goes_on(topology, "anna")
+
+
+async def check_goes_on(topology: MergeTopology, name: str) -> None:
+    """Changes travel both ways, and all is as if the Subscriber had been there from the first."""
+    await topology.execute(name, "update customer set phone = 'new' where id = 3")
+    report = await topology.sync(name)
+    assert (report.uploaded, report.conflicts) == (1, 0)
+    assert report.downloaded == 3 * FILES
+    await topology.settle()
+    await topology.assert_converged()
+    assert await topology.check() == []
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        await topology.execute(name, "insert into purchase values (5000, 5000)")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await topology.execute(name, "insert into customer values (5000, 'new', 1)")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        await topology.execute(name, "update customer set credit = -1 where id = 3")
+
+
+async def test_a_delivery_that_was_killed_at_its_end(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The Publisher knows the Subscriber, which does not know: the next call ends it, or `unsubscribe` takes it back."""
+    async with shop(server, "anna") as topology:
+        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        for end in ("unsubscribe", "subscribe"):
+            kill(topology, "merge_delivery.activated(anna)", "subscribe", "anna")
+            assert await topology.subscribed() == ["anna"]
+            await change(topology, 1 if end == "subscribe" else 2)
+            if end == "unsubscribe":
+                await topology.unsubscribe("anna")
+                assert await topology.subscribed() == []
+                assert not await topology.merges("anna")
+                tables = (
+                    "select relname::text from pg_class where relnamespace = 'public'::regnamespace"
+                )
+                assert await topology.execute("anna", tables) == []
+        report = await topology.subscribe("anna", kind="server", priority=5)
+        assert (report.method, report.kept) == (InitialisationMethod.APPLY, FILES)
+        assert (await topology.sync("anna")).downloaded == 6
+        await topology.assert_converged()
+
+
+async def test_another_snapshot_begins_anew(server: EmbeddedServer, tmp_path: Path) -> None:
+    """What one has brought is removed, as is what no snapshot follows."""
+    async with shop(server, "anna") as topology:
+        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        topology.points.arm("merge_delivery.file_loaded(anna)", cut, nth=9)
+        with pytest.raises(CutError):
+            await topology.subscribe("anna")
+        await change(topology, 1)
+        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        topology.points.arm("merge_delivery.file_loaded(anna)", cut, nth=12)
+        with pytest.raises(CutError):
+            await topology.subscribe("anna")
+        await topology.execute("pub", "delete from msrepl.msmerge_dynamic_snapshots")
+        report = await topology.subscribe("anna")
+        assert (report.method, report.files) == (InitialisationMethod.SELECT, 0)
+        await topology.assert_converged()

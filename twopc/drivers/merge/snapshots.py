@@ -1,0 +1,120 @@
+"""What a Publisher knows of its snapshots in files: where they are, by which digests they are recognised, and whether
+Subscribers may have some made.
+
+Every function takes an administrator's connection (a superuser's).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import class_row
+
+from twopc.merge.marks import Generation
+
+Connection = AsyncConnection[Any]
+
+_IS_KNOWN = """
+select from msrepl.msmerge_genhistory as g, msrepl.msmerge_replica as r
+where g.generation = %s and g.guidsrc = %s and r.cleaned <= g.generation
+"""
+_RECORDED = """
+select d.digest, d.partition_id as partition, d.dynamic_snapshot_location as location, d.generation as number,
+       d.guidsrc as guid, d.initiated_by,
+       exists (select from msrepl.msmerge_genhistory as g, msrepl.msmerge_replica as r
+               where g.generation = d.generation and g.guidsrc = d.guidsrc and r.cleaned <= g.generation) as is_usable
+from msrepl.msmerge_dynamic_snapshots as d order by d.last_updated desc, d.digest
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSnapshot:
+    """A snapshot in files that an agent has finished."""
+
+    digest: str
+    """SHA-256 of its manifest."""
+    partition: int | None
+    location: str
+    number: int
+    """Of its generation."""
+    guid: UUID
+    initiated_by: str | None
+    """The Subscriber for which it was made; None: an administrator has made it."""
+    is_usable: bool = True
+    """The Publisher can go on from its generation: it has forgotten nothing that came afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSettings:
+    """What a publication says of snapshots in files."""
+
+    folder: str | None
+    """Where they were written last; None: there were none yet."""
+    subscribers_may_start: bool
+
+
+async def is_known(connection: Connection, generation: Generation) -> bool:
+    """Whether a Publisher can go on from one of its generations."""
+    return bool(
+        (await connection.execute(_IS_KNOWN, (generation.number, generation.guid))).rowcount
+    )
+
+
+async def recorded(connection: Connection) -> list[RecordedSnapshot]:
+    """The snapshots of a Publisher, newest first."""
+    async with connection.cursor(row_factory=class_row(RecordedSnapshot)) as cursor:
+        await cursor.execute(_RECORDED)
+        return await cursor.fetchall()
+
+
+async def record(connection: Connection, snapshot: RecordedSnapshot) -> None:
+    """Let a Publisher know of a snapshot, and forget those of whose generations it knows no more."""
+    async with connection.transaction():
+        await connection.execute(
+            "delete from msrepl.msmerge_dynamic_snapshots as d where not exists ("
+            " select from msrepl.msmerge_genhistory as g, msrepl.msmerge_replica as r"
+            " where g.generation = d.generation and g.guidsrc = d.guidsrc and r.cleaned <= g.generation)"
+        )
+        await connection.execute(
+            "insert into msrepl.msmerge_dynamic_snapshots (digest, partition_id, dynamic_snapshot_location, generation,"
+            " guidsrc, initiated_by) values (%s, %s, %s, %s, %s, %s) on conflict (digest) do update"
+            " set dynamic_snapshot_location = excluded.dynamic_snapshot_location, last_updated = clock_timestamp(),"
+            " initiated_by = case when excluded.initiated_by is null then null"
+            " else msmerge_dynamic_snapshots.initiated_by end",
+            (
+                snapshot.digest,
+                snapshot.partition,
+                snapshot.location,
+                snapshot.number,
+                snapshot.guid,
+                snapshot.initiated_by,
+            ),
+        )
+
+
+async def read_settings(connection: Connection) -> SnapshotSettings:
+    """What the publication of a Publisher says of snapshots in files."""
+    cursor = await connection.execute(
+        "select min(snapshot_folder), coalesce(bool_and(allow_subscriber_initiated_snapshot), false)"
+        " from msrepl.sysmergepublications"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return SnapshotSettings(folder=row[0], subscribers_may_start=row[1])
+
+
+async def set_folder(connection: Connection, folder: str) -> None:
+    """Note where snapshots are written."""
+    await connection.execute(
+        "update msrepl.sysmergepublications set snapshot_folder = %s", (folder,)
+    )
+
+
+async def let_subscribers_start(connection: Connection, *, may: bool) -> None:
+    """Say whether Subscribers may have snapshots made (``@allow_subscriber_initiated_snapshot``)."""
+    await connection.execute(
+        "update msrepl.sysmergepublications set allow_subscriber_initiated_snapshot = %s", (may,)
+    )
