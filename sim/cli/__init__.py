@@ -35,6 +35,10 @@ from twopc.sim.cli.merge_looking import row, sessions
 from twopc.sim.cli.merge_looking import status as merge_status
 from twopc.sim.cli.merge_looking import validate as merge_validate
 from twopc.sim.cli.merge_partitions import partitions
+from twopc.sim.cli.merge_publish import publish as merge_publish
+from twopc.sim.cli.merge_publish import subscribe as merge_subscribe
+from twopc.sim.cli.merge_publish import unpublish as merge_unpublish
+from twopc.sim.cli.merge_publish import unsubscribe as merge_unsubscribe
 from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention, rewound
 from twopc.sim.cli.merge_upkeep import regenerate as merge_regenerate
 from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
@@ -184,6 +188,10 @@ GROUPS = (
 )
 
 MERGE_COMMANDS = (
+    (merge_publish, "publish", "Publish a table for merging."),
+    (merge_unpublish, "unpublish", "Drop an article of a merge publication."),
+    (merge_subscribe, "subscribe", "Create a Subscriber's merge subscription."),
+    (merge_unsubscribe, "unsubscribe", "Drop a merge subscription."),
     (merge_status, "status", "Show subscriptions, and what waits between nodes."),
     (sessions, "sessions", "List the sessions of the last days."),
     (row, "row", "Show which node has which version of a row."),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from twopc.sim.cli.exits import PASS, SAFETY
+from twopc.sim.cli.merge_looking import print_validation
 from twopc.sim.cli.merge_place import MergeNodes, Subscriber, attached, print_json, with_merge
 from twopc.sim.cli.place import Folder, Json
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from twopc.errors import MergeError
     from twopc.sim.merge import MergeTopology
     from twopc.sim.merge.generations import ShownGeneration
+    from twopc.sim.merge.validation import TableValidation
 
 merge = typer.Typer(
     help="Merge replication: run sessions, look at conflicts and generations.",
@@ -53,33 +55,68 @@ def sync(
     subscribers: Subscribers = None,
     nodes: MergeNodes = None,
     fail_on: FailOn = None,
+    only: Annotated[
+        Literal["upload"] | None,
+        typer.Option(help="upload: nothing comes down; a session without --only brings it."),
+    ] = None,
+    level: Annotated[
+        int | None,
+        typer.Option(
+            "--validate",
+            min=1,
+            max=3,
+            metavar="LEVEL",
+            help="Compare rows afterwards, as `twopc merge validate --level` does.",
+        ),
+    ] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Ask about each conflict.")
+    ] = False,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Run one session with each Subscriber: its changes go up, then the Publisher's come down."""
+    """Run one session with each Subscriber: its changes go up, then the Publisher's come down.
+
+    Exit code 1: --fail-on names what happened, or --validate has found rows that differ.
+    """
     from twopc.errors import MergeError
     from twopc.sim.cli.exits import exit_code, worst
+    from twopc.sim.cli.merge_asking import ask
 
     reports: dict[str, MergeReport] = {}
+    tables: dict[str, list[TableValidation]] = {}
     errors: dict[str, MergeError] = {}
 
     async def work(topology: MergeTopology) -> None:
         for name in subscribers or topology.tree.upwards:
             try:
                 _refuse_unreachable(topology, name)
-                reports[name] = await topology.sync(name)
+                reports[name] = await topology.sync(
+                    name, ask=ask if interactive else None, only_upload=only == "upload"
+                )
+                if level is not None:
+                    tables[name] = await topology.validate(name, level=level)
             except MergeError as error:  # the others need not wait for this one
                 errors[name] = error
                 continue
             if not as_json:
                 print(f"{name}: {_wording(reports[name])}", flush=True)
+                print_validation(name, tables.get(name, ()))
 
     with_merge(nodes, work, folder=folder, partly=True)
     codes = [exit_code(error) for error in errors.values()]
     if as_json:
-        print_json({name: asdict(report) for name, report in reports.items()})
-    codes.append(SAFETY if _is_failed(reports.values(), fail_on or ()) else PASS)
+        print_json({name: _document(each, tables.get(name)) for name, each in reports.items()})
+    is_failed = _is_failed(reports.values(), fail_on or ())
+    is_wrong = any(not each.passed for several in tables.values() for each in several)
+    codes.append(SAFETY if is_failed or is_wrong else PASS)
     raise typer.Exit(worst(codes))
+
+
+def _document(report: MergeReport, tables: Sequence[TableValidation] | None) -> dict[str, Any]:
+    """A session as JSON; with what was compared, if anything was."""
+    compared = {} if tables is None else {"validation": [asdict(each) for each in tables]}
+    return asdict(report) | compared
 
 
 def _refuse_unreachable(topology: MergeTopology, subscriber: str) -> None:

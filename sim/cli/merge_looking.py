@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
@@ -227,11 +227,16 @@ def validate(
         print_json(result)
     else:
         for name, tables in result.items():
-            for each in tables:
-                for line in _validation_lines(name, each):
-                    print(shown(line))
+            print_validation(name, tables)
     failed = any(not each.passed and not each.repaired for t in result.values() for each in t)
     raise typer.Exit(SAFETY if failed else PASS)
+
+
+def print_validation(subscriber: str, tables: Iterable[TableValidation]) -> None:
+    """What a comparison has found, for people."""
+    for each in tables:
+        for line in _validation_lines(subscriber, each):
+            print(shown(line))
 
 
 def _validation_lines(subscriber: str, each: TableValidation) -> Iterator[str]:

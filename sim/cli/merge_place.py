@@ -34,10 +34,12 @@ def with_merge(
     *,
     folder: Path | None = None,
     partly: bool = False,
+    find: Callable[[Mapping[str, str]], Awaitable[MergeTopology]] | None = None,
 ) -> Any:
     """What `work` makes of the topology that is meant.
 
     Args:
+        find: makes it of the nodes; None: all of them merge already.
         folder: of what `twopc up` runs, if no nodes are named; None: the usual one.
         partly: nodes may be down: see `twopc.sim.merge.attaching`.
 
@@ -49,7 +51,10 @@ def with_merge(
     from twopc.errors import ServerError
 
     async def go() -> Any:
-        async with await attached(nodes, folder, partly=partly) as topology:
+        made = (
+            attached(nodes, folder, partly=partly) if find is None else find(_dsns(nodes, folder))
+        )
+        async with await made as topology:
             return await work(topology)
 
     try:
@@ -65,21 +70,24 @@ async def attached(
     nodes: list[str] | None, folder: Path | None, *, partly: bool = False
 ) -> MergeTopology:
     """The topology that is meant, to be entered."""
-    from twopc.errors import ConfigurationError
     from twopc.sim.merge.attaching import attach
+
+    return await attach(_dsns(nodes, folder), partly=partly)
+
+
+def _dsns(nodes: list[str] | None, folder: Path | None) -> Mapping[str, str]:
+    """Nodes and their connection strings."""
+    from twopc.errors import ConfigurationError
     from twopc.sim.up import load
 
-    dsns: Mapping[str, str]
     if nodes:
-        dsns = parse_nodes(nodes)
-    else:
-        state = load(folder_of(folder))
-        if not state.merges:
-            raise ConfigurationError(
-                f"the nodes of {state.folder} do not merge: `twopc up --merge` in another --state sets up some that do"
-            )
-        dsns = state.dsns
-    return await attach(dsns, partly=partly)
+        return parse_nodes(nodes)
+    state = load(folder_of(folder))
+    if not state.merges:
+        raise ConfigurationError(
+            f"the nodes of {state.folder} do not merge: `twopc up --merge` in another --state sets up some that do"
+        )
+    return state.dsns
 
 
 def shown(text: str) -> str:

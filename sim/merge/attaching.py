@@ -76,6 +76,65 @@ async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopo
     return topology
 
 
+async def attach_publisher(nodes: Mapping[str, str]) -> MergeTopology:
+    """The topology that is to publish: one that merges already, or the one node that is named, which need not merge yet.
+
+    Raises:
+        ConfigurationError: see `attach`.
+    """
+    [*named] = nodes
+    if len(named) != 1 or await _does_merge(nodes, named[0]):
+        return await attach(nodes)
+    dsns = {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
+    return MergeTopology(tree={named[0]: ()}, dsns=dsns, attach=True)
+
+
+async def attach_subscriber(
+    nodes: Mapping[str, str], subscriber: str, publisher: str | None
+) -> MergeTopology:
+    """The topology of the other nodes, with one that does not merge yet as a Subscriber.
+
+    Args:
+        publisher: where it is to subscribe; None: at the topmost Publisher.
+
+    Raises:
+        ConfigurationError: it merges already, or is not named; see `attach` for the others.
+    """
+    if subscriber not in nodes:
+        raise ConfigurationError(f"name {subscriber} as well, by --node {subscriber}=DSN")
+    others = {name: dsn for name, dsn in nodes.items() if name != subscriber}
+    if not others:
+        raise ConfigurationError("name the Publisher as well, by --node NAME=DSN")
+    if await _does_merge(nodes, subscriber):
+        raise ConfigurationError(
+            f"node {subscriber!r} merges already: `twopc merge unsubscribe {subscriber}` first, or `twopc merge reinit`"
+        )
+    there = (await attach(others)).tree
+    above = there.root if publisher is None else publisher
+    if above not in (there.root, *there.subscribers):
+        there.publisher_of(above)  # which says that there is no such node
+    tree = {name: [*there.subscribers_of(name)] for name in there.publishers}
+    tree.setdefault(above, []).append(subscriber)
+    dsns = {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
+    return MergeTopology(tree=tree, dsns=dsns, attach=True)
+
+
+async def _does_merge(nodes: Mapping[str, str], name: str) -> bool:
+    """Whether a node's database merges.
+
+    Raises:
+        ConfigurationError: it cannot be reached.
+    """
+    dsn = bounded(plain_dsns(nodes)[name])
+    try:
+        async with await AsyncConnection.connect(
+            dsn, autocommit=True, options=path.options(dsn)
+        ) as connection:
+            return await (await connection.execute(_MERGES)).fetchone() == (True,)
+    except psycopg.OperationalError as error:
+        raise ConfigurationError(f"node {name!r} cannot be reached: {reason_of(error)}") from None
+
+
 def _publisher(answers: Mapping[str, _MergeNode], unreachable: Mapping[str, str]) -> str:
     """The one node that subscribes nowhere.
 
@@ -126,7 +185,8 @@ async def _ask(name: str, dsn: str) -> _MergeNode:
     ) as connection:
         if await (await connection.execute(_MERGES)).fetchone() != (True,):
             raise ConfigurationError(
-                f"node {name!r}: database {connection.info.dbname!r} does not merge: leave it out, or subscribe it"
+                f"node {name!r}: database {connection.info.dbname!r} does not merge: leave it out, or subscribe it (`twopc merge "
+                "publish` makes a Publisher, and `twopc merge subscribe` a Subscriber)"
             )
         rows = await (await connection.execute(_NEIGHBOURS)).fetchall()
     own = [each for each, is_self, _ in rows if is_self]

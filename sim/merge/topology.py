@@ -107,13 +107,29 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
             return self
         try:
             await self._nodes.create()
-            connection = await self.admin(self.publisher)
-            await tracking.install(connection)
-            await neighbours.name_self(connection, self.publisher)
+            await self.install()
         except BaseException:
             await self.close()
             raise
         return self
+
+    async def install(self) -> None:
+        """Have the Publisher's database merge (sp_replicationdboption). Idempotent.
+
+        Raises:
+            ArticleError: it publishes or subscribes in another way (21063).
+        """
+        connection = await self.admin(self.publisher)
+        await tracking.install(connection)
+        await neighbours.name_self(connection, self.publisher)
+
+    async def uninstall(self) -> None:
+        """Remove everything of merge replication from the Publisher's database, which publishes nothing any more.
+
+        Raises:
+            ArticleError: a table is still merged.
+        """
+        await tracking.uninstall(await self.admin(self.publisher))
 
     async def __aexit__(
         self,
@@ -266,7 +282,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
             above=await self.admin(publisher),
             below=await self.admin(subscriber),
             connect_above=self.node(publisher).connect,
-            app_role=self.node(publisher).app_role,
+            app_role=self.node(subscriber).app_role,
             without=self._without,
         )
 
@@ -276,7 +292,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
         """How the agent at a node for another logs in."""
         return self._logins.setdefault((node, other), AgentLogin(self.node(node), other))
 
-    def _session(self, subscriber: str, ask: Ask | None = None) -> MergeSession:
+    def _session(self, subscriber: str, ask: Ask | None, *, only_upload: bool) -> MergeSession:
         self.node(subscriber)
         publisher = self.tree.publisher_of(subscriber)
         above, below = (
@@ -286,20 +302,23 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
             for node, other in ((publisher, subscriber), (subscriber, publisher))
         )
         return MergeSession(
-            above, below, self.points, handlers=self.handlers, ask=ask, without=self._without
-        )
+            above, below, self.points, handlers=self.handlers, ask=ask, only_upload=only_upload, without=self._without
+        )  # fmt: skip
 
-    async def sync(self, subscriber: str, *, ask: Ask | None = None) -> MergeReport:
+    async def sync(
+        self, subscriber: str, *, ask: Ask | None = None, only_upload: bool = False
+    ) -> MergeReport:
         """The Merge Agent, once: what the Subscriber has changed goes up, then what the Publisher has comes down.
 
         Args:
             ask: decides about conflicts interactively; it may be a coroutine function.
+            only_upload: nothing comes down (the original's ExchangeType 1).
 
         Raises:
             MergeError: another session is under way, an end is not what it was, or the session ended early, and the
                 next continues.
         """
-        return await self._session(subscriber, ask).run()
+        return await self._session(subscriber, ask, only_upload=only_upload).run()
 
     async def rewound(self, node: str) -> None:
         """Tell a node that it was restored from a backup, before its applications write.

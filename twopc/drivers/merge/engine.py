@@ -78,6 +78,7 @@ class MergeSession:
     Args:
         handlers: what is asked about each row on its way, by the article's name.
         ask: is asked about each conflict, while no transaction is open.
+        only_upload: nothing goes down; a session that does brings it later.
         without: protections that are left out.
     """
 
@@ -89,6 +90,7 @@ class MergeSession:
         *,
         handlers: Mapping[str, MergeHandler] = MappingProxyType({}),
         ask: Ask | None = None,
+        only_upload: bool = False,
         without: Set[MergeProtection] = NOTHING_LEFT_OUT,
     ) -> None:
         self._publisher = publisher
@@ -96,6 +98,7 @@ class MergeSession:
         self._points = points or Points()
         self._handlers = handlers
         self._ask = ask
+        self._only_upload = only_upload
         self._without = without
         self._articles: Mapping[UUID, SessionArticle] = {}
         self._resolvers: dict[UUID, MergeResolver] = {}
@@ -104,7 +107,7 @@ class MergeSession:
         self._tally = SessionTally()
 
     async def run(self) -> MergeReport:
-        """Upload, then download.
+        """Upload, then download, unless it is to upload only.
 
         Raises:
             MergeError: another agent works for this subscription (21036), it has expired (21072), an end has
@@ -121,13 +124,18 @@ class MergeSession:
             for handler in self._handlers.values():
                 handler.session_begins(publisher.name, subscriber.name)
             up, _ = await self._carry(subscriber, publisher, below, above, "upload")
-            down, generation = await self._carry(publisher, subscriber, above, below, "download")
+            down, generation = SliceOutcome(), None
+            if not self._only_upload:
+                down, generation = await self._carry(
+                    publisher, subscriber, above, below, "download"
+                )
             await self._hand_over_conflicts()
             for handler in self._handlers.values():
                 handler.session_ends(publisher.name, subscriber.name)
             cleaned = await publisher.end(self._tally.record())
             await self._reach("cleaned")
-            await subscriber.settle(generation, cleaned)
+            if generation is not None:
+                await subscriber.settle(generation, cleaned)
         except psycopg.Error as error:
             if is_open:
                 with suppress(psycopg.Error):

@@ -1,0 +1,62 @@
+"""``twopc merge sync --interactive``: somebody at the terminal decides about conflicts, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+
+from twopc.merge.decision import Side
+from twopc.merge.encounters import MergeEncounter, Resolution, Row, checked
+from twopc.sim.cli.merge_place import shown
+from twopc.sim.merge.wording import kind_words
+
+_PROMPT = 'Enter: as proposed; h: the row held; i: the incoming one; or values, as {"phone": "3"}: '
+_SIDES = {"h": Side.HELD, "i": Side.INCOMING}
+
+
+async def ask(encounter: MergeEncounter, proposal: Resolution | None) -> Resolution | None:
+    """Show a conflict and read an answer; at the end of the input, and for an empty line, what is proposed.
+
+    Args:
+        proposal: of a handler or resolver; None: the default.
+    """
+    for line in _lines(encounter, proposal):
+        print(shown(line), file=sys.stderr)
+    while True:
+        print(_PROMPT, end="", file=sys.stderr, flush=True)
+        answer = (await asyncio.to_thread(sys.stdin.readline)).strip()
+        try:
+            return _resolution(answer, encounter)
+        except ValueError as error:
+            print(f"{shown(answer)}: {shown(str(error))}", file=sys.stderr)
+
+
+def _resolution(answer: str, encounter: MergeEncounter) -> Resolution | None:
+    """What an answer means.
+
+    Raises:
+        ValueError: nothing.
+    """
+    if not answer:
+        return None
+    if answer in _SIDES:
+        return Resolution(winner=_SIDES[answer])
+    if not answer.startswith("{"):
+        raise ValueError("no such answer")
+    return checked(Resolution(row=json.loads(answer)), encounter)
+
+
+def _lines(encounter: MergeEncounter, proposal: Resolution | None) -> Iterator[str]:
+    what = "conflict" if encounter.conflict is None else kind_words(encounter.conflict)
+    yield f"{encounter.table} {encounter.rowguid}: {what}"
+    yield f"  held at {encounter.at}, by {encounter.held_by} (priority {encounter.held_priority:g}): {_row(encounter.held)}"
+    yield f"  incoming from {encounter.incoming_by} (priority {encounter.priority:g}): {_row(encounter.incoming)}"
+    winner = encounter.winner if proposal is None or proposal.winner is None else proposal.winner
+    values = f", with {_row(proposal.row)}" if proposal is not None and proposal.row else ""
+    yield f"  proposed: {'the row held' if winner is Side.HELD else 'the incoming row'} stays{values}"
+
+
+def _row(row: Row | None) -> str:
+    return "deleted" if row is None else ", ".join(f"{name}={value}" for name, value in row.items())
