@@ -12,7 +12,7 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from benchmarks import merge_rounds, merge_sessions, merge_tracking
+from benchmarks import merge_partitions, merge_rounds, merge_sessions, merge_tracking
 from benchmarks.figures import Figure, report
 
 
@@ -34,6 +34,10 @@ async def main() -> None:
             chosen.rows, chosen.rounds
         ),
         ("merge_idle_session",): merge_sessions.idle,
+        ("merge_partition",): lambda: merge_partitions.sessions(chosen.rows, chosen.rounds),
+        ("merge_evaluate", "merge_new_partition"): lambda: merge_partitions.closing(
+            chosen.rows, chosen.rounds
+        ),
         ("merge_rounds",): lambda: merge_rounds.rounds(chosen.histories),
     }
     figures: list[Figure] = []

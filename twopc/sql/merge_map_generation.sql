@@ -4,7 +4,7 @@
 -- holes:     owner
 create or replace function msrepl.merge_map_generation(generation int8, seen pg_snapshot) returns void
 language sql
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
 as $msrepl$
     with changed as materialized (
         select m.tablenick, m.rowguid from msrepl.msmerge_metadata as m

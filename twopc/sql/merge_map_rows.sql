@@ -4,18 +4,22 @@
 -- holes:     function, metadata, tablenick, filter, children, path_is_kept, owner, comment
 --
 -- Incrementally: of rows that were changed since the generation before, and of those that belong where a row belongs
--- that has just come or gone. Returns how many mappings have changed.
+-- that has just come or gone. Both sides are grouped, not joined, and what differs is kept in arrays: of these the planner
+-- knows how long they are, as long as it plans for each, of a filter's answer not. Returns how many mappings have changed.
 create or replace function {function}(generation int8, seen pg_snapshot, is_incremental boolean, whole integer)
 returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
 as $msrepl$
 #variable_conflict use_column
 declare
     partitions constant integer[] := array(
         select p.partition_id from msrepl.msmerge_partition_groups as p where $4 is null or p.partition_id = $4);
     candidates uuid[];
-    count bigint;
+    absent uuid[];
+    absent_from integer[];
+    present uuid[];
+    present_in integer[];
 begin
     if cardinality(partitions) = 0 then
         return 0;
@@ -28,32 +32,39 @@ begin
             return 0;
         end if;
     end if;
-    with belongs as materialized (
-        select f.rowguid, f.partition_id from {filter}(candidates, partitions) as f
-    ), absent as (
+    select array_agg(d.rowguid) filter (where d.is_held), array_agg(d.partition_id) filter (where d.is_held),
+           array_agg(d.rowguid) filter (where not d.is_held), array_agg(d.partition_id) filter (where not d.is_held)
+    into absent, absent_from, present, present_in
+    from (
+        select u.rowguid, u.partition_id, bool_or(u.is_held) as is_held
+        from (
+            select c.rowguid, c.partition_id, true as is_held
+            from msrepl.msmerge_current_partition_mappings as c
+            where c.tablenick = {tablenick} and c.partition_id = any (partitions)
+              and (candidates is null or c.rowguid = any (candidates))
+          union all
+            select f.rowguid, f.partition_id, false from {filter}(candidates, partitions) as f) as u
+        group by u.rowguid, u.partition_id having count(*) = 1) as d;
+{path_is_kept}
+    if absent is not null then
         delete from msrepl.msmerge_current_partition_mappings as c
-        where c.tablenick = {tablenick} and c.partition_id = any (partitions)
-          and (candidates is null or c.rowguid = any (candidates))
-          and not exists (select from belongs as b where b.rowguid = c.rowguid and b.partition_id = c.partition_id)
-        returning c.rowguid, c.partition_id
-    ), present as (
-        insert into msrepl.msmerge_current_partition_mappings as c (tablenick, rowguid, partition_id, generation)
-        select {tablenick}, b.rowguid, b.partition_id, $1 from belongs as b
-        on conflict (tablenick, rowguid, partition_id) do nothing
-        returning c.rowguid, c.partition_id
-    ), returned as (
-        delete from msrepl.msmerge_past_partition_mappings as p using present as n
-        where p.tablenick = {tablenick} and p.rowguid = n.rowguid and p.partition_id = n.partition_id
-    ), past as (
+        using unnest(absent, absent_from) as a(rowguid, partition_id)
+        where c.tablenick = {tablenick} and c.rowguid = a.rowguid and c.partition_id = a.partition_id;
         insert into msrepl.msmerge_past_partition_mappings as p (tablenick, rowguid, partition_id, generation, reason)
         select {tablenick}, a.rowguid, a.partition_id, $1,
                case when m.gone then 1 when m.rowguid is not null and not pg_visible_in_snapshot(m.xid, seen) then 2 else 3 end
-        from absent as a left join {metadata} as m on m.rowguid = a.rowguid
-        on conflict (tablenick, rowguid, partition_id) do update set generation = excluded.generation, reason = excluded.reason
-    )
-    select (select count(*) from absent) + (select count(*) from present) into count;
-{path_is_kept}
-    return count;
+        from unnest(absent, absent_from) as a(rowguid, partition_id)
+        left join {metadata} as m on m.rowguid = a.rowguid
+        on conflict (tablenick, rowguid, partition_id) do update set generation = excluded.generation, reason = excluded.reason;
+    end if;
+    if present is not null then
+        insert into msrepl.msmerge_current_partition_mappings as c (tablenick, rowguid, partition_id, generation)
+        select {tablenick}, n.rowguid, n.partition_id, $1 from unnest(present, present_in) as n(rowguid, partition_id);
+        delete from msrepl.msmerge_past_partition_mappings as p
+        using unnest(present, present_in) as n(rowguid, partition_id)
+        where p.tablenick = {tablenick} and p.rowguid = n.rowguid and p.partition_id = n.partition_id;
+    end if;
+    return coalesce(cardinality(absent), 0) + coalesce(cardinality(present), 0);
 end
 $msrepl$;
 alter function {function}(int8, pg_snapshot, boolean, integer) owner to {owner};

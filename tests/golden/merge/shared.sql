@@ -482,7 +482,7 @@ comment on function msrepl.merge_map(int8, pg_snapshot, boolean, integer) is 'Wo
 -- holes:     owner
 create or replace function msrepl.merge_map_generation(generation int8, seen pg_snapshot) returns void
 language sql
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
 as $msrepl$
     with changed as materialized (
         select m.tablenick, m.rowguid from msrepl.msmerge_metadata as m
