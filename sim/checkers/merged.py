@@ -69,7 +69,12 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
         before, now = rows.get((table, record.node), {}), by_key(record)
         rows[table, record.node] = dict(now)
         if record.node == local:
-            new = list(_changes(record.node, table, before, now))
+            computed = (record.data or {}).get("generated", ())
+            new = [
+                each
+                for each in _changes(record.node, table, before, now)
+                if each.column not in computed
+            ]
             open_changes = [each for each in open_changes if not _is_followed(each, new, before)]
             open_changes += new
             holders.add(record.node, new)

@@ -107,7 +107,9 @@ class MergeModelStage(ModelStage):
         loser = None
         if conflict.loser is not None:
             held = self._merging.texts(table, conflict.loser)
-            loser = {name: held.get(name, str(conflict.rowguid)) for name in stated.columns}
+            if stated.merge.rowguid is not None:
+                held[stated.merge.rowguid] = str(conflict.rowguid)
+            loser = {name: held[name] for name in stated.columns if name in held}
         key = self._keys.get(conflict.rowguid) or {
             name: (loser or {}).get(name) for name in stated.key_columns
         }

@@ -157,6 +157,8 @@ async def _states(
             more: dict[str, Any] = {"branches": branches, "xids": look.xids[name][:ROWS_MAX]}
             if scenario.merges or scenario.only_reads(node):
                 more["versions"] = False
+            if scenario.merges and (computed := scenario.tables[name].generated_columns):
+                more["generated"] = computed
             if not stage.subscribes(node):
                 more["subscribed"] = False
             _write(history, node, name, scenario.tables[name], rows, moment=moment, **more)

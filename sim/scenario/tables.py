@@ -113,6 +113,16 @@ class ScenarioTable(Part):
         return [name for name, text in self.columns.items() if sqltext.has(text, "primary", "key")]
 
     @property
+    def generated_columns(self) -> list[str]:
+        """The columns that nodes compute from others."""
+        return [
+            name
+            for name, text in self.columns.items()
+            if sqltext.has(text, "generated", "always", "as")
+            and not sqltext.has(text, "as", "identity")
+        ]
+
+    @property
     def key_columns(self) -> tuple[str, ...]:
         """The columns of the primary key."""
         return self.key or tuple(self.own_keys)

@@ -14,7 +14,7 @@ from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.model.builder import blaming, create_text
 from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
-from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge
+from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge, travelling
 from twopc.sim.model.merge.site_end import SiteMergeEnd
 from twopc.sim.model.node import backups
 from twopc.sim.model.node.node import ModelNode
@@ -96,6 +96,8 @@ class ModelMerging:
         for each in self._tables.values():
             with blaming("tables", each.table.name, "columns"):
                 node.define(_create_text(each))
+            if node.name in self.publishers:
+                _make_plain(node, each.table.name)
         for each in self._tables.values():
             for at, text in enumerate(each.table.sql):
                 with blaming("tables", each.table.name, "sql", at):
@@ -113,15 +115,16 @@ class ModelMerging:
         merged = {}
         for artid, each in self._tables.items():
             table = node.table(each.table.name)
+            columns = [table.columns[place].name for place in travelling(table, each.rowguid)]
             merged[artid] = ModelMergeArticle(
-                columns=len(table.columns) - 1,
+                columns=len(columns),
                 column_tracking=each.column_tracking,
                 parents=tuple(
                     names[key.parent.name] for key in table.references if key.parent is not table
                 ),
                 name=each.table.name,
                 options=each.options,
-                column_names=tuple(c.name for c in table.columns if c.name != each.rowguid),
+                column_names=tuple(columns),
             )
         knowledge = SiteKnowledge(
             name=node.name,
@@ -199,7 +202,7 @@ class ModelMerging:
         """The values of a row that has travelled, as text."""
         artid = self._artid(table)
         held, rowguid = self._model.publisher.table(table), self._tables[artid].rowguid
-        columns = [column for column in held.columns if column.name != rowguid]
+        columns = [held.columns[place] for place in travelling(held, rowguid)]
         return {
             column.name: value
             if value is None or isinstance(value, str)
@@ -216,6 +219,14 @@ def _create_text(merged: ModelMergedTable) -> str:
     if not merged.adds_rowguid:
         return text
     return f'{text.removesuffix(")")}, "{merged.rowguid}" {_ROWGUID})'
+
+
+def _make_plain(node: ModelNode, table: str) -> None:
+    """At a Subscriber nobody makes values of identity columns, and of sequences: inserts name them."""
+    for column in node.table(table).columns:
+        if column.identity:
+            column.identity = column.always = False
+            column.default, column.not_null = None, True
 
 
 def _insert(table: str, row: Values) -> Callable[[OpenTx], Steps[Values]]:

@@ -108,6 +108,15 @@ class SiteKnowledge(ModelMergeNode):
         return made
 
 
+def travelling(table: HeapTable, rowguid: str) -> tuple[int, ...]:
+    """The places of the columns that travel: not that by which a row is known, and not those that nodes compute."""
+    return tuple(
+        place
+        for place, column in enumerate(table.columns)
+        if column.name != rowguid and column.generated is None
+    )
+
+
 class MergeSite:
     """One node.
 
@@ -128,6 +137,10 @@ class MergeSite:
         self.tables = tables
         self._artids = {table.name: artid for artid, table in tables.items()}
         self._guid_at = {artid: table.at[rowguids[artid]] for artid, table in tables.items()}
+        self._travelling = {
+            artid: travelling(table, rowguids[artid]) for artid, table in tables.items()
+        }
+        """Places of the columns that travel."""
         for artid, table in tables.items():
             knowledge.rows[artid] = {
                 self.rowguid(artid, row): self.values(artid, row) for row in table.rows()
@@ -145,21 +158,21 @@ class MergeSite:
         return guid
 
     def values(self, artid: UUID, row: Values) -> MergeValues:
-        """What travels of a row: everything but the column by which it is known."""
+        """What travels of a row: everything but the column by which it is known, and generated ones."""
         columns = self.tables[artid].columns
         return tuple(
-            value if isinstance(value, _PLAIN) else columns[place].type.text(value)
-            for place, value in enumerate(row)
-            if place != self._guid_at[artid]
+            row[place] if isinstance(row[place], _PLAIN) else columns[place].type.text(row[place])
+            for place in self._travelling[artid]
         )
 
     def row(self, artid: UUID, rowguid: UUID, values: MergeValues) -> Values:
         """The row that has these values."""
-        table, given = self.tables[artid], iter(values)
-        return tuple(
-            rowguid if place == self._guid_at[artid] else _read(column, next(given))
-            for place, column in enumerate(table.columns)
-        )
+        table = self.tables[artid]
+        row: list[Any] = [None] * len(table.columns)
+        row[self._guid_at[artid]] = rowguid
+        for place, value in zip(self._travelling[artid], values, strict=True):
+            row[place] = _read(table.columns[place], value)
+        return self.node.generated(table, tuple(row))
 
     def key(self, artid: UUID, rowguid: UUID, values: MergeValues) -> Values:
         """The primary key of such a row."""
