@@ -145,6 +145,11 @@ class MergeModelStage(ModelStage):
         """Every row belongs to every Subscriber."""
         return None
 
+    async def outage(self, node: str, *, on: bool) -> None:
+        """See `twopc.sim.scenario.outages`."""
+        await super().outage(node, on=on)
+        (self._merging.cut if on else self._merging.restore)(node)
+
     async def age(self, days: int) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""
         self._merging.age(days)

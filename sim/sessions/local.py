@@ -145,14 +145,18 @@ class LocalSession(OneNodeSession, ABC):
         return None
 
     async def begin(self, level: str, role: str = "") -> None:
-        connection = await self._connect()
+        before, connection = self._connection, await self._connect()
         begin = sql.SQL("begin isolation level {}").format(_level(level))
         if role:
             begin += sql.SQL("; set local role {}").format(sql.Identifier(role))
         try:
             await connection.execute(begin)
         except psycopg.Error as error:
-            await connection.rollback()
+            if not connection.closed:
+                await connection.rollback()
+            elif connection is before:  # it was ended while it was idle, and nothing is begun
+                await self.begin(level, role)
+                return
             raise self._error(error) from error
         self._open, self._committed = True, False
 

@@ -40,7 +40,7 @@ async def test_nodes_that_are_no_topology(merge_shop: MergeTopology) -> None:
         ({**dsns, "cleo": server.superuser_dsn("postgres")}, "'cleo': database 'postgres' does not merge"),
         ({"shop": dsns["pub"]}, "'shop': this node was set up as 'pub'"),
         ({"anna": dsns["anna"]}, "the Publisher is missing: name pub as well"),
-        ({"pub": dsns["pub"], "anna": "host"}, "'anna': no connection string"),
+        ({"pub": dsns["pub"], "anna": "host"}, "'anna': the DSN is not a connection string"),
         (dsns | {"ben": f"{dsns['ben']} port=1"}, "cannot be reached:\n  node 'ben'"),
     ):  # fmt: skip
         with pytest.raises(ConfigurationError, match=message):

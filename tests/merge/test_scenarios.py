@@ -258,3 +258,33 @@ async def test_computed_columns_do_not_travel_and_keys_are_named_at_subscribers(
     other, mine = await asyncio.to_thread(on_model, parse(text))
     assert [failure.message for order in other.orders for failure in order.failures] == []
     assert compare(history.records, mine.records) == []
+
+
+AWAY = """
+  - name: a Subscriber is away
+    steps: [a_write, {cut: anna}, a_sync, {restore: anna}, a_again]
+    expect: {steps: {a_sync: {error: 08006}, a_again: {uploaded: 1}}}
+  - name: the Publisher is away
+    steps: [a_write, {cut: pub}, a_sync, {restore: pub}, a_again]
+    expect: {steps: {a_sync: {error: 08006}, a_again: {uploaded: 1}}}
+  - name: a Subscriber goes away in the middle, and a session there that was idle goes on
+    faults: [rests]
+    steps: [b_begin, b_write, b_end, b_sync, {cut: ben}, {restore: ben}, b_gone]
+    expect: {otherwise: any}
+"""
+
+
+async def test_nodes_that_are_away(server) -> None:
+    """A session with a node that nobody reaches ends early, on the model, too; idle ones connect anew."""
+    loaded = parse(
+        FILE.replace("- b_sync: sync", "").replace(
+            "- b_end: commit", "- b_end: commit\n      - b_sync: sync"
+        )
+        + AWAY
+    )
+    verdict, history = await play(server, loaded)
+    assert [failure.message for order in verdict.orders for failure in order.failures] == []
+    gone = [each.kind for each in history.records if each.step == "b_gone"]
+    assert gone[-1] == "ok"
+    _, mine = await asyncio.to_thread(on_model, loaded)
+    assert compare(history.records, mine.records) == []

@@ -68,6 +68,8 @@ class ModelMerging:
         self._points = points
         self._without = without
         self._aged_s = 0.0
+        self._shut: set[str] = set()
+        """Nodes that let nobody in at present."""
         self._agents: dict[str, set[str]] = {name: set() for name in model.nodes}
         self._backups: dict[str, tuple[Mapping[str, backups.KeptTable], SiteKnowledge]] = {}
         self.ends: dict[str, tuple[SiteMergeEnd, SiteMergeEnd]] = {}
@@ -143,8 +145,8 @@ class ModelMerging:
         """The Merge Agent, once. MergeError"""
         publisher = self.publishers[subscriber]
         ends = (
-            SiteMergeEnd(self.sites[publisher], subscriber, self._agents[publisher]),
-            SiteMergeEnd(self.sites[subscriber], publisher, self._agents[subscriber]),
+            SiteMergeEnd(self.sites[publisher], subscriber, self._agents[publisher], self._shut),
+            SiteMergeEnd(self.sites[subscriber], publisher, self._agents[subscriber], self._shut),
         )
         before, self.ends[subscriber] = self.ends.get(subscriber), ends
         try:
@@ -169,6 +171,16 @@ class ModelMerging:
         initialise(site.knowledge, publisher, self.sites[publisher].knowledge)
         site.knowledge.recorded.clear()
         site.watch()
+
+    def cut(self, node: str) -> None:
+        """A node lets nobody in any more, and ends the connections of agents to it; harmless twice."""
+        self._shut.add(node)
+        for end in (end for ends in self.ends.values() for end in ends):
+            end.is_lost = end.is_lost or end.name == node
+
+    def restore(self, node: str) -> None:
+        """It lets everybody in again; harmless twice."""
+        self._shut.discard(node)
 
     def back_up(self, node: str) -> None:
         """Keep what a node holds, in place of what was kept before. Nobody is at work there."""

@@ -6,14 +6,14 @@ wait, and fail as on a server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
 
-from twopc.drivers.merge.ports import SliceOutcome
+from twopc.drivers.merge.ports import OutgoingChanges, SessionRecord, SliceOutcome
 from twopc.merge.decision import ConflictType
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Fault, Judge
@@ -41,12 +41,52 @@ class SiteMergeEnd(ModelMergeEnd):
 
     Args:
         agents: which neighbours an agent works for at this node; shared by all ends of the node.
+        shut: the nodes that let nobody in at present.
     """
 
-    def __init__(self, site: MergeSite, neighbour: str, agents: set[str]) -> None:
+    def __init__(
+        self, site: MergeSite, neighbour: str, agents: set[str], shut: Set[str] = frozenset()
+    ) -> None:
         super().__init__(site.knowledge, neighbour, agents)
         self._site = site
         self._session: NodeSession | None = None
+        self._shut = shut
+        self.is_lost = False
+        """Its connection was ended by the node."""
+
+    async def open(self, *, alone: bool) -> None:
+        """See `MergeEndPort`."""
+        if self.name in self._shut:
+            raise psycopg.OperationalError(f"{self.name} lets nobody in")
+        await super().open(alone=alone)
+
+    def _refuse_if_lost(self) -> None:
+        if self.is_lost:
+            raise psycopg.errors.AdminShutdown(
+                "terminating connection due to administrator command"
+            )
+
+    async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
+        """See `MergeEndPort`."""
+        self._refuse_if_lost()
+        return await super().read(after, articles)
+
+    async def acknowledge(
+        self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
+    ) -> None:
+        """See `MergeEndPort`."""
+        self._refuse_if_lost()
+        await super().acknowledge(generation, failed)
+
+    async def end(self, record: SessionRecord) -> int:
+        """See `MergeEndPort`."""
+        self._refuse_if_lost()
+        return await super().end(record)
+
+    async def settle(self, generation: Generation, cleaned: int) -> None:
+        """See `MergeEndPort`."""
+        self._refuse_if_lost()
+        await super().settle(generation, cleaned)
 
     @property
     def pid(self) -> int:
@@ -81,6 +121,7 @@ class SiteMergeEnd(ModelMergeEnd):
         return await self._perform(self._applied(repeated, judges, note, is_final=True))
 
     async def _perform(self, work: Steps[T]) -> T:
+        self._refuse_if_lost()
         node = self._site.node
         try:
             return await performed(node.kernel, work, f"{AGENT} of {self._neighbour}")
