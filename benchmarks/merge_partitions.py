@@ -9,9 +9,12 @@ import time
 
 from benchmarks.figures import Figure, median, spread
 from twopc.sim.merge import MergeTopology
+from twopc.together import together
 
 PARTITIONS = 10
 WRITERS = 16
+#: So many commits come before the partition.
+COMMITS_BEFORE = 2_000
 TABLE = """
 create table customer (id int primary key, region text not null, a int not null, b text not null);
 insert into customer
@@ -97,11 +100,12 @@ async def closing(rows: int, rounds: int) -> list[Figure]:
 
 
 async def _waits(topology: MergeTopology, rows: int) -> dict[str, float]:
-    """The longest commit of one of many writers: for a second, and while all rows come into a new partition."""
+    """The longest commit of one of many writers: at first, and while all rows come into a new partition."""
     await topology.execute("pub", f"update customer set region = 'new' where id <= {rows // 2}")
     longest = {"before": 0.0, "during": 0.0}
     phase = "before"
-    stop = asyncio.Event()
+    commits = itertools.count(1)
+    warm, stop = asyncio.Event(), asyncio.Event()
 
     async def write(number: int) -> None:
         chance = random.Random(number)
@@ -113,14 +117,18 @@ async def _waits(topology: MergeTopology, rows: int) -> dict[str, float]:
                     "update customer set a = a + 1 where id = %s", (chance.randint(1, rows),)
                 )
                 longest[at] = max(longest[at], (time.perf_counter() - began) * 1e3)
+                if next(commits) >= COMMITS_BEFORE:
+                    warm.set()
 
-    writers = [asyncio.create_task(write(number)) for number in range(WRITERS)]
-    await asyncio.sleep(1)
-    phase = "during"
-    began = time.perf_counter()
-    await topology.add_partition("new")
-    longest["add"] = (time.perf_counter() - began) * 1e3
-    stop.set()
-    await asyncio.gather(*writers)
+    async def add() -> None:
+        nonlocal phase
+        await warm.wait()
+        phase = "during"
+        began = time.perf_counter()
+        await topology.add_partition("new")
+        longest["add"] = (time.perf_counter() - began) * 1e3
+        stop.set()
+
+    await together(add(), *(write(number) for number in range(WRITERS)))
     assert await topology.check_partitions() == []
     return longest
