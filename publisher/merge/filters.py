@@ -250,6 +250,10 @@ async def _read_join(
         qualified(parent.source_schema, parent.source_object),
     )
     problem = f"{where}: join filter {join.condition!r}"
+    if table.name == parent.source_object:
+        raise ArticleError(
+            f"{where}: its join filter names {join.parent!r}, a table of the same name: rename one of them"
+        )
     try:
         prefix, _, _ = await _printed(connection, child, other, sql.SQL("true"))
         # is true: what ends the bracket early is no condition
@@ -334,17 +338,16 @@ def _behind(prefix: str, text: str) -> str:
 async def _is_immutable(connection: Connection, table: Table, condition: str) -> bool:
     """Whether a row filter says the same of a row at any time: an index could be made with it."""
     text = with_values(condition, "''::text", "''::text")
+    copy = sql.Identifier("pg_temp", table.name)  # a condition may name its table
     try:
         async with connection.transaction(force_rollback=True):
             await connection.execute(
-                sql.SQL("create temporary table msrepl_filtered (like {})").format(
-                    qualified(table.schema, table.name)
+                sql.SQL("create temporary table {} (like {})").format(
+                    copy, qualified(table.schema, table.name)
                 )
             )
             await connection.execute(
-                sql.SQL("create index on pg_temp.msrepl_filtered ((true)) where {}").format(
-                    sql.SQL(text)
-                )
+                sql.SQL("create index on {} ((true)) where {}").format(copy, sql.SQL(text))
             )
     except psycopg.errors.InvalidObjectDefinition:
         return False

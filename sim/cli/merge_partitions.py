@@ -60,7 +60,8 @@ def partitions(
         if not shown:
             print("no partition: nothing is filtered, or nobody subscribes")
         for mapping in wrong[:_NAMED_MAX]:
-            where = f"{mapping.table} {mapping.rowguid}, partition {mapping.partition}"
+            number = "" if mapping.partition is None else f", partition {mapping.partition}"
+            where = f"{mapping.table} {mapping.rowguid}{number}"
             print(f"wrong: {where}: {mapping.reason}")
         if len(wrong) > _NAMED_MAX:
             print(f"and {len(wrong) - _NAMED_MAX} more")

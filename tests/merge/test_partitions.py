@@ -186,31 +186,86 @@ async def test_hostile_names(server: EmbeddedServer) -> None:
 
 
 async def test_a_filter_on_time(server: EmbeddedServer) -> None:
-    """Rows leave as time goes by, though nobody has changed anything."""
+    """Rows leave as time goes by, and those below them, though nobody has changed anything."""
     async with MergeTopology(server=server, subscribers=["anna"]) as topology:
-        await topology.execute("pub", "create table offer (id int primary key, ends int)")
         await topology.execute(
-            "pub", "insert into offer select n, n from generate_series(1, 5) as n"
+            "pub",
+            "create table offer (id int primary key, ends int);"
+            " create table item (id int primary key, offer int references offer);"
+            " insert into offer select n, n from generate_series(1, 5) as n;"
+            " insert into item select n, n from generate_series(1, 5) as n",
         )
         await topology.publish("offer", row_filter="ends > current_setting('shop.day')::int")
+        await topology.publish("item", join=Join("offer", "item.offer = offer.id"))
         [(database,)] = await topology.execute("pub", "select quote_ident(current_database())")
         await topology.execute(
             "pub", f"set shop.day = 2; alter database {database} set shop.day = 4"
         )
         await topology.subscribe("anna")
-        assert await topology.execute("anna", "select id from offer order by id") == [
-            (3,),
-            (4,),
-            (5,),
-        ]
+        items = "select id from item order by id"
+        assert await topology.execute("anna", items) == [(3,), (4,), (5,)]
         report = await topology.sync("anna")
-        assert (report.uploaded, report.downloaded) == (0, 2)
-        assert await topology.execute("anna", "select id from offer") == [(5,)]
+        assert (report.uploaded, report.downloaded, report.retried) == (0, 4, 0)
+        assert await topology.execute("anna", items) == [(5,)]
         assert await topology.execute("pub", "select count(*) from offer") == [(5,)]
 
 
+async def test_parents_that_exchange_their_keys(server: EmbeddedServer) -> None:
+    """Their children move, though they stay where they are."""
+    async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
+        await shop(topology)
+        await topology.execute(
+            "pub",
+            "begin; set constraints all deferred; update customer set id = 99 where id = 1;"
+            " update customer set id = 1 where id = 2; update customer set id = 2 where id = 99; commit",
+        )
+        await topology.settle()
+        await topology.assert_converged()
+        await topology.execute("pub", "alter table purchase drop constraint purchase_customer_fkey")
+        with pytest.raises(MergeError, match="no validated foreign key to customer any more"):
+            await topology.sync("anna")
+
+
+async def test_a_publisher_that_is_restored(server: EmbeddedServer) -> None:
+    """Rows that have left a Subscriber since the backup come back, whenever they had come to it first."""
+    async with MergeTopology(server=server, subscribers=["anna"]) as topology:
+        await publish_shop(topology)
+        await topology.subscribe("anna", host_name="north")
+        await topology.execute("pub", "insert into customer values (7, 'north', '1')")
+        await topology.sync("anna")
+        await topology.back_up("pub")
+        await topology.execute("pub", "update customer set region = 'south'")
+        await topology.sync("anna")
+        await topology.restore_backup("pub")
+        await topology.settle()
+        rows = await topology.execute("anna", "select id, region from customer order by id")
+        assert rows == [(1, "north"), (7, "north")]
+        await topology.assert_converged()
+
+
+async def test_a_row_of_which_a_filter_fails(server: EmbeddedServer) -> None:
+    """Belongs nowhere, and stops nobody; the check names it."""
+    async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
+        await topology.execute("pub", SHOP)
+        await topology.publish(
+            "customer", row_filter="region = msrepl.host_name() and phone::int > 0"
+        )
+        for name, host in HOSTS.items():
+            await topology.subscribe(name, host_name=host)
+        await topology.execute("anna", "insert into customer values (4, 'north', 'x')")
+        await topology.execute("pub", "update customer set phone = '5' where id = 2")
+        await topology.settle()
+        assert await topology.execute("cleo", "select phone from customer") == [("5",)]
+        assert await topology.execute("anna", "select id from customer") == [(1,)]
+        [wrong] = await topology.check_partitions()
+        assert wrong.reason == 'its filter fails: invalid input syntax for type integer: "x"'
+        await topology.execute("pub", "update customer set phone = '6' where id = 4")
+        await topology.settle()
+        assert (4,) in await topology.execute("ben", "select id from customer")
+
+
 async def test_what_an_agent_may_not(server: EmbeddedServer) -> None:
-    """The role that evaluates filters reads what they look at, and nothing else; agents have another partition's rows never."""
+    """The role that evaluates filters reads what they look at, and nothing else."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await shop(topology)
         await topology.execute("pub", "create table secret (id int); insert into secret values (1)")

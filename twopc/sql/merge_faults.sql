@@ -79,6 +79,14 @@ as $msrepl$
             and k.conrelid in (select a.objid from msrepl.sysmergearticles as a)
         group by k.conname
         union all
+        select 2, format('has no validated foreign key to %s any more, by which its partitions are worked out', (
+                   select a.source_object from msrepl.sysmergearticles as a where a.artid = j.join_articleid)),
+               'unsubscribe every Subscriber, unpublish the table, and publish it again'
+        from msrepl.sysmergesubsetfilters as j
+        where j.artid = t.artid and j.join_unique_key and not exists (
+            select from pg_constraint as k join msrepl.sysmergearticles as a on a.objid = k.confrelid
+            where k.conrelid = t.objid and k.contype = 'f' and k.convalidated and a.artid = j.join_articleid)
+        union all
         select 3, format('takes TRUNCATE: trigger %I is disabled', g.tgname), 'twopc merge regenerate'
         from pg_trigger as g
         where g.tgrelid = t.objid and g.tgfoid = 'msrepl.refuse_truncate()'::regprocedure and g.tgenabled = 'D'

@@ -18,6 +18,7 @@ from twopc.sql.render import compose, render
 from twopc.sql.table_role import path_is_kept, runs_as
 
 FILTER_FUNCTIONS: dict[str, LiteralString] = {
+    "belongs": "uuid[], integer[]",
     "map": "int8, pg_snapshot, boolean, integer",
     "children": "uuid[]",
     "filter": "uuid[], integer[]",
@@ -63,6 +64,7 @@ class FilterTexts(TrackingTexts):
         """Role and functions, in the order of creation."""
         texts = self._role(merge_filter)
         texts.append(self._filter(merge_filter))
+        texts.append(self._belongs())
         if merge_filter.joins:
             texts.append(self._children(merge_filter.joins))
         texts.append(self._map(merge_filter.joins))
@@ -151,11 +153,24 @@ class FilterTexts(TrackingTexts):
             "merge_filter_rows",
             function=self.function("filter"),
             runs_as=runs_as(self.role_name),
+            table=self.table,
+            rowguid=self.rowguid,
             all_rows=self._rows(merge_filter, sql.SQL("true")),
             some_rows=self._rows(merge_filter, among),
             owner=self.role,
             caller=self.owner,
             comment=self._comment("Evaluates the filters of"),
+        )
+
+    def _belongs(self) -> str:
+        return render(
+            "twopc",
+            "merge_belongs",
+            function=self.function("belongs"),
+            filter=self.function("filter"),
+            path_is_kept=path_is_kept(self.article.name),
+            owner=self.owner,
+            comment=self._comment("Works out, whatever the filters do, to whom belong rows of"),
         )
 
     def _rows(self, merge_filter: MergeFilter, among: sql.Composable) -> sql.Composed:
@@ -221,7 +236,7 @@ class FilterTexts(TrackingTexts):
             function=self.function("map"),
             metadata=self.metadata,
             tablenick=sql.Literal(self.article.nickname),
-            filter=self.function("filter"),
+            belongs=self.function("belongs"),
             children=children,
             path_is_kept=kept,
             owner=self.owner,

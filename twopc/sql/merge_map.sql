@@ -23,6 +23,7 @@ begin
             execute format('select msrepl.%I($1, $2, $3, $4)', 'msmerge_map_' || replace(each.artid::text, '-', ''))
                 into count using generation, seen, each.use_partition_groups and whole is null, whole;
             total := total + count;
+            is_changed := is_changed or count > 0;  -- what belongs where a row of this one belongs comes later
         end if;
     end loop;
     return total;

@@ -1,10 +1,10 @@
 -- msmerge_map_<artid>: works out to which partitions rows of an article belong, in the snapshot that a generation is.
 -- called by: msrepl.merge_map
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_*_partition_mappings
--- holes:     function, metadata, tablenick, filter, children, path_is_kept, owner, comment
+-- holes:     function, metadata, tablenick, belongs, children, path_is_kept, owner, comment
 --
 -- Incrementally: of rows that were changed since the generation before, and of those that belong where a row belongs
--- that has just come or gone. Both sides are grouped, not joined, and what differs is kept in arrays: of these the planner
+-- that has just come or gone, or was changed. Both sides are grouped, not joined, and what differs is kept in arrays: of these the planner
 -- knows how long they are, as long as it plans for each, of a filter's answer not. Returns how many mappings have changed.
 create or replace function {function}(generation int8, seen pg_snapshot, is_incremental boolean, whole integer)
 returns bigint
@@ -43,7 +43,7 @@ begin
             where c.tablenick = {tablenick} and c.partition_id = any (partitions)
               and (candidates is null or c.rowguid = any (candidates))
           union all
-            select f.rowguid, f.partition_id, false from {filter}(candidates, partitions) as f) as u
+            select f.rowguid, f.partition_id, false from {belongs}(candidates, partitions) as f where f.failure is null) as u
         group by u.rowguid, u.partition_id having count(*) = 1) as d;
 {path_is_kept}
     if absent is not null then

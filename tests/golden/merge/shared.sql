@@ -467,6 +467,7 @@ begin
             execute format('select msrepl.%I($1, $2, $3, $4)', 'msmerge_map_' || replace(each.artid::text, '-', ''))
                 into count using generation, seen, each.use_partition_groups and whole is null, whole;
             total := total + count;
+            is_changed := is_changed or count > 0;  -- what belongs where a row of this one belongs comes later
         end if;
     end loop;
     return total;
@@ -1227,11 +1228,13 @@ comment on function msrepl.merge_knows(int8, uuid) is 'Whether a generation was 
 
 -- msrepl.merge_begin_anew: forgets how far it is with the neighbour of the session, and what came from there.
 -- called by: merge agents, if either end was restored from a backup; msrepl.merge_rewind
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory,
+--            msrepl.msmerge_*_partition_mappings
 -- holes:     owner
 --
 -- The next session then compares everything that was ever changed, but for what the neighbour has forgotten: up to its
--- generation `cleaned`, which this node had before.
+-- generation `cleaned`, which this node had before. Of a filtered publication all rows of its partition travel: some may
+-- have left it since, and nothing is known of them there.
 create or replace function msrepl.merge_begin_anew(neighbour int8, cleaned int8) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -1239,12 +1242,18 @@ as $msrepl$
 #variable_conflict use_column
 declare
     peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    next_generation constant int8 := (select max(g.generation) + 1 from msrepl.msmerge_genhistory as g);
 begin
     update msrepl.sysmergesubscriptions as s
     set replnickname = $1, former = case when s.replnickname = $1 then s.former else s.former || s.replnickname end,
         sentgen = 0, sentguid = null, known_from = $2, recgen = 0, recguid = null, coming_gen = null, coming_guid = null
     where s.subscriber_server = peer.subscriber_server;
     update msrepl.msmerge_metadata as m set source = null where m.source = any (peer.former || peer.replnickname);
+    if peer.partition_id is not null then
+        update msrepl.msmerge_current_partition_mappings as c set generation = next_generation where c.partition_id = peer.partition_id;
+        insert into msrepl.msmerge_generation_partition_mappings as m (generation, partition_id, changecount)
+        values (next_generation, peer.partition_id, 1) on conflict (partition_id, generation) do nothing;
+    end if;
     update msrepl.msmerge_genhistory as g set known_by = null where peer.is_publisher and g.known_by is not null;
 end
 $msrepl$;
@@ -1994,6 +2003,14 @@ as $msrepl$
         where g.tgrelid = t.objid and g.tgisinternal and g.tgenabled <> 'A' and t.checked_keys is not null
             and k.conrelid in (select a.objid from msrepl.sysmergearticles as a)
         group by k.conname
+        union all
+        select 2, format('has no validated foreign key to %s any more, by which its partitions are worked out', (
+                   select a.source_object from msrepl.sysmergearticles as a where a.artid = j.join_articleid)),
+               'unsubscribe every Subscriber, unpublish the table, and publish it again'
+        from msrepl.sysmergesubsetfilters as j
+        where j.artid = t.artid and j.join_unique_key and not exists (
+            select from pg_constraint as k join msrepl.sysmergearticles as a on a.objid = k.confrelid
+            where k.conrelid = t.objid and k.contype = 'f' and k.convalidated and a.artid = j.join_articleid)
         union all
         select 3, format('takes TRUNCATE: trigger %I is disabled', g.tgname), 'twopc merge regenerate'
         from pg_trigger as g

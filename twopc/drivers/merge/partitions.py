@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import AsyncConnection, sql
@@ -52,9 +52,18 @@ join msrepl.sysmergearticles as a on a.nickname = p.tablenick
 join msrepl.sysmergepartitioninfo as i on i.artid = a.artid
 where s.subscriber_server = %s and i.artid = %s and not i.allow_partition_realignment
 """
+_COMPARE: LiteralString = """
+select coalesce(f.rowguid, c.rowguid), coalesce(f.partition_id, c.partition_id),
+       coalesce('its filter fails: ' || f.failure, case when f.rowguid is null then 'does not belong' else 'belongs' end)
+from {belongs}(null, array(
+    select p.partition_id from msrepl.msmerge_partition_groups as p where p.maxgen_whenadded is not null)) as f
+full join (select * from msrepl.msmerge_current_partition_mappings as m where m.tablenick = {nickname}) as c
+    on c.rowguid = f.rowguid and c.partition_id = f.partition_id
+where f.rowguid is null or c.rowguid is null order by 1, 2
+"""
 #: Rows that belong to several partitions though the partition option says that none does.
-_SHARED = """
-select c.rowguid, max(c.partition_id)
+_SHARED: LiteralString = """
+select c.rowguid, max(c.partition_id), 'belongs to others, too'
 from msrepl.sysmergepartitioninfo as i
 join msrepl.sysmergearticles as a on a.artid = i.artid
 join msrepl.msmerge_current_partition_mappings as c on c.tablenick = a.nickname
@@ -98,10 +107,11 @@ class WrongMapping:
 
     table: str
     rowguid: UUID
-    partition: int
+    partition: int | None
+    """None: a filter fails of it, so it belongs nowhere."""
     reason: str
     """``belongs`` or ``does not belong``, by the filters, while the mappings say otherwise; ``belongs to others, too``,
-    against the partition option."""
+    against the partition option; or how a filter fails."""
 
 
 async def filtered_articles(connection: Connection) -> list[FilteredArticle]:
@@ -214,9 +224,11 @@ async def part(connection: Connection, article: MergeArticle, subscriber: str) -
     row = await cursor.fetchone()
     if row is None:
         return sql.SQL("true")
-    return sql.SQL("t.{} in (select f.rowguid from {}(null, array[{}]) as f)").format(
+    return sql.SQL(
+        "t.{} in (select f.rowguid from {}(null, array[{}]) as f where f.failure is null)"
+    ).format(
         sql.Identifier(article.rowguid),
-        sql.Identifier(names.SCHEMA, names.merge_object("filter", article.artid)),
+        sql.Identifier(names.SCHEMA, names.merge_object("belongs", article.artid)),
         sql.Literal(row[0]),
     )
 
@@ -320,34 +332,12 @@ async def wrong_mappings(connection: Connection) -> list[WrongMapping]:
     """
     wrong = []
     for each in await filtered_articles(connection):
-        evaluate = sql.Identifier(names.SCHEMA, names.merge_object("filter", each.artid))
-        cursor = await connection.execute(
-            sql.SQL(
-                "select coalesce(f.rowguid, c.rowguid), coalesce(f.partition_id, c.partition_id), f.rowguid is not null"
-                " from {}(null, array(select p.partition_id from msrepl.msmerge_partition_groups as p"
-                " where p.maxgen_whenadded is not null)) as f"
-                " full join (select * from msrepl.msmerge_current_partition_mappings as m where m.tablenick = {}) as c"
-                " on c.rowguid = f.rowguid and c.partition_id = f.partition_id"
-                " where f.rowguid is null or c.rowguid is null order by 1, 2"
-            ).format(evaluate, sql.Literal(each.nickname))
-        )
-        wrong += [
-            WrongMapping(
-                table=each.name,
-                rowguid=rowguid,
-                partition=partition,
-                reason="belongs" if belongs else "does not belong",
-            )
-            for rowguid, partition, belongs in await cursor.fetchall()
-        ]
-        cursor = await connection.execute(_SHARED, (each.artid,))
-        wrong += [
-            WrongMapping(
-                table=each.name,
-                rowguid=rowguid,
-                partition=partition,
-                reason="belongs to others, too",
-            )
-            for rowguid, partition in await cursor.fetchall()
-        ]
+        belongs = sql.Identifier(names.SCHEMA, names.merge_object("belongs", each.artid))
+        compare = sql.SQL(_COMPARE).format(belongs=belongs, nickname=sql.Literal(each.nickname))
+        for query, arguments in ((compare, ()), (sql.SQL(_SHARED), (each.artid,))):
+            cursor = await connection.execute(query, arguments or None)
+            wrong += [
+                WrongMapping(table=each.name, rowguid=rowguid, partition=partition, reason=reason)
+                for rowguid, partition, reason in await cursor.fetchall()
+            ]
     return wrong
