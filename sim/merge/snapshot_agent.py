@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -342,11 +342,12 @@ class _Agent:
 
     async def _watched(self, rows: CountedRows) -> AsyncGenerator[bytes]:
         is_first = True
-        async for block in rows.blocks():
-            yield block
-            if is_first:
-                is_first = False
-                await self._reach("merge_snapshot.file_begun")
+        async with aclosing(rows.blocks()) as blocks:
+            async for block in blocks:
+                yield block
+                if is_first:
+                    is_first = False
+                    await self._reach("merge_snapshot.file_begun")
 
     async def _keep(self, folder: Path, file: SnapshotFile, *, is_written: bool = True) -> None:
         """Note a file, so that an agent that begins again knows that it is whole."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,10 +66,12 @@ class CountedRows:
         self._source = source
         self.count = 0
 
-    async def blocks(self) -> AsyncIterator[bytes]:
-        async for block in self._source:
-            self.count += block.count(b"\n")
-            yield block
+    async def blocks(self) -> AsyncGenerator[bytes]:
+        """The blocks; whoever stops early closes it, which ends the COPY."""
+        async with aclosing(self._source) as source:
+            async for block in source:
+                self.count += block.count(b"\n")
+                yield block
 
 
 def _file(

@@ -1,0 +1,203 @@
+"""Snapshots in files that are not what they should be: refused by name and remedy, and nothing is lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.merge.snapshots import FILES, PART_BYTES, change, shop
+from twopc.errors import ConfigurationError, MergeError, SubscriptionError
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+
+def one(folder: Path, pattern: str) -> Path:
+    """The first file of a kind."""
+    return min(folder.glob(pattern))
+
+
+def files_of(folder: Path, pattern: str) -> list[Path]:
+    """The files of a kind, in whatever folder below."""
+    return [*folder.rglob(pattern)]
+
+
+def edit(folder: Path, change_it: Callable[[dict[str, Any]], None]) -> None:
+    """Change the manifest."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change_it(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def cut_short(path: Path) -> None:
+    """Leave half of a file."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    """Change a byte of a file."""
+    text = bytearray(path.read_bytes())
+    text[len(text) // 2] ^= 1
+    path.write_bytes(text)
+
+
+def inject(folder: Path) -> None:
+    """Put SQL into the description of a table, and its digest into the manifest."""
+    path = one(folder, "*.sch")
+    table = json.loads(path.read_text())
+    table["columns"][1]["type"] = "text); create table public.owned (id int); --"
+    path.write_text(json.dumps(table))
+    text = path.read_bytes()
+
+    def note(manifest: dict[str, Any]) -> None:
+        [file] = [each for each in manifest["files"] if each["name"] == path.name]
+        file |= {"size_bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+
+    edit(folder, note)
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "data cut short": (lambda f: cut_short(one(f, "*_0002.bcp")), r"_0002\.bcp was cut short"),
+    "data missing": (lambda f: one(f, "*_0002.bcp").unlink(), r"_0002\.bcp is missing: put it back"),
+    "a table's description altered": (lambda f: flip(one(f, "*.sch")), r"customer\.sch was altered"),
+    "SQL in it": (inject, "its manifest is none that pub has recorded"),
+    "manifest cut short": (lambda f: cut_short(f / "manifest.json"), "manifest.json is not what"),
+    "manifest empty": (lambda f: (f / "manifest.json").write_text("{}"), "manifest.json is not what"),
+    "no manifest": (lambda f: (f / "manifest.json").unlink(), r"no snapshot in .*20631"),
+    "another version": (lambda f: edit(f, lambda m: m.update(format=7)), "is of version 7, and version 1"),
+    "another Publisher": (lambda f: edit(f, lambda m: m.update(database="other")), "database 'other'"),
+    "a way out": (
+        lambda f: edit(f, lambda m: m["files"][0].update(name="../../etc/passwd")),
+        "names '../../etc/passwd', which is no file of a snapshot",
+    ),
+    "not a text": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe"), "manifest.json is not what"),
+}  # fmt: skip
+
+
+async def test_folders_that_are_refused(server: EmbeddedServer, tmp_path: Path) -> None:
+    """Before anything is changed; the folder as it was is used from wherever it was carried."""
+    async with shop(server, "anna") as topology:
+        made = Path((await topology.snapshot(tmp_path / "own", part_bytes=PART_BYTES)).location)
+        for number, (damage, message) in enumerate(REFUSED.values()):
+            carried = tmp_path / str(number)
+            shutil.copytree(made, carried)
+            damage(carried)
+            with pytest.raises(MergeError, match=message) as caught:
+                await topology.subscribe("anna", snapshot_location=carried)
+            assert str(carried) in str(caught.value)
+            assert not await topology.merges("anna"), message
+        shutil.copytree(made, tmp_path / "usb")
+        shutil.rmtree(tmp_path / "own")
+        with pytest.raises(MergeError, match=r"no snapshot in .*20631"):
+            await topology.subscribe("anna")
+        report = await topology.subscribe("anna", snapshot_location=tmp_path / "usb")
+        assert report.files == FILES
+        await topology.assert_converged()
+
+
+async def test_rows_that_were_altered(server: EmbeddedServer, tmp_path: Path) -> None:
+    """Noticed at the end of the file, of which nothing stays; put back, it is the next one."""
+    async with shop(server, "anna") as topology:
+        folder = Path((await topology.snapshot(tmp_path, part_bytes=PART_BYTES)).location)
+        path = one(folder, "*_0002.bcp")
+        before = path.read_bytes()
+        path.write_bytes(before.replace(b"\t10\t", b"\t99\t"))
+        for _ in range(2):
+            with pytest.raises(MergeError, match=r"_0002\.bcp was altered: its SHA-256"):
+                await topology.subscribe("anna")
+        query = "select count(*) from customer where credit = 99"
+        assert await topology.execute("anna", query) == [(0,)]
+        path.write_bytes(before)
+        report = await topology.subscribe("anna")
+        assert (report.files, report.kept) == (FILES - 5, 5)
+        await topology.assert_converged()
+
+
+async def test_snapshots_that_are_outdated(server: EmbeddedServer, tmp_path: Path) -> None:
+    """A table was altered or published since, or what came afterwards is forgotten (20655)."""
+    async with shop(server, "anna") as topology:
+        location = (await topology.snapshot(tmp_path)).location
+        for statements, message in (
+            ("alter table customer add column more int", "table customer was altered"),
+            ("alter table customer drop column more; create table item (id int primary key)", ""),
+        ):
+            await topology.execute("pub", statements)
+            if message:
+                with pytest.raises(MergeError, match=f"{message}.*20655"):
+                    await topology.subscribe("anna", snapshot_location=location)
+        await topology.publish("item")
+        with pytest.raises(MergeError, match=r"table item is not among its tables.*20655"):
+            await topology.subscribe("anna")
+        await topology.unpublish("item")
+        await change(topology, 1)
+        await topology.snapshot(tmp_path / "later")  # closes a generation
+        await topology.age(30)
+        await topology.clean_up()
+        await topology.execute("pub", "update customer set credit = 1 where id = 100")
+        with pytest.raises(MergeError, match=r"has forgotten what was changed after it.*20655"):
+            await topology.subscribe("anna", snapshot_location=location)
+        assert not await topology.merges("anna")
+        await topology.subscribe("anna")
+        await topology.settle()
+        await topology.assert_converged()
+
+
+async def test_folders_that_cannot_be_written(server: EmbeddedServer, tmp_path: Path) -> None:
+    """Neither a folder nor room: the file is named, nothing half stays, and it goes on once there is room."""
+    async with shop(server, "anna") as topology:
+        (tmp_path / "file").touch()
+        with pytest.raises(MergeError, match=r"snapshot folder .*file/unc/.* cannot be written to"):
+            await topology.snapshot(tmp_path / "file")
+        with pytest.raises(ConfigurationError, match="name the folder"):
+            await topology.snapshot()
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
+        try:
+            with pytest.raises(MergeError, match=r"_0001\.bcp cannot be written: File too large"):
+                await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert not files_of(tmp_path, "*.tmp") + files_of(tmp_path, "manifest.json")
+        report = await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        assert report.kept >= 10
+        await topology.execute("anna", "create table purchase (id int)")
+        with pytest.raises(SubscriptionError, match="purchase of the Subscriber is there already"):
+            await topology.subscribe("anna")
+        await topology.execute("anna", "drop table purchase")
+        await topology.subscribe("anna")
+        await topology.assert_converged()
+
+
+async def test_two_agents_at_once(server: EmbeddedServer, tmp_path: Path) -> None:
+    """The second is refused (20630), and two deliveries to one Subscriber likewise (21036)."""
+    async with shop(server, "anna") as topology:
+
+        async def again(_: str) -> None:
+            with pytest.raises(MergeError, match=re.escape("pub (20630): wait")):
+                await topology.snapshot(tmp_path)
+
+        topology.points.arm("merge_snapshot.file_written", again)
+        await topology.snapshot(tmp_path)
+
+        async def twice(_: str) -> None:
+            async with other(topology) as second:
+                with pytest.raises(MergeError, match=r"by another process.*21036"):
+                    await second.subscribe("anna")
+
+        topology.points.arm("merge_delivery.file_loaded(anna)", twice)
+        await topology.subscribe("anna")
+        await topology.assert_converged()
+
+
+def other(topology: MergeTopology) -> MergeTopology:
+    """The same topology, as another process would see it."""
+    dsns = {name: node.dsn for name, node in topology.nodes.items()}
+    return MergeTopology(subscribers=topology.subscribers, dsns=dsns, attach=True)
