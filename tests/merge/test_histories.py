@@ -22,6 +22,7 @@ from tests.merge.model_nodes import (
     RememberingNode,
 )
 from twopc.drivers.merge.engine import MergeReport
+from twopc.errors import MergeError
 from twopc.merge.articles import Logging, MergeOptions
 from twopc.merge.decision import Side
 from twopc.merge.encounters import MergeEncounter, Resolution
@@ -213,6 +214,32 @@ def test_aged_in_memory(tracking: str, shape: str) -> None:
     forgotten, given_up = asyncio.run(all_of_them())
     assert forgotten > 40
     assert given_up > 4
+
+
+def test_a_row_that_was_left_is_not_forgotten() -> None:
+    """A Subscriber that has left it, and was away for weeks, has missed it: its change does not overwrite it unseen."""
+
+    async def course() -> None:
+        nodes, row = ModelNodes(column_tracking=False), UUID(int=7)
+
+        async def change(_: str) -> None:
+            await nodes.write("ben", row, (3, 0, 0), False)
+
+        await nodes.write("pub", row, (1, 0, 0), True)
+        for name in ("anna", "ben"):
+            await nodes.sync(name)
+        await nodes.write("pub", row, (2, 0, 0), False)
+        nodes.points.arm("merge.download_read(ben)", change)
+        assert (await nodes.sync("ben")).deferred == 1
+        nodes.points.disarm()
+        for _ in range(2):
+            await nodes.sync("anna")
+            nodes.age(8.0)
+        await nodes.sync("anna")
+        with pytest.raises(MergeError, match="21072"):
+            await nodes.sync("ben")
+
+    asyncio.run(course())
 
 
 @pytest.mark.parametrize("tracking", ["row", "column"])

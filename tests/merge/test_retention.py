@@ -126,6 +126,39 @@ async def test_nothing_expires_while_nothing_changes(merge_shop: MergeTopology) 
     await merge_shop.assert_converged()
 
 
+async def test_a_row_that_was_left_is_not_forgotten(merge_shop: MergeTopology) -> None:
+    """A Subscriber that has missed it has expired; else its own change would overwrite the Publisher's unseen."""
+
+    async def change(_: str) -> None:
+        await merge_shop.execute("anna", "update customer set phone = 'late' where id = 1")
+
+    await merge_shop.execute("pub", "update customer set phone = 'pub' where id = 1")
+    await merge_shop.sync("ben")
+    merge_shop.points.arm("merge.download_read(anna)", change)
+    assert (await merge_shop.sync("anna")).deferred == 1
+    for _ in range(2):
+        await merge_shop.age(8)
+        await merge_shop.sync("ben")
+    with pytest.raises(MergeError, match=r"expired.*21072"):
+        await merge_shop.sync("anna")
+    assert (await merge_shop.reinitialise("anna")).lost == {"anna": {"customer": 1}}
+    assert await customer(merge_shop, "anna") == ("pub", 10)
+
+
+async def test_a_row_that_waits_for_weeks_is_not_forgotten(merge_shop: MergeTopology) -> None:
+    """It was left for a change that cannot go up: when that can at last, both of them hold."""
+    await merge_shop.execute("pub", "alter table customer add constraint c check (phone <> 'bad')")
+    await merge_shop.execute("pub", "update customer set credit = 20 where id = 1")
+    await merge_shop.execute("anna", "update customer set phone = 'bad' where id = 1")
+    for days in (8, 8, 0):
+        assert (await merge_shop.sync("anna")).retried == 1
+        await merge_shop.age(days)
+    await merge_shop.execute("pub", "alter table customer drop constraint c")
+    assert (await merge_shop.sync("anna")).conflicts == 0
+    for node in ("pub", "anna"):
+        assert await customer(merge_shop, node) == ("bad", 20)
+
+
 async def test_retention_for_ever(merge_shop: MergeTopology) -> None:
     """Nothing is forgotten, nobody expires, and whoever sets it is warned."""
     assert "for ever" in str(await merge_shop.set_retention(0))

@@ -1,9 +1,10 @@
--- msrepl.merge_acknowledge: notes that the neighbour has a generation of ours, but for rows that failed there.
+-- msrepl.merge_acknowledge: notes that the neighbour has a generation of ours, but for rows that failed there, or were left.
 -- called by: merge agents
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata
 -- holes:     owner
 --
--- What failed is touched: it belongs to the next generation, and is sent again.
+-- Those are touched: they belong to the next generation, and are sent again. Were they not, what is known of a row that was
+-- left might be forgotten before the change comes up for whose sake it was left, and this would overwrite it unseen.
 create or replace function msrepl.merge_acknowledge(generation int8, guid uuid, artids uuid[], guids uuid[])
 returns void
 language plpgsql security definer
@@ -14,6 +15,11 @@ begin
     update msrepl.sysmergesubscriptions as s
     set sentgen = $1, sentguid = $2, last_sync_date = clock_timestamp()
     where s.subscriber_server = (msrepl.merge_neighbour()).subscriber_server;
+    perform from unnest($3, $4) as f(artid, rowguid)
+    join msrepl.sysmergearticles as a on a.artid = f.artid
+    join msrepl.msmerge_metadata as m on m.tablenick = a.nickname and m.rowguid = f.rowguid
+    order by a.nickname, m.rowguid
+    for update of m;
     update msrepl.msmerge_metadata as m
     set xid = pg_current_xact_id()
     from unnest($3, $4) as f(artid, rowguid) join msrepl.sysmergearticles as a on a.artid = f.artid

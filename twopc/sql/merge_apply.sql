@@ -10,7 +10,7 @@
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
     is_final boolean, choices text[] default null,
-    out applied integer, out skipped integer, out conflicts integer, out deferred integer,
+    out applied integer, out skipped integer, out conflicts integer, out deferred uuid[],
     out failed uuid[], out codes text[], out reasons text[]
 )
 language plpgsql security definer
@@ -26,10 +26,11 @@ declare
     later integer[];
     place integer;
     counts integer[];
+    left_now uuid[];
     code text;
     reason text;
 begin
-    applied := 0; skipped := 0; conflicts := 0; deferred := 0;
+    applied := 0; skipped := 0; conflicts := 0; deferred := '{{}}';
     failed := '{{}}'; codes := '{{}}'; reasons := '{{}}';
     perform msrepl.merge_neighbour();
     begin
@@ -46,13 +47,13 @@ begin
         later := '{{}}'; failed := '{{}}'; codes := '{{}}'; reasons := '{{}}';
         foreach place in array left_over loop
             begin
-                execute format('select array[applied, skipped, conflicts, deferred] from (%s) as t', take) into counts
+                execute format('select array[applied, skipped, conflicts], deferred from (%s) as t', take) into counts, left_now
                     using array[guids[place]], array[gones[place]], array[lineages[place]], array[colvs[place]],
                           array[writers[place]], array[rows[place]], array[choices[place]];
                 applied := applied + counts[1];
                 skipped := skipped + counts[2];
                 conflicts := conflicts + counts[3];
-                deferred := deferred + counts[4];
+                deferred := deferred || left_now;
             exception
                 when transaction_rollback or lock_not_available or insufficient_resources
                     or operator_intervention or system_error or internal_error then

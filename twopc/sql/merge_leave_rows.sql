@@ -5,7 +5,7 @@
 --
 -- It is no deletion, and nobody hears of one. A row with a change that the Publisher does not know is left: it goes up
 -- first, and the Publisher then has it leave again. Should the row come back, its versions go on above those forgotten.
-create or replace function {function}(guids uuid[], out applied integer, out deferred integer)
+create or replace function {function}(guids uuid[], out applied integer, out deferred uuid[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -36,7 +36,7 @@ begin
     perform {write}(present, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}');
 {path_is_kept}
     applied := cardinality(present);
-    deferred := cardinality(unsent);
+    deferred := unsent;
 end
 $msrepl$;
 alter function {function}(uuid[]) owner to {owner};

@@ -13,7 +13,7 @@
 -- server subscriptions below it.
 create or replace function {function}(
     guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
-    out applied integer, out skipped integer, out conflicts integer, out deferred integer
+    out applied integer, out skipped integer, out conflicts integer, out deferred uuid[]
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -74,7 +74,7 @@ begin
             if applied < cardinality($1) then
                 raise no_data_found;
             end if;
-            skipped := 0; conflicts := 0; deferred := 0;
+            skipped := 0; conflicts := 0; deferred := '{{}}';
         exception
             when no_data_found then
                 applied := null;
@@ -116,7 +116,8 @@ begin
           and pg_visible_in_snapshot(m.xid, (
               select g.snap from msrepl.msmerge_genhistory as g order by g.generation desc limit 1));
         select count(*) filter (where j.verdict in ('apply', 'merge', 'replace')), count(*) filter (where j.verdict = 'skip'),
-               count(*) filter (where j.conflict is not null), count(*) filter (where j.verdict = 'defer')
+               count(*) filter (where j.conflict is not null),
+               coalesce(array_agg(j.rowguid) filter (where j.verdict = 'defer'), '{{}}')
         into applied, skipped, conflicts, deferred from unnest(judgements) as j;
         select coalesce(array_agg(j.rowguid), '{{}}'), array_agg(j.gone), array_agg(j.lineage::text), array_agg(j.colv::text),
                array_agg(j.writer), array_agg(j."row"), array_agg({taken}), array_agg(j.verdict)

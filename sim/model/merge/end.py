@@ -123,7 +123,7 @@ class ModelMergeEnd:
 
     def _take(self, part: Slice, judge: Judge | None, *, is_final: bool) -> SliceOutcome:
         """The rows of a slice, one after the other, as somebody rules who is asked about them."""
-        decisions: list[MergeDecision] = []
+        decisions: dict[UUID, MergeDecision] = {}
         failed: dict[UUID, str] = {}
         rejected = 0
         for row in map(incoming_of, part.rows):
@@ -145,13 +145,13 @@ class ModelMergeEnd:
                     failed[row.rowguid] = fault[1]
                     continue
                 ruling, rejected = undone, rejected + (undone.row is None)
-            decisions.append(self._put(part.artid, row, encounter, ruling))
-        verdicts = [each.verdict for each in decisions]
+            decisions[row.rowguid] = self._put(part.artid, row, encounter, ruling)
+        verdicts = [each.verdict for each in decisions.values()]
         return SliceOutcome(
             applied=sum(v in (Verdict.APPLY, Verdict.MERGE, Verdict.REPLACE) for v in verdicts),
             skipped=verdicts.count(Verdict.SKIP),
-            conflicts=sum(each.conflict is not None for each in decisions),
-            deferred=verdicts.count(Verdict.DEFER),
+            conflicts=sum(each.conflict is not None for each in decisions.values()),
+            deferred=[guid for guid, each in decisions.items() if each.verdict is Verdict.DEFER],
             rejected=rejected,
             failed=failed,
         )
@@ -222,11 +222,11 @@ class ModelMergeEnd:
         ]
 
     async def acknowledge(
-        self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
+        self, generation: Generation, missing: Mapping[UUID, Collection[UUID]]
     ) -> None:
         """See `MergeEndPort`."""
         self.node.acknowledge(self._neighbour, generation)
-        for artid, rowguids in failed.items():
+        for artid, rowguids in missing.items():
             for rowguid in rowguids:
                 self.node.touch(artid, rowguid, source=self.node.metadata[artid][rowguid].source)
 

@@ -631,7 +631,7 @@ comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uu
 -- server subscriptions below it.
 create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
     guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
-    out applied integer, out skipped integer, out conflicts integer, out deferred integer
+    out applied integer, out skipped integer, out conflicts integer, out deferred uuid[]
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -703,7 +703,7 @@ begin
             if applied < cardinality($1) then
                 raise no_data_found;
             end if;
-            skipped := 0; conflicts := 0; deferred := 0;
+            skipped := 0; conflicts := 0; deferred := '{}';
         exception
             when no_data_found then
                 applied := null;
@@ -767,7 +767,8 @@ begin
           and pg_visible_in_snapshot(m.xid, (
               select g.snap from msrepl.msmerge_genhistory as g order by g.generation desc limit 1));
         select count(*) filter (where j.verdict in ('apply', 'merge', 'replace')), count(*) filter (where j.verdict = 'skip'),
-               count(*) filter (where j.conflict is not null), count(*) filter (where j.verdict = 'defer')
+               count(*) filter (where j.conflict is not null),
+               coalesce(array_agg(j.rowguid) filter (where j.verdict = 'defer'), '{}')
         into applied, skipped, conflicts, deferred from unnest(judgements) as j;
         select coalesce(array_agg(j.rowguid), '{}'), array_agg(j.gone), array_agg(j.lineage::text), array_agg(j.colv::text),
                array_agg(j.writer), array_agg(j."row"), array_agg(j.taken::text), array_agg(j.verdict)
@@ -820,7 +821,7 @@ comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uui
 --
 -- It is no deletion, and nobody hears of one. A row with a change that the Publisher does not know is left: it goes up
 -- first, and the Publisher then has it leave again. Should the row come back, its versions go on above those forgotten.
-create or replace function "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(guids uuid[], out applied integer, out deferred integer)
+create or replace function "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(guids uuid[], out applied integer, out deferred uuid[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -873,7 +874,7 @@ begin
     end if;
 
     applied := cardinality(present);
-    deferred := cardinality(unsent);
+    deferred := unsent;
 end
 $msrepl$;
 alter function "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(uuid[]) owner to "msrepl_owner_0123456789ab";

@@ -1407,12 +1407,13 @@ alter function msrepl.merge_touch_mappings(uuid, uuid[], boolean) owner to "msre
 revoke all on function msrepl.merge_touch_mappings(uuid, uuid[], boolean) from public;
 comment on function msrepl.merge_touch_mappings(uuid, uuid[], boolean) is 'Has rows travel once more to a partition, or leave it again';
 
--- msrepl.merge_acknowledge: notes that the neighbour has a generation of ours, but for rows that failed there.
+-- msrepl.merge_acknowledge: notes that the neighbour has a generation of ours, but for rows that failed there, or were left.
 -- called by: merge agents
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata
 -- holes:     owner
 --
--- What failed is touched: it belongs to the next generation, and is sent again.
+-- Those are touched: they belong to the next generation, and are sent again. Were they not, what is known of a row that was
+-- left might be forgotten before the change comes up for whose sake it was left, and this would overwrite it unseen.
 create or replace function msrepl.merge_acknowledge(generation int8, guid uuid, artids uuid[], guids uuid[])
 returns void
 language plpgsql security definer
@@ -1423,6 +1424,11 @@ begin
     update msrepl.sysmergesubscriptions as s
     set sentgen = $1, sentguid = $2, last_sync_date = clock_timestamp()
     where s.subscriber_server = (msrepl.merge_neighbour()).subscriber_server;
+    perform from unnest($3, $4) as f(artid, rowguid)
+    join msrepl.sysmergearticles as a on a.artid = f.artid
+    join msrepl.msmerge_metadata as m on m.tablenick = a.nickname and m.rowguid = f.rowguid
+    order by a.nickname, m.rowguid
+    for update of m;
     update msrepl.msmerge_metadata as m
     set xid = pg_current_xact_id()
     from unnest($3, $4) as f(artid, rowguid) join msrepl.sysmergearticles as a on a.artid = f.artid
@@ -1738,7 +1744,7 @@ comment on function msrepl.merge_record_failures(uuid, uuid[], boolean[], text[]
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],
     is_final boolean, choices text[] default null,
-    out applied integer, out skipped integer, out conflicts integer, out deferred integer,
+    out applied integer, out skipped integer, out conflicts integer, out deferred uuid[],
     out failed uuid[], out codes text[], out reasons text[]
 )
 language plpgsql security definer
@@ -1754,10 +1760,11 @@ declare
     later integer[];
     place integer;
     counts integer[];
+    left_now uuid[];
     code text;
     reason text;
 begin
-    applied := 0; skipped := 0; conflicts := 0; deferred := 0;
+    applied := 0; skipped := 0; conflicts := 0; deferred := '{}';
     failed := '{}'; codes := '{}'; reasons := '{}';
     perform msrepl.merge_neighbour();
     begin
@@ -1774,13 +1781,13 @@ begin
         later := '{}'; failed := '{}'; codes := '{}'; reasons := '{}';
         foreach place in array left_over loop
             begin
-                execute format('select array[applied, skipped, conflicts, deferred] from (%s) as t', take) into counts
+                execute format('select array[applied, skipped, conflicts], deferred from (%s) as t', take) into counts, left_now
                     using array[guids[place]], array[gones[place]], array[lineages[place]], array[colvs[place]],
                           array[writers[place]], array[rows[place]], array[choices[place]];
                 applied := applied + counts[1];
                 skipped := skipped + counts[2];
                 conflicts := conflicts + counts[3];
-                deferred := deferred + counts[4];
+                deferred := deferred || left_now;
             exception
                 when transaction_rollback or lock_not_available or insufficient_resources
                     or operator_intervention or system_error or internal_error then

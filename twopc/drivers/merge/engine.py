@@ -8,11 +8,12 @@ what arrives twice is known by its lineage.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Collection, Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
+from typing import TypeVar
 from uuid import UUID
 
 import psycopg
@@ -41,6 +42,8 @@ from twopc.merge.resolvers import MergeResolver
 from twopc.merge.retention import check_age
 from twopc.together import together
 
+T = TypeVar("T")
+
 _LOST = "08006"
 
 Ask = Callable[
@@ -60,7 +63,8 @@ class MergeReport:
     conflicts: int = 0
     """Conflicts found, and resolved at the Publisher."""
     deferred: int = 0
-    """Rows left at the Subscriber, because it has changed them since its upload; they go up in the next session."""
+    """Rows left at the Subscriber, because it has changed them since its upload; they go up in the next session. Rows
+    that are left because their change has failed at the Publisher are in `retried`."""
     retried: int = 0
     """Rows that could not be written, at either end; the next session tries them again."""
     resumed: bool = False
@@ -105,6 +109,8 @@ class MergeSession:
         self._settled: dict[UUID, dict[UUID, Row | None]] = defaultdict(dict)
         self._order: tuple[UUID, ...] = ()
         self._tally = SessionTally()
+        self._refused: Collection[UUID] = ()
+        """What the Publisher could not write: the Subscriber's rows stay as they are."""
 
     async def run(self) -> MergeReport:
         """Upload, then download, unless it is to upload only.
@@ -124,6 +130,7 @@ class MergeSession:
             for handler in self._handlers.values():
                 handler.session_begins(publisher.name, subscriber.name)
             up, _ = await self._carry(subscriber, publisher, below, above, "upload")
+            self._refused = up.failed.keys()
             down, generation = SliceOutcome(), None
             if not self._only_upload:
                 down, generation = await self._carry(
@@ -151,7 +158,7 @@ class MergeSession:
             uploaded=up.applied,
             downloaded=down.applied,
             conflicts=up.conflicts,
-            deferred=down.deferred,
+            deferred=len(down.deferred),
             retried=len(up.failed) + len(down.failed),
             rejected=up.rejected + down.rejected,
             resumed=self._tally.is_resumed,
@@ -224,6 +231,7 @@ class MergeSession:
             return SliceOutcome(), generation
         total = SliceOutcome()
         failed: dict[UUID, list[MergeRow]] = defaultdict(list)
+        missing: dict[UUID, list[UUID]] = defaultdict(list)
         judges = {artid: self._judge(artid, is_upload=is_upload) for artid in travelling}
         for part in in_order(travelling, outgoing.slices):
             judge = judges[part.artid]
@@ -231,6 +239,9 @@ class MergeSession:
                 await self._show(part, judge, self._ask)
             asked = judge if judge.is_asked else None
             outcome = await self._repeat(partial(receiver.apply, part, generation, asked))
+            missing[part.artid] += outcome.deferred
+            fresh = [guid for guid in outcome.deferred if guid not in self._refused]
+            outcome = replace(outcome, deferred=fresh)
             total += outcome
             self._tally.add(part, outcome, is_upload=is_upload)
             if outcome.failed:
@@ -242,13 +253,12 @@ class MergeSession:
         repeated = tuple(in_order(travelling, repeats))
         last = await self._repeat(partial(receiver.receive, generation, repeated, judges))
         await self._reach(f"{way}_received")
-        left = {
-            artid: [row.rowguid for row in rows if row.rowguid in last.failed]
-            for artid, rows in failed.items()
-        }
         for artid, rows in failed.items():
-            self._tally.add_repeated(artid, len(rows), len(left[artid]), is_upload=is_upload)
-        await sender.acknowledge(generation, left)
+            left = [row.rowguid for row in rows if row.rowguid in last.failed]
+            self._tally.add_repeated(artid, len(rows), len(left), is_upload=is_upload)
+            missing[artid] += left
+            missing[artid] += [row.rowguid for row in rows if row.rowguid in last.deferred]
+        await self._repeat(partial(sender.acknowledge, generation, missing))
         await self._reach(f"{way}_acknowledged")
         return total + last, generation
 
@@ -282,7 +292,7 @@ class MergeSession:
             settled=self._settled[artid],
         )
 
-    async def _repeat(self, step: Callable[[], Awaitable[SliceOutcome]]) -> SliceOutcome:
+    async def _repeat(self, step: Callable[[], Awaitable[T]]) -> T:
         """A step that is one commit, again where only time was against it."""
         attempts = 0
         while True:

@@ -49,9 +49,10 @@ _RECORD = "select msrepl.merge_record_failures(%s, %s::uuid[], %s::boolean[], %s
 class Taken:
     """What became of rows that were applied."""
 
-    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """Applied, skipped, conflicts, deferred."""
+    counts: tuple[int, int, int] = (0, 0, 0)
+    """Applied, skipped, conflicts."""
     failed: Mapping[UUID, Fault]
+    deferred: Sequence[UUID] = ()
     rejected: int = 0
 
 
@@ -202,8 +203,9 @@ class JudgedRows:
         if is_final and failed:
             undone = await self._undo(judge, encounters, failed, counts)
         return Taken(
-            counts=(counts[0], counts[1], counts[2], counts[3]),
+            counts=(counts[0], counts[1], counts[2]),
             failed=failed,
+            deferred=taken.deferred,
             rejected=len(rejected) + undone,
         )
 
@@ -279,16 +281,17 @@ class JudgedRows:
         if isinstance(together, Taken):
             return together
         taken = await self._write(others)
-        counts, failed = [*taken.counts], dict(taken.failed)
+        counts, failed, deferred = [*taken.counts], dict(taken.failed), [*taken.deferred]
         for each in planned:
             if each.made is not None:
                 outcome = await self._attempt([each])
                 if isinstance(outcome, Taken):
                     _add(counts, outcome.counts)
                     failed |= outcome.failed
+                    deferred += outcome.deferred
                 else:
                     failed[each.row.rowguid] = outcome
-        return Taken(counts=(counts[0], counts[1], counts[2], counts[3]), failed=failed)
+        return Taken(counts=(counts[0], counts[1], counts[2]), failed=failed, deferred=deferred)
 
     async def _attempt(self, planned: Sequence[JudgedRow]) -> Taken | Fault:
         """Write rows, or none of them if their other values cannot be put on them."""
@@ -357,7 +360,8 @@ def taken_of(answer: tuple[Any, ...]) -> Taken:
     """What it has answered."""
     applied, skipped, conflicts, deferred, failed, codes, reasons = answer
     return Taken(
-        counts=(applied, skipped, conflicts, deferred),
+        counts=(applied, skipped, conflicts),
+        deferred=deferred,
         failed=dict(zip(failed, zip(codes, reasons, strict=True), strict=True)),
     )
 

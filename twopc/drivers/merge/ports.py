@@ -59,7 +59,7 @@ class SliceOutcome:
     skipped: int = 0
     """Rows of which all was known."""
     conflicts: int = 0
-    deferred: int = 0
+    deferred: Sequence[UUID] = ()
     """Rows that were left, because they have a change that must go up first."""
     rejected: int = 0
     """Rows that were not taken, and whose change is undone at the other end."""
@@ -72,7 +72,7 @@ class SliceOutcome:
             applied=self.applied + later.applied,
             skipped=self.skipped + later.skipped,
             conflicts=self.conflicts + later.conflicts,
-            deferred=self.deferred + later.deferred,
+            deferred=(*self.deferred, *later.deferred),
             rejected=self.rejected + later.rejected,
             failed=later.failed,
         )
@@ -200,9 +200,12 @@ class MergeEndPort(Protocol):
         ...
 
     async def acknowledge(
-        self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
+        self, generation: Generation, missing: Mapping[UUID, Collection[UUID]]
     ) -> None:
-        """Note that the neighbour has this end's generation, but for rows that failed there; those are sent again."""
+        """Note that the neighbour has this end's generation, but for rows that failed there, or were left.
+
+        Those are sent again, and what is known of them is not forgotten before the neighbour has them.
+        """
         ...
 
     async def end(self, record: SessionRecord) -> int:

@@ -356,10 +356,10 @@ class ServerMergeEnd:
         await self._rows("select msrepl.merge_release_conflicts(%s::uuid[])", list(ids))
 
     async def acknowledge(
-        self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
+        self, generation: Generation, missing: Mapping[UUID, Collection[UUID]]
     ) -> None:
         """See `MergeEndPort`."""
-        pairs = [(artid, rowguid) for artid, guids in failed.items() for rowguid in guids]
+        pairs = [(artid, rowguid) for artid, guids in missing.items() for rowguid in guids]
         await self._rows(
             "select msrepl.merge_acknowledge(%s, %s, %s::uuid[], %s::uuid[])",
             generation.number,
@@ -404,12 +404,12 @@ class ServerMergeEnd:
 
 
 def _outcome(taken: Taken) -> SliceOutcome:
-    applied, skipped, conflicts, deferred = taken.counts
+    applied, skipped, conflicts = taken.counts
     return SliceOutcome(
         applied=applied,
         skipped=skipped,
         conflicts=conflicts,
-        deferred=deferred,
+        deferred=taken.deferred,
         rejected=taken.rejected,
         failed={guid: reason for guid, (_, reason) in taken.failed.items()},
     )

@@ -29,7 +29,7 @@ class SessionTally:
             rows=before.rows + outcome.applied,
             deletes=before.deletes + (outcome.applied if part.gone else 0),
             conflicts=before.conflicts + outcome.conflicts,
-            deferred=before.deferred + outcome.deferred,
+            deferred=before.deferred + len(outcome.deferred),
         )
 
     def add_repeated(self, artid: UUID, count: int, failed: int, *, is_upload: bool) -> None:
