@@ -12,6 +12,7 @@ from twopc.merge.protections import MergeProtection
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.scenario.expect_meaning import expectations
 from twopc.sim.scenario.expectations import MERGE_FIELDS, Expect
+from twopc.sim.scenario.merge_filters import check_filters
 from twopc.sim.scenario.merge_parts import CONFLICTS, MergeConflictExpect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import Part
@@ -39,6 +40,7 @@ def check_kind(document: Document, scenario: Scenario) -> None:
             document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_UPDATING}")
         _tree(document, scenario)
         _steps(document, scenario)
+        check_filters(document, scenario)
         for name, subscriber in scenario.subscribers.items():
             _subscription(document, ("subscribers", name, "merge"), subscriber)
         for at, expect in expectations(scenario):

@@ -10,7 +10,8 @@ from twopc.merge.protections import MergeProtection
 from twopc.sim.model.builder import blaming
 from twopc.sim.model.merge.merging import ModelMergedTable, ModelMerging
 from twopc.sim.model.system import System
-from twopc.sim.model.values import ModelSpec
+from twopc.sim.model.values import ModelSpec, TableSpec
+from twopc.sim.scenario.merge_filters import publish_order
 from twopc.sim.scenario.model import Scenario
 
 #: By which a row is known, where the file names no column.
@@ -33,16 +34,8 @@ def merging_of(
         UnsupportedError: the model does not know something that it says.
     """
     without = frozenset(map(MergeProtection, off))
-    tables = [
-        ModelMergedTable(
-            table=table,
-            rowguid=scenario.tables[table.name].merge.rowguid or ROWGUID,
-            adds_rowguid=scenario.tables[table.name].merge.rowguid is None,
-            column_tracking=scenario.tables[table.name].merge.tracking == "column",
-            options=_options(scenario, table.name, without),
-        )
-        for table in spec.tables
-    ]
+    specs = {table.name: table for table in spec.tables}
+    tables = [_merged(scenario, specs[name], without) for name in publish_order(scenario.tables)]
     tree = scenario.topology.tree
     publishers: dict[str, str] = {}
     order = [scenario.topology.publisher]
@@ -54,11 +47,43 @@ def merging_of(
         for name in publishers
         if (merge := scenario.subscriber(name).merge).type == "server"
     }
-    merging = ModelMerging(model, tables, publishers, priorities, points=points, without=without)
+    values = {
+        name: (
+            name if merge.host_name is None else merge.host_name,
+            name if merge.login is None else merge.login,
+        )
+        for name in publishers
+        for merge in (scenario.subscriber(name).merge,)
+    }
+    merging = ModelMerging(
+        model,
+        tables,
+        publishers,
+        priorities,
+        values,
+        made=[*specs],
+        points=points,
+        without=without,
+    )
     for at, text in enumerate(spec.setup):
         with blaming("setup", at):
             model.publisher.define(text)
     return merging
+
+
+def _merged(
+    scenario: Scenario, table: TableSpec, without: frozenset[MergeProtection]
+) -> ModelMergedTable:
+    merge = scenario.tables[table.name].merge
+    return ModelMergedTable(
+        table=table,
+        rowguid=merge.rowguid or ROWGUID,
+        adds_rowguid=merge.rowguid is None,
+        column_tracking=merge.tracking == "column",
+        options=_options(scenario, table.name, without),
+        row_filter=merge.filter,
+        joins=merge.join,
+    )
 
 
 def _options(scenario: Scenario, name: str, without: frozenset[MergeProtection]) -> MergeOptions:

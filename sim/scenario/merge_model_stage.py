@@ -142,8 +142,13 @@ class MergeModelStage(ModelStage):
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """Every row belongs to every Subscriber."""
-        return None
+        """See `twopc.sim.scenario.stage.Stage`."""
+        places = self._merging.part(subscriber, table)
+        if places is None:
+            return None
+        publisher = self._scenario.topology.publisher
+        rows = (await self.look(publisher, {table: columns})).rows[table]
+        return [rows[place] for place in places]
 
     async def outage(self, node: str, *, on: bool) -> None:
         """See `twopc.sim.scenario.outages`."""

@@ -43,6 +43,16 @@ class MergedTable(Part):
     """What becomes of changes at Subscribers."""
     deletes: Literal["carried", "kept"] = "carried"
     """What becomes of deletions."""
+    filter: str | None = None
+    """Which rows go to which Subscribers: a condition over its columns, in which ``msrepl.host_name()`` and
+    ``msrepl.suser_sname()`` are the Subscriber's."""
+    join: dict[str, str] = {}
+    """By parent table a condition over the columns of both: its rows go where the parent's rows go that they belong to."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Not every Subscriber gets every row."""
+        return self.filter is not None or bool(self.join)
 
 
 class MergeSubscription(Part):
@@ -54,6 +64,10 @@ class MergeSubscription(Part):
     """`client`: the first change that reaches the Publisher wins. `server`: it has a priority of its own."""
     priority: Exact | None = None
     """Of a server subscription, from 0 to less than the Publisher's 100."""
+    host_name: str | None = None
+    """What ``msrepl.host_name()`` is in filters; none: the Subscriber's name."""
+    login: str | None = None
+    """What ``msrepl.suser_sname()`` is in filters; none: the Subscriber's name."""
 
 
 class MergeConflictExpect(Part):

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc.merge.decision import ConflictType
+from twopc.publisher.merge.filters import Join
 from twopc.sim.merge import MergeTopology
+from twopc.sim.scenario.merge_filters import publish_order
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_setup import blaming, fill_tables, make_tables, own_words
 
@@ -31,9 +33,9 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
     """
     await make_tables(topology, scenario)
     await fill_tables(topology, scenario)
-    for name, table in scenario.tables.items():
+    for name in publish_order(scenario.tables):
         with blaming("tables", name):
-            merge = table.merge
+            merge = scenario.tables[name].merge
             await topology.publish(
                 name,
                 tracking=merge.tracking,
@@ -42,12 +44,20 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
                 compensate=merge.compensate,
                 upload=merge.upload,
                 deletes=merge.deletes,
+                row_filter=merge.filter,
+                join=[Join(parent, condition) for parent, condition in merge.join.items()],
             )
     for name in topology.subscribers:  # each after its Publisher
         stated = scenario.subscriber(name)
         with blaming("subscribers", name) if name in scenario.subscribers else blaming("tables"):
             priority = None if stated.merge.priority is None else float(stated.merge.priority)
-            await topology.subscribe(name, kind=stated.merge.type, priority=priority)
+            await topology.subscribe(
+                name,
+                kind=stated.merge.type,
+                priority=priority,
+                host_name=stated.merge.host_name,
+                login=stated.merge.login,
+            )
         for at, text in enumerate(stated.sql):
             with blaming("subscribers", name, "sql", at):
                 await topology.execute(name, text)

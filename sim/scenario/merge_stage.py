@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
+from twopc.drivers.merge import partitions, tracking
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import SettledBranch
 from twopc.merge.protections import MergeProtection
@@ -212,8 +213,28 @@ class MergeStage:
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """Every row belongs to every Subscriber."""
-        return None
+        """See `twopc.sim.scenario.stage.Stage`."""
+        if not self._scenario.tables[table].merge.is_filtered:
+            return None
+        publisher = self._scenario.topology.publisher
+        article = next(
+            each
+            for each in await tracking.articles(await self._topology.admin(publisher))
+            if each.table == table
+        )
+        belongs = await partitions.part(await self._topology.admin(publisher), article, subscriber)
+        query = sql.SQL("select {} from {} as t where {} order by {}").format(
+            sql.SQL(", ").join(
+                sql.SQL("t.{}::text").format(sql.Identifier(each)) for each in columns
+            ),
+            sql.Identifier("public", table),
+            belongs,
+            sql.SQL(", ").join(
+                sql.Identifier("t", each) for each in self._scenario.tables[table].key_columns
+            ),
+        )
+        rows = await self._topology.execute(publisher, query.as_string(None))
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     async def prepared(self, node: str) -> tuple[str, ...]:
         """There are no branches."""

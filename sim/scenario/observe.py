@@ -91,15 +91,8 @@ async def settled(scenario: Scenario, stage: Stage, history: OrderHistory, settl
 async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) -> None:
     """Everything at every node, and what of the Publisher's each Subscriber should have."""
     nodes = scenario.topology.nodes
-    if scenario.merges:  # there are no branches, and every row belongs to everybody
-        await _states(scenario, stage, history, nodes, "final")
-        return
-    prepared = await together(*(stage.prepared(node) for node in nodes))
-    markers = await together(*(stage.markers(node) for node in nodes))
-    for node, gids, marks in zip(nodes, prepared, markers, strict=True):
-        history.write("prepared", node=node, data={"gids": list(gids)})
-        if stage.subscribes(node):
-            history.write("markers", node=node, data={"markers": marks})
+    if not scenario.merges:
+        await _branches(stage, history, nodes)
     await _states(scenario, stage, history, nodes, "final")
     for subscriber in filter(stage.subscribes, scenario.topology.subscribers):
         for name, table in scenario.tables.items():
@@ -114,6 +107,16 @@ async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) 
                     moment="part",
                     part=subscriber,
                 )
+
+
+async def _branches(stage: Stage, history: OrderHistory, nodes: Sequence[str]) -> None:
+    """What is prepared and what is marked at each node."""
+    prepared = await together(*(stage.prepared(node) for node in nodes))
+    markers = await together(*(stage.markers(node) for node in nodes))
+    for node, gids, marks in zip(nodes, prepared, markers, strict=True):
+        history.write("prepared", node=node, data={"gids": list(gids)})
+        if stage.subscribes(node):
+            history.write("markers", node=node, data={"markers": marks})
 
 
 async def answers(case: Case, stage: Stage, history: OrderHistory) -> None:

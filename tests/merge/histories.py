@@ -114,13 +114,25 @@ class History:
     given_up: list[Change] = field(default_factory=list)
     """Changes that were lost with what a Subscriber had when it was reinitialised."""
 
+    def may_go(self, rowguid: UUID) -> bool:
+        """Whether an application may delete this row."""
+        return True
+
+    def may_return(self, node: str, rowguid: UUID) -> bool:
+        """Whether an application may insert a row again there that was deleted somewhere."""
+        return True
+
     async def write(self) -> None:
         """A change of a row at some node."""
         node = self.chance.choice(self.nodes.names)
         rows = await self.nodes.rows(node)
         draw = self.chance.random()
         if draw < 0.2 or not rows:
-            gone = [c.rowguid for c in self.changes if c.values is None and c.rowguid not in rows]
+            gone = [
+                c.rowguid
+                for c in self.changes
+                if c.values is None and c.rowguid not in rows and self.may_return(node, c.rowguid)
+            ]
             again = gone and self.chance.random() < 0.5
             rowguid = self.chance.choice(gone) if again else UUID(int=self.number() << 64 | 1 << 63)
             values: list[Any] | None = [self.number() for _ in range(COLUMNS)]
@@ -128,7 +140,7 @@ class History:
         else:
             rowguid = self.chance.choice(sorted(rows))
             values, changed = None, None
-            if draw < 0.88:
+            if draw < 0.88 or not self.may_go(rowguid):
                 places = self.chance.sample(range(COLUMNS), self.chance.choice((1, 1, 2)))
                 changed = {place: self.number() for place in places}
                 values = [changed.get(place, held) for place, held in enumerate(rows[rowguid])]

@@ -39,10 +39,11 @@ class RememberingNode(ModelMergeNode):
     def forget(self, upto: int) -> int:
         """Remembers."""
         last = self.generations[upto].upto
-        for rowguid, row in self.metadata[TABLE].items():
-            if row.change <= last:
-                before = self.forgotten.get(rowguid, {})
-                self.forgotten[rowguid] = joined(before, row.version.lineage)
+        for rows in self.metadata.values():
+            for rowguid, row in rows.items():
+                if row.change <= last:
+                    before = self.forgotten.get(rowguid, {})
+                    self.forgotten[rowguid] = joined(before, row.version.lineage)
         return ModelMergeNode.forget(self, upto)
 
 

@@ -30,6 +30,12 @@ class MergeProtection(StrEnum):
     GUID_CHECK = "guid_check"
     """A node that does not know a generation which its neighbour has from it was restored from a backup, so everything
     is compared."""
+    PAST_MAPPINGS = "past_mappings"
+    """A row that has left a Subscriber's partition leaves the Subscriber."""
+    PAST_TOUCHED = "past_touched"
+    """What a Subscriber has sent, and does not belong to it, leaves it again."""
+    REALIGNMENT = "realignment"
+    """The rows below a row that comes into a partition, or leaves it, do the same."""
 
 
 NOTHING_LEFT_OUT: Set[MergeProtection] = frozenset()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import replace
+from uuid import UUID
 
+from twopc.merge.marks import Generation
 from twopc.sim.model.merge.node import ModelMergeNode, drawn
 from twopc.sim.model.merge.records import ModelNeighbour
 
@@ -11,7 +14,7 @@ from twopc.sim.model.merge.records import ModelNeighbour
 def initialise(node: ModelMergeNode, publisher: str, above: ModelMergeNode) -> None:
     """Have a node begin anew as a Subscriber: with the Publisher's rows, and what is known of them, in one generation.
 
-    Whatever the node has is gone; it is another replica from now on.
+    Of filtered articles it gets the rows of its partition. Whatever the node has is gone; it is another replica from now on.
 
     Args:
         publisher: the Publisher's name.
@@ -19,10 +22,18 @@ def initialise(node: ModelMergeNode, publisher: str, above: ModelMergeNode) -> N
     """
     begun = above.close()
     node.replica, node.former, node.change = next(drawn), (), 1
-    node.rows = {artid: dict(rows) for artid, rows in above.rows.items()}
+    parts = _parts(above, above.neighbours[node.name].partition, begun)
+    node.rows = {
+        artid: {
+            guid: row for guid, row in rows.items() if artid not in parts or guid in parts[artid]
+        }
+        for artid, rows in above.rows.items()
+    }
     node.metadata = {
         artid: {
-            rowguid: replace(row, change=1, source=above.replica) for rowguid, row in rows.items()
+            guid: replace(row, change=1, source=above.replica)
+            for guid, row in rows.items()
+            if artid not in parts or guid in parts[artid]
         }
         for artid, rows in above.metadata.items()
     }
@@ -43,3 +54,17 @@ def initialise(node: ModelMergeNode, publisher: str, above: ModelMergeNode) -> N
         behind=(),
         last_session_s=node.clock(),
     )
+
+
+def _parts(
+    above: ModelMergeNode, partition: int | None, begun: Generation
+) -> Mapping[UUID, Set[UUID]]:
+    """Of each filtered article the rows of a partition, which is made if it is new."""
+    mappings = above.mappings
+    if mappings is None or partition is None:
+        return {}
+    mappings.begin(above, partition, begun.number)
+    return {
+        artid: {rowguid for rowguid, number in current if number == partition}
+        for artid, current in mappings.current.items()
+    }

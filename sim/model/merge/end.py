@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from uuid import UUID
 
@@ -22,8 +22,10 @@ from twopc.merge.judge import REJECTED, Fault, Judge, Judgement, is_rejected, ju
 from twopc.merge.lineage import pack, packed, unpack, unpacked
 from twopc.merge.marks import Generation, Marks, ServerSubscription, introduced
 from twopc.merge.plan import MergeRow, Slice, slices
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.model.merge.node import ModelMergeNode
-from twopc.sim.model.merge.records import Incoming, ModelFailure
+from twopc.sim.model.merge.partitions import leave
+from twopc.sim.model.merge.records import Incoming, ModelFailure, ModelOutgoing
 
 
 class ModelMergeEnd:
@@ -39,6 +41,11 @@ class ModelMergeEnd:
         self._neighbour = neighbour
         self._agents = agents
         self._is_alone = False
+
+    @property
+    def _without(self) -> Set[MergeProtection]:
+        """Protections that are left out here."""
+        return NOTHING_LEFT_OUT
 
     async def open(self, *, alone: bool) -> None:
         """See `MergeEndPort`."""
@@ -82,6 +89,7 @@ class ModelMergeEnd:
                 columns=article.names,
                 column_tracking=article.column_tracking,
                 options=article.options,
+                is_filtered=self.node.mappings is not None and artid in self.node.mappings.filters,
             )
             for artid, article in self.node.articles.items()
         }
@@ -91,20 +99,8 @@ class ModelMergeEnd:
         generation = self.node.close()
         parts: dict[UUID, Sequence[Slice]] = {}
         for artid in articles if generation.number > after else ():
-            changed = self.node.changed(artid, self._neighbour, after, generation.number)
-            rows = [
-                MergeRow(
-                    rowguid=rowguid,
-                    gone=metadata.version.gone,
-                    lineage=json.dumps(packed(metadata.version.lineage)),
-                    columns=_text(metadata.version.columns),
-                    writer=metadata.writer,
-                    row=None
-                    if metadata.version.gone
-                    else json.dumps(self.node.rows[artid][rowguid]),
-                )
-                for rowguid, metadata in changed.items()
-            ]
+            changed = self.node.outgoing(artid, self._neighbour, after, generation.number)
+            rows = [_on_its_way(each, self.node.replica) for each in changed]
             parts[artid] = slices(artid, rows)
         return OutgoingChanges(generation=generation, slices=parts)
 
@@ -118,11 +114,28 @@ class ModelMergeEnd:
     ) -> SliceOutcome:
         """See `MergeEndPort`."""
         outcome = self._take(part, judge, is_final=False)
+        self._touch_mappings([part])
         self.node.neighbours[self._neighbour].coming = coming
         return outcome
 
+    def _touch_mappings(self, parts: Sequence[Slice]) -> None:
+        """``merge_touch_mappings``: what a Subscriber has sent, and does not belong to it, is to leave it again."""
+        mappings, partition = self.node.mappings, self.node.neighbours[self._neighbour].partition
+        if mappings is None or partition is None:
+            return
+        newest = self.node.newest.generation.number
+        for part in parts:
+            rowguids = [row.rowguid for row in part.rows]
+            mappings.touch(part.artid, partition, rowguids, newest, comes_again=False)
+
     def _take(self, part: Slice, judge: Judge | None, *, is_final: bool) -> SliceOutcome:
         """The rows of a slice, one after the other, as somebody rules who is asked about them."""
+        if part.leaves:
+            rowguids = [row.rowguid for row in part.rows]
+            applied, deferred = leave(
+                self.node, part.artid, self._neighbour, rowguids, self._without
+            )
+            return SliceOutcome(applied=applied, deferred=deferred)
         decisions: dict[UUID, MergeDecision] = {}
         failed: dict[UUID, str] = {}
         rejected = 0
@@ -191,6 +204,7 @@ class ModelMergeEnd:
     ) -> SliceOutcome:
         """See `MergeEndPort`; nothing fails here but resolvers and handlers."""
         outcomes = [self._take(part, judges.get(part.artid), is_final=True) for part in repeated]
+        self._touch_mappings(repeated)
         failed = {guid: why for each in outcomes for guid, why in each.failed.items()}
         self.node.receive(self._neighbour, generation)
         for guid, failure in [*self.node.failures.items()]:
@@ -228,7 +242,16 @@ class ModelMergeEnd:
         self.node.acknowledge(self._neighbour, generation)
         for artid, rowguids in missing.items():
             for rowguid in rowguids:
-                self.node.touch(artid, rowguid, source=self.node.metadata[artid][rowguid].source)
+                metadata = self.node.metadata[artid].get(rowguid)
+                if metadata is not None:
+                    self.node.touch(artid, rowguid, source=metadata.source)
+            mappings, partition = (
+                self.node.mappings,
+                self.node.neighbours[self._neighbour].partition,
+            )
+            if mappings is not None and partition is not None:
+                newest = self.node.newest.generation.number
+                mappings.touch(artid, partition, rowguids, newest, comes_again=True)
 
     async def introduce(self, servers: Sequence[ServerSubscription]) -> None:
         """See `MergeEndPort`."""
@@ -257,6 +280,19 @@ def incoming_of(row: MergeRow) -> Incoming:
         ),
         writer=row.writer,
         values=None if row.row is None else tuple(json.loads(row.row)),
+    )
+
+
+def _on_its_way(row: ModelOutgoing, replica: int) -> MergeRow:
+    known = row.metadata
+    return MergeRow(
+        rowguid=row.rowguid,
+        gone=row.values is None,
+        lineage=json.dumps([] if known is None else packed(known.version.lineage)),
+        columns=None if known is None else _text(known.version.columns),
+        writer=replica if known is None else known.writer,
+        row=None if row.values is None else json.dumps(row.values),
+        leaves=row.leaves,
     )
 
 

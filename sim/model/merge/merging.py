@@ -13,7 +13,15 @@ from twopc.merge.articles import MergeOptions
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.model.builder import blaming, create_text
 from twopc.sim.model.merge.copies import initialise
+from twopc.sim.model.merge.filters import join_condition, row_condition
+from twopc.sim.model.merge.partitions import (
+    ModelJoinFilter,
+    ModelMergeFilter,
+    ModelPartition,
+    PartitionMappings,
+)
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
+from twopc.sim.model.merge.records import Values as MergeValues
 from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge, travelling
 from twopc.sim.model.merge.site_end import SiteMergeEnd
 from twopc.sim.model.node import backups
@@ -36,14 +44,21 @@ class ModelMergedTable:
     adds_rowguid: bool
     column_tracking: bool
     options: MergeOptions
+    row_filter: str | None
+    """Which rows go to which Subscribers; see `twopc.publisher.merge.filters`."""
+    joins: Mapping[str, str]
+    """By parent the condition under which its rows go where the parent's go."""
 
 
 class ModelMerging:
     """The merge replication of a model whose nodes are empty.
 
     Args:
+        tables: in the order in which they are published: after those whose rows theirs follow.
+        made: their names in the order in which they are made: after those that they refer to.
         publishers: the Publisher of each Subscriber; each node after its own.
         priorities: of server subscriptions.
+        values: the host name and the login of each Subscriber.
         without: protections that are left out.
 
     Raises:
@@ -57,12 +72,16 @@ class ModelMerging:
         tables: Sequence[ModelMergedTable],
         publishers: Mapping[str, str],
         priorities: Mapping[str, float],
+        values: Mapping[str, tuple[str, str]],
         *,
+        made: Sequence[str],
         points: Points,
         without: Set[MergeProtection] = NOTHING_LEFT_OUT,
     ) -> None:
         self._model = model
         self._tables = {UUID(int=place): each for place, each in enumerate(tables, 1)}
+        by_name = {each.table.name: each for each in tables}
+        self._made = [by_name[name] for name in made]
         self.publishers = publishers
         """Of each Subscriber."""
         self._points = points
@@ -77,40 +96,75 @@ class ModelMerging:
         for node in model.nodes.values():
             self._define(node)
         root = model.publisher
-        for each in tables:
+        for each in self._made:
             for at, row in enumerate(each.table.rows):
                 with blaming("tables", each.table.name, "rows", at):
                     articles.insert(root, each.table.name, row)
-        for name in publishers:
-            self._fill(model.nodes[name])
         self.sites = {
             name: self._site(node, number)
             for number, (name, node) in enumerate(model.nodes.items(), 1)
         }
+        self._filter(self.sites[root.name])
         for name, publisher in publishers.items():
             above = self.sites[publisher].knowledge
             above.neighbours[name] = ModelNeighbour(
-                replica=0, is_publisher=False, server_priority=priorities.get(name)
+                replica=0,
+                is_publisher=False,
+                server_priority=priorities.get(name),
+                partition=None
+                if above.mappings is None
+                else above.mappings.partition_of(*values[name]),
             )
-            initialise(self.sites[name].knowledge, publisher, above)
+            self._begin(name)
+
+    def _filter(self, site: MergeSite) -> None:
+        """Have a Publisher work out which rows go to which Subscribers, if not all go to every one."""
+        names = {each.table.name: artid for artid, each in self._tables.items()}
+        plans, filters = site.node.plans, dict[UUID, ModelMergeFilter]()
+        for artid, each in self._tables.items():
+            path = ("tables", each.table.name, "merge")
+            table, joins = site.tables[artid], []
+            condition, uses = None, frozenset[str]()
+            if each.row_filter is not None:
+                with blaming(*path, "filter"):
+                    holds, uses = row_condition(each.row_filter, table, plans)
+                condition = _of_site(site, artid, holds)
+            for parent, text in each.joins.items():
+                with blaming(*path, "join", parent):
+                    meets, is_key = join_condition(text, table, site.tables[names[parent]], plans)
+                joined = _of_both(site, artid, names[parent], meets)
+                joins.append(ModelJoinFilter(parent=names[parent], condition=joined, is_key=is_key))
+            if condition is not None or joins:
+                filters[artid] = ModelMergeFilter(
+                    condition=condition, uses=uses, joins=tuple(joins)
+                )
+        if filters:
+            site.knowledge.mappings = PartitionMappings(filters, self._without)
 
     def _define(self, node: ModelNode) -> None:
-        for each in self._tables.values():
+        for each in self._made:
             with blaming("tables", each.table.name, "columns"):
                 node.define(_create_text(each))
             if node.name in self.publishers:
                 _make_plain(node, each.table.name)
-        for each in self._tables.values():
+        for each in self._made:
             for at, text in enumerate(each.table.sql):
                 with blaming("tables", each.table.name, "sql", at):
                     node.define(text)
 
-    def _fill(self, node: ModelNode) -> None:
-        """Give a Subscriber the rows that the Publisher has."""
-        for each in self._tables.values():
-            name = each.table.name
-            for row in self._model.publisher.table(name).rows():
-                node.outside(_insert(name, row), f"a copy of {name}")
+    def _begin(self, subscriber: str) -> None:
+        """Give a Subscriber, whose tables are empty, the rows of its Publisher's that belong to it."""
+        publisher = self.publishers[subscriber]
+        node, above = self._model.nodes[subscriber], self._model.nodes[publisher]
+        site = self.sites[subscriber]
+        node.on_commit = None
+        initialise(site.knowledge, publisher, self.sites[publisher].knowledge)
+        for each in self._made:
+            artid = self._artid(each.table.name)
+            for row in above.table(each.table.name).rows():
+                if site.rowguid(artid, row) in site.knowledge.rows[artid]:
+                    node.outside(_insert(each.table.name, row), f"a copy of {each.table.name}")
+        site.watch()
 
     def _site(self, node: ModelNode, replica: int) -> MergeSite:
         names = {each.table.name: artid for artid, each in self._tables.items()}
@@ -159,18 +213,12 @@ class ModelMerging:
 
     def reinitialise(self, subscriber: str) -> None:
         """Have a Subscriber begin anew with its Publisher's rows, outside of time."""
-        publisher = self.publishers[subscriber]
-        node, above = self._model.nodes[subscriber], self._model.nodes[publisher]
-        site = self.sites[subscriber]
+        node = self._model.nodes[subscriber]
         node.on_commit = None
-        for each in reversed(self._tables.values()):
+        for each in reversed(self._made):
             node.outside(_delete_all(node, each.table.name), f"the rows of {each.table.name}")
-        for each in self._tables.values():
-            for row in above.table(each.table.name).rows():
-                node.outside(_insert(each.table.name, row), f"a copy of {each.table.name}")
-        initialise(site.knowledge, publisher, self.sites[publisher].knowledge)
-        site.knowledge.recorded.clear()
-        site.watch()
+        self._begin(subscriber)
+        self.sites[subscriber].knowledge.recorded.clear()
 
     def cut(self, node: str) -> None:
         """A node lets nobody in any more, and ends the connections of agents to it; harmless twice."""
@@ -210,6 +258,20 @@ class ModelMerging:
         site, artid = self.sites[node], self._artid(table)
         return [site.rowguid(artid, row) for row in site.tables[artid].rows()]
 
+    def part(self, subscriber: str, table: str) -> list[int] | None:
+        """Which of a table's rows at the Publisher belong to a Subscriber, by place; None: all."""
+        publisher, artid = self.publishers[subscriber], self._artid(table)
+        above = self.sites[publisher].knowledge
+        partition = above.neighbours[subscriber].partition
+        if above.mappings is None or partition is None or artid not in above.mappings.filters:
+            return None
+        belong = {rowguid for rowguid, _ in above.mappings.evaluated(above, artid, [partition])}
+        return [
+            place
+            for place, rowguid in enumerate(self.rowguids(publisher, table))
+            if rowguid in belong
+        ]
+
     def texts(self, table: str, values: Sequence[object]) -> dict[str, str | None]:
         """The values of a row that has travelled, as text."""
         artid = self._artid(table)
@@ -224,6 +286,24 @@ class ModelMerging:
 
     def _artid(self, table: str) -> UUID:
         return next(artid for artid, each in self._tables.items() if each.table.name == table)
+
+
+def _of_site(
+    site: MergeSite, artid: UUID, holds: Callable[[Values, str | None, str | None], bool]
+) -> Callable[[UUID, MergeValues, ModelPartition], bool]:
+    def belongs(rowguid: UUID, row: MergeValues, partition: ModelPartition) -> bool:
+        return holds(site.row(artid, rowguid, row), partition.host_name, partition.login)
+
+    return belongs
+
+
+def _of_both(
+    site: MergeSite, child: UUID, parent: UUID, meets: Callable[[Values, Values], bool]
+) -> Callable[[UUID, MergeValues, UUID, MergeValues], bool]:
+    def belongs(rowguid: UUID, row: MergeValues, above: UUID, values: MergeValues) -> bool:
+        return meets(site.row(child, rowguid, row), site.row(parent, above, values))
+
+    return belongs
 
 
 def _create_text(merged: ModelMergedTable) -> str:

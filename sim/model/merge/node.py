@@ -8,7 +8,7 @@ the number of the last change that it holds. It knows no constraints.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -26,12 +26,8 @@ from twopc.merge.decision import (
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.lineage import stamped
 from twopc.merge.marks import Generation, Marks, ServerSubscription
-from twopc.merge.retention import (
-    GRACE_DAYS,
-    RETENTION_DAYS,
-    ClosedGeneration,
-    forgettable,
-)
+from twopc.merge.retention import RETENTION_DAYS
+from twopc.sim.model.merge.partitions import PartitionMappings
 from twopc.sim.model.merge.records import (
     Incoming,
     ModelConflict,
@@ -40,8 +36,10 @@ from twopc.sim.model.merge.records import (
     ModelMergeArticle,
     ModelMetadata,
     ModelNeighbour,
+    ModelOutgoing,
     Values,
 )
+from twopc.sim.model.merge.retention import forgettable_at
 
 #: What servers draw: GUIDs of generations, and numbers of replicas that were restored.
 drawn = itertools.count(1000)
@@ -74,6 +72,8 @@ class ModelMergeNode:
     """Of each article, the highest version of a row that is forgotten: new rows go on above it."""
     sessions: list[tuple[str, SessionRecord]] = field(default_factory=list)
     """Those that have ended here, each with the Subscriber."""
+    mappings: PartitionMappings | None = None
+    """At a Publisher that filters."""
 
     def __post_init__(self) -> None:
         for artid in self.articles:
@@ -103,7 +103,7 @@ class ModelMergeNode:
         held, metadata = self.rows[artid].get(rowguid), self.metadata[artid].get(rowguid)
         before = metadata.version if metadata is not None else RowVersion(lineage={})
         lineage = stamped(before.lineage, self.replica)
-        if metadata is None:
+        if not before.lineage:
             lineage = {self.replica: self.floors.get(artid, 0) + 1}
         stamp = (self.replica, lineage[self.replica])
         columns = before.columns
@@ -147,10 +147,20 @@ class ModelMergeNode:
 
     def close(self) -> Generation:
         """``merge_close``."""
-        last = self.newest
-        if self._has_changed(last.upto):
+        last, mappings = self.newest, self.mappings
+        is_changed = self._has_changed(last.upto)
+        if mappings is not None:
+            is_changed = mappings.close(self, is_changed=is_changed)
+        if is_changed:
             self.add_generation(last.generation.number + 1, self.change)
+            if mappings is not None:
+                mappings.note(self, self.newest.generation.number, last.upto)
         return self.newest.generation
+
+    def generation_of(self, change: int) -> int:
+        """``merge_generation``: the generation that a change belongs to."""
+        holders = (number for number, each in self.generations.items() if change <= each.upto)
+        return min(holders, default=self.newest.generation.number + 1)
 
     def _has_changed(self, upto: int) -> bool:
         return self.change > upto and any(
@@ -192,23 +202,7 @@ class ModelMergeNode:
 
     def clean_up(self) -> int:
         """``merge_clean_up``: forgets what nobody needs any more; how many rows' metadata it was."""
-        publisher = next((each for each in self.neighbours.values() if each.is_publisher), None)
-        before_s: float | None = None
-        if publisher is None and self.retention_days:
-            before_s = self.clock() - (self.retention_days + GRACE_DAYS) * _DAY_S
-        upto = forgettable(
-            [
-                ClosedGeneration(number=number, closed_s=each.closed_s, known_by=each.known_by)
-                for number, each in self.generations.items()
-            ],
-            acknowledged=[
-                each.sent
-                for each in self.neighbours.values()
-                if not each.is_publisher and not self.is_expired(each)
-            ],
-            before_s=before_s,
-            publisher_cleaned=None if publisher is None else publisher.cleaned,
-        )
+        upto = forgettable_at(self)
         return self.forget(upto) if upto > self.cleaned else 0
 
     def forget(self, upto: int) -> int:
@@ -216,9 +210,10 @@ class ModelMergeNode:
         last, count = self.generations[upto].upto, 0
         for artid, rows in self.metadata.items():
             for rowguid in [each for each, row in rows.items() if row.change <= last]:
-                top = max(rows.pop(rowguid).version.lineage.values())
-                self.floors[artid] = max(self.floors.get(artid, 0), top)
+                self.raise_floor(artid, rows.pop(rowguid))
                 count += 1
+        if self.mappings is not None:
+            self.mappings.forget(upto)
         self.generations = {
             number: each
             for number, each in self.generations.items()
@@ -226,6 +221,11 @@ class ModelMergeNode:
         }
         self.cleaned = upto
         return count
+
+    def raise_floor(self, artid: UUID, forgotten: ModelMetadata) -> None:
+        """New rows get versions above those of one that is forgotten."""
+        top = max(forgotten.version.lineage.values(), default=0)
+        self.floors[artid] = max(self.floors.get(artid, 0), top)
 
     def rewind(self, neighbour: str) -> None:
         """``merge_rewind``: becomes another replica, after it was restored from a backup."""
@@ -256,17 +256,19 @@ class ModelMergeNode:
             for number, each in self.generations.items():
                 self.generations[number] = replace(each, known_by=None)
 
-    def changed(
+    def outgoing(
         self, artid: UUID, neighbour: str, after: int, upto: int
-    ) -> dict[UUID, ModelMetadata]:
+    ) -> Sequence[ModelOutgoing]:
         """``msmerge_enumerate_<artid>``: what generations have changed that did not come from the neighbour."""
+        if self.mappings is not None and artid in self.mappings.filters:
+            return self.mappings.outgoing(self, artid, neighbour, after, upto)
         low, high = self.generations[after].upto, self.generations[upto].upto
         source = self.neighbours[neighbour].replica
-        return {
-            rowguid: metadata
+        return [
+            ModelOutgoing(rowguid=rowguid, metadata=metadata, values=self.rows[artid].get(rowguid))
             for rowguid, metadata in sorted(self.metadata[artid].items())
             if low < metadata.change <= high and metadata.source != source
-        }
+        ]
 
     def _priority(self, replica: int) -> float:
         """Of whoever wrote what is held."""

@@ -76,6 +76,8 @@ class ModelNeighbour:
     """Of the Publisher: the generation up to which it has forgotten what it knew."""
     last_session_s: float = 0.0
     """Of a Subscriber: when it had its last whole session, or began."""
+    partition: int | None = None
+    """Of a Subscriber; None: nothing is filtered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,19 @@ class ModelGeneration:
     closed_s: float
     known_by: int | None = None
     """See `ClosedGeneration`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOutgoing:
+    """A row for a neighbour."""
+
+    rowguid: UUID
+    metadata: ModelMetadata | None
+    """None: nothing is known of it."""
+    values: Values | None
+    """None: it is gone, or leaves."""
+    leaves: bool = False
+    """See `twopc.merge.plan.MergeRow`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,6 +89,11 @@ class SiteMergeEnd(ModelMergeEnd):
         await super().settle(generation, cleaned)
 
     @property
+    def _without(self) -> Set[MergeProtection]:
+        """Protections that are left out here."""
+        return self._site.knowledge.without
+
+    @property
     def pid(self) -> int:
         """Its process at the node; 0 while it has none."""
         return 0 if self._session is None else self._session.pid
@@ -99,6 +104,7 @@ class SiteMergeEnd(ModelMergeEnd):
         """See `MergeEndPort`."""
 
         def note(_: Collection[UUID]) -> None:
+            self._touch_mappings([part])
             self.node.neighbours[self._neighbour].coming = coming
 
         judges = {} if judge is None else {part.artid: judge}
@@ -110,6 +116,7 @@ class SiteMergeEnd(ModelMergeEnd):
         """See `MergeEndPort`."""
 
         def note(failed: Collection[UUID]) -> None:
+            self._touch_mappings(repeated)
             self.node.receive(self._neighbour, generation)
             known = self._site.knowledge
             known.recorded = [
@@ -148,7 +155,8 @@ class SiteMergeEnd(ModelMergeEnd):
             total, failed = SliceOutcome(), dict[UUID, str]()
             for part in parts:
                 yield from self._lock(tx, part)
-                outcome = yield from self._part(tx, part, judges.get(part.artid), is_final=is_final)
+                judge = None if part.leaves else judges.get(part.artid)
+                outcome = yield from self._part(tx, part, judge, is_final=is_final)
                 failed |= outcome.failed
                 total = total + outcome
             yield from session.execute("commit")

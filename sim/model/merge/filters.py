@@ -1,0 +1,152 @@
+"""Conditions of merge filters, as the model evaluates them: what it does not know of one, it refuses by name.
+
+A Subscriber's values stand in a condition as ``msrepl.host_name()`` and ``msrepl.suser_sname()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twopc.sim.model.node.constraints import bare
+from twopc.sim.model.node.heap import HeapTable
+from twopc.sim.model.sql.bind import Context, FromSource, Scope
+from twopc.sim.model.sql.expressions import compiled, name_of
+from twopc.sim.model.sql.functions import LENIENT, STRICT
+from twopc.sim.model.sql.parse import expression, kind, rendered
+from twopc.sim.model.sql.widths import column_type, width
+from twopc.sim.model.values import SqlError, UnsupportedError, Values
+
+VALUES = ("host_name", "suser_sname")
+"""Functions of a Subscriber's values."""
+
+#: Functions that do not say the same at any time, or do something.
+_NOT_IMMUTABLE = {"current_setting", "concat", *LENIENT} - {
+    "coalesce", "greatest", "least", "nullif", "row",
+}  # fmt: skip
+_SUBQUERIES = ("Select", "Subquery", "Exists")
+_COMPARISONS = ("EQ", "NEQ", "LT", "GT", "LTE", "GTE", "NullSafeEQ", "NullSafeNEQ")
+_TEXTS = ("text", "varchar", "char")
+
+
+def row_condition(
+    text: str, table: HeapTable, plans: Any
+) -> tuple[Callable[[Values, str | None, str | None], bool], frozenset[str]]:
+    """Whether a row belongs to whoever has a host name and a login; and which of them the condition looks at.
+
+    Raises:
+        SqlError: as a server would not take it.
+        UnsupportedError: the model does not know something of it.
+    """
+    scope = Scope(plans)
+    scope.add(_source(table))
+    tree, used = _read(text)
+    fn = compiled(tree, scope)
+    for name in used:
+        _check_types(tree, name, scope)
+
+    def belongs(row: Values, host_name: str | None, login: str | None) -> bool:
+        values = {"host_name": host_name, "suser_sname": login}
+        return fn((row,), Context(None, values)) is True
+
+    return belongs, used
+
+
+def join_condition(
+    text: str, child: HeapTable, parent: HeapTable, plans: Any
+) -> tuple[Callable[[Values, Values], bool], bool]:
+    """Whether a row of `child` belongs to one of `parent`; and whether that is a foreign key of the child's.
+
+    Raises:
+        SqlError: as a server would not take it.
+        UnsupportedError: the model does not know something of it.
+    """
+    scope = Scope(plans)
+    scope.add(_source(child))
+    scope.add(_source(parent))
+    tree, used = _read(text)
+    if used:
+        raise SqlError(
+            "42P10",
+            f"join filter {text!r} uses {', '.join(sorted(used))}, which row filters alone may: filter the parent by it",
+        )
+    fn = compiled(tree, scope)
+
+    def belongs(row: Values, above: Values) -> bool:
+        return fn((row, above), Context(None, {})) is True
+
+    return belongs, _is_key(tree, child, parent, scope)
+
+
+def _source(table: HeapTable) -> FromSource:
+    types = [column.type for column in table.columns]
+    return FromSource(bare(table), list(table.at), types, table)
+
+
+def _read(text: str) -> tuple[Any, frozenset[str]]:
+    """The tree of a condition with parameters in place of a Subscriber's values, and which these are."""
+    from sqlglot import exp
+
+    tree = expression(text).copy()
+    if kind(tree) == "Alias" or tree.find(exp.Placeholder, exp.Parameter):
+        raise UnsupportedError(text, f"the condition {text}")
+    for node in [*tree.walk()]:
+        if kind(node) in _SUBQUERIES:
+            raise UnsupportedError(text, "a filter that looks at another table")
+        if isinstance(node, exp.Func) and kind(node) not in ("And", "Or", "Cast", "Case"):
+            name = name_of(node)
+            if name in _NOT_IMMUTABLE or (name in STRICT and name.startswith("pg_")):
+                raise UnsupportedError(text, f"a filter that calls {name}")
+    used = set()
+    for node in [*tree.find_all(exp.Dot)]:
+        schema, name = node.this.name.lower(), str(node.expression.this).lower()
+        if schema != "msrepl" or name not in VALUES or node.expression.expressions:
+            raise UnsupportedError(text, f"the function {rendered(node)}")
+        used.add(name)
+        value = exp.Placeholder(this=name)
+        if node is tree:
+            tree = value
+        else:
+            node.replace(value)
+    return tree, frozenset(used)
+
+
+def _check_types(tree: Any, name: str, scope: Scope) -> None:
+    """A Subscriber's values are texts, and are compared with texts. 42883"""
+    for node in tree.walk():
+        if kind(node) in _COMPARISONS:
+            sides = (node.this, node.expression)
+            for side, other in (sides, sides[::-1]):
+                found = column_type(other, scope) or width(other, scope)
+                if kind(side) == "Placeholder" and side.name == name and found not in ("", *_TEXTS):
+                    raise SqlError("42883", f"operator does not exist: {found} = text")
+
+
+def _is_key(tree: Any, child: HeapTable, parent: HeapTable, scope: Scope) -> bool:
+    """Whether a condition says that a foreign key of the child's is the parent's key."""
+    pairs = []
+    for part in _parts(tree):
+        if kind(part) != "EQ" or {kind(part.this), kind(part.expression)} != {"Column"}:
+            return False
+        pair = [scope.find(each.name, each.table) for each in (part.this, part.expression)]
+        if None in pair:
+            return False
+        pairs.append(tuple((each[0].slot, each[0].names[each[1]]) for each in pair if each))
+    for key in child.references:
+        if key.parent is not parent:
+            continue
+        expected = [
+            ((0, child.columns[here].name), (1, parent.columns[there].name))
+            for here, there in zip(key.places, key.index.places, strict=True)
+        ]
+        if pairs in (expected, [each[::-1] for each in expected]):
+            return True
+    return False
+
+
+def _parts(tree: Any) -> list[Any]:
+    while kind(tree) == "Paren":
+        tree = tree.this
+    if kind(tree) == "And":
+        return [*_parts(tree.this), *_parts(tree.expression)]
+    return [tree]

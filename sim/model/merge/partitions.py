@@ -1,0 +1,356 @@
+"""Which rows of a Publisher in memory belong to which Subscribers: worked out when a generation is closed.
+
+It writes down what ``msmerge_map_<artid>`` and the functions around it do on servers (docs/merge_partitions.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.sim.model.merge.records import ModelOutgoing, Values
+
+if TYPE_CHECKING:
+    from twopc.sim.model.merge.node import ModelMergeNode
+
+Mapped = tuple[UUID, int]
+"""A row and a partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPartition:
+    """The Subscribers that have these values get the same rows; None: no filter looks at it."""
+
+    host_name: str | None
+    login: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelJoinFilter:
+    """See `twopc.merge.partitions.JoinFilter`."""
+
+    parent: UUID
+    condition: Callable[[UUID, Values, UUID, Values], bool]
+    """Of a row, and one of the parent's."""
+    is_key: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMergeFilter:
+    """See `twopc.merge.partitions.MergeFilter`."""
+
+    condition: Callable[[UUID, Values, ModelPartition], bool] | None = None
+    uses: Set[str] = frozenset()
+    """Which values of a Subscriber its condition looks at: ``host_name``, ``suser_sname``."""
+    joins: tuple[ModelJoinFilter, ...] = ()
+
+    @property
+    def is_precomputed(self) -> bool:
+        """See `twopc.merge.partitions.MergeFilter`."""
+        return all(join.is_key for join in self.joins)
+
+
+class Reason(IntEnum):
+    """Why a row has left a partition."""
+
+    DELETED = 1
+    CHANGED = 2
+    ANOTHER_CHANGED = 3
+    SENT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastMapping:
+    """A row has left a partition with this generation."""
+
+    generation: int
+    reason: Reason
+
+
+class PartitionMappings:
+    """Partitions and mappings of one Publisher.
+
+    Args:
+        filters: of each filtered article, parents before their children.
+        without: protections that are left out.
+    """
+
+    def __init__(
+        self,
+        filters: Mapping[UUID, ModelMergeFilter],
+        without: Set[MergeProtection] = NOTHING_LEFT_OUT,
+    ) -> None:
+        self.filters = filters
+        self._without = without
+        self.partitions: list[ModelPartition] = []
+        """By number."""
+        self._added: set[int] = set()
+        """Partitions whose rows have been worked out."""
+        self.current: dict[UUID, dict[Mapped, int]] = {artid: {} for artid in filters}
+        """Of each filtered article, with the generation with which the row came."""
+        self.past: dict[UUID, dict[Mapped, PastMapping]] = {artid: {} for artid in filters}
+        self.concerned: dict[int, set[int]] = {}
+        """Which partitions each generation holds anything for."""
+
+    def partition_of(self, host_name: str, login: str) -> int:
+        """``merge_partition``: the partition of these values; a new one is made, with no rows yet."""
+        uses = {name for each in self.filters.values() for name in each.uses}
+        partition = ModelPartition(
+            host_name=host_name if "host_name" in uses else None,
+            login=login if "suser_sname" in uses else None,
+        )
+        if partition not in self.partitions:
+            self.partitions.append(partition)
+        return self.partitions.index(partition)
+
+    # -- a close -----------------------------------------------------------------------------------
+
+    def close(self, node: ModelMergeNode, *, is_changed: bool) -> bool:
+        """Work out the mappings of the next generation; whether there is anything that it would hold.
+
+        Args:
+            is_changed: a row was changed since the last one.
+        """
+        last = node.newest
+        if is_changed:
+            for artid, each in self.filters.items():
+                is_changed |= self._map(
+                    node,
+                    artid,
+                    last.generation.number + 1,
+                    last.upto,
+                    set(range(len(self.partitions))),
+                    is_incremental=each.is_precomputed,
+                )
+        return is_changed or any(number > last.generation.number for number in self.concerned)
+
+    def note(self, node: ModelMergeNode, generation: int, seen: int) -> None:
+        """``merge_map_generation``: note for which partitions a generation holds anything."""
+        concerned = self.concerned.setdefault(generation, set())
+        for artid, current in self.current.items():
+            for (rowguid, partition), entered in current.items():
+                metadata = node.metadata[artid].get(rowguid)
+                if entered == generation or (metadata is not None and metadata.change > seen):
+                    concerned.add(partition)
+            concerned.update(
+                partition
+                for (_, partition), left in self.past[artid].items()
+                if left.generation == generation
+            )
+
+    def begin(self, node: ModelMergeNode, partition: int, generation: int) -> None:
+        """``map_new``: work out all rows of a partition that was just made, of a generation that was just closed."""
+        if partition in self._added:
+            return
+        self._added.add(partition)
+        seen = node.generations[generation].upto
+        for artid in self.filters:
+            self._map(node, artid, generation, seen, {partition}, is_incremental=False)
+
+    def _map(
+        self,
+        node: ModelMergeNode,
+        artid: UUID,
+        generation: int,
+        seen: int,
+        partitions: Set[int],
+        *,
+        is_incremental: bool,
+    ) -> bool:
+        """``msmerge_map_<artid>``: of the rows of an article; whether any mapping has changed."""
+        metadata, current, past = node.metadata[artid], self.current[artid], self.past[artid]
+        candidates: set[UUID] | None = None
+        if is_incremental:
+            candidates = {rowguid for rowguid, row in metadata.items() if row.change > seen}
+            if MergeProtection.REALIGNMENT not in self._without:
+                candidates.update(self._children(node, artid, generation, partitions))
+        belongs = set(self.evaluated(node, artid, partitions, candidates))
+        held = {
+            each
+            for each in current
+            if each[1] in partitions and (candidates is None or each[0] in candidates)
+        }
+        for mapped in held - belongs:
+            del current[mapped]
+            row = metadata.get(mapped[0])
+            reason = Reason.ANOTHER_CHANGED
+            if row is not None and row.version.gone:
+                reason = Reason.DELETED
+            elif row is not None and row.change > seen:
+                reason = Reason.CHANGED
+            past[mapped] = PastMapping(generation=generation, reason=reason)
+        for mapped in belongs - held:
+            current[mapped] = generation
+            past.pop(mapped, None)
+        return held != belongs
+
+    def _children(
+        self, node: ModelMergeNode, artid: UUID, generation: int, partitions: Set[int]
+    ) -> Iterator[UUID]:
+        """``msmerge_children_<artid>``: rows that belong where a row belongs that has come or gone with a generation."""
+        for join in self.filters[artid].joins:
+            moved = {
+                rowguid
+                for (rowguid, partition), entered in self.current[join.parent].items()
+                if entered == generation and partition in partitions
+            } | {
+                rowguid
+                for (rowguid, partition), left in self.past[join.parent].items()
+                if left.generation == generation and partition in partitions
+            }
+            for parent, values in node.rows[join.parent].items():
+                if parent in moved:
+                    for rowguid, row in node.rows[artid].items():
+                        if join.condition(rowguid, row, parent, values):
+                            yield rowguid
+
+    def evaluated(
+        self,
+        node: ModelMergeNode,
+        artid: UUID,
+        partitions: Collection[int],
+        candidates: Collection[UUID] | None = None,
+    ) -> Iterator[Mapped]:
+        """``msmerge_filter_<artid>``: which rows belong to which partitions, by filters and where parents belong.
+
+        Args:
+            candidates: the rows that are looked at; None: all.
+        """
+        each, rows = self.filters[artid], node.rows[artid]
+        for rowguid in rows if candidates is None else candidates:
+            row = rows.get(rowguid)
+            if row is None:
+                continue
+            if each.condition is not None:
+                for partition in partitions:
+                    if each.condition(rowguid, row, self.partitions[partition]):
+                        yield rowguid, partition
+            for join in each.joins:
+                for parent, partition in self.current[join.parent]:
+                    above = node.rows[join.parent].get(parent)
+                    if (
+                        partition in partitions
+                        and above is not None
+                        and join.condition(rowguid, row, parent, above)
+                    ):
+                        yield rowguid, partition
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def touch(
+        self,
+        artid: UUID,
+        partition: int,
+        rowguids: Collection[UUID],
+        newest: int,
+        *,
+        comes_again: bool,
+    ) -> None:
+        """``merge_touch_partition``: have rows leave a partition again to which they do not belong, with the next generation.
+
+        Args:
+            newest: the newest closed generation.
+            comes_again: those that belong there are sent again.
+        """
+        if artid not in self.filters or not rowguids:
+            return
+        current, past = self.current[artid], self.past[artid]
+        for rowguid in rowguids:
+            mapped = rowguid, partition
+            if mapped not in current:
+                reason = past[mapped].reason if mapped in past else Reason.SENT
+                past[mapped] = PastMapping(generation=newest + 1, reason=reason)
+            elif comes_again:
+                current[mapped] = newest + 1
+        self.concerned.setdefault(newest + 1, set()).add(partition)
+
+    def outgoing(
+        self, node: ModelMergeNode, artid: UUID, neighbour: str, after: int, upto: int
+    ) -> list[ModelOutgoing]:
+        """``msmerge_enumerate_<artid>`` of a filtered article: rows of the neighbour's partition, and those that leave it."""
+        peer = node.neighbours[neighbour]
+        numbers = range(after + 1, upto + 1)
+        if not any(peer.partition in self.concerned.get(number, ()) for number in numbers):
+            return []
+        metadata, rows = node.metadata[artid], node.rows[artid]
+        low, high = node.generations[after].upto, node.generations[upto].upto
+        concerned = dict[UUID, bool]()
+        for (rowguid, partition), entered in self.current[artid].items():
+            row = metadata.get(rowguid)
+            came = row is not None and row.source == peer.replica
+            is_changed = row is not None and low < row.change <= high
+            came_with_it = came and row is not None and node.generation_of(row.change) == entered
+            if partition == peer.partition and (
+                (is_changed and not came) or (entered in numbers and not came_with_it)
+            ):
+                concerned[rowguid] = False
+        for (rowguid, partition), left in self.past[artid].items():
+            if partition == peer.partition and left.generation in numbers and self._is_sent(left):
+                concerned[rowguid] = True
+        results = []
+        for rowguid, has_left in sorted(concerned.items()):
+            row, values = metadata.get(rowguid), rows.get(rowguid)
+            if values is not None or row is None or row.source != peer.replica:
+                results.append(
+                    ModelOutgoing(
+                        rowguid=rowguid,
+                        metadata=row,
+                        values=None if has_left else values,
+                        leaves=has_left and values is not None,
+                    )
+                )
+        return results
+
+    def _is_sent(self, left: PastMapping) -> bool:
+        """Whether a Subscriber hears of a row that has left its partition."""
+        if left.reason is Reason.SENT:
+            return MergeProtection.PAST_TOUCHED not in self._without
+        return left.reason is Reason.DELETED or MergeProtection.PAST_MAPPINGS not in self._without
+
+    def forget(self, upto: int) -> None:
+        """What ``merge_clean_up`` forgets of mappings."""
+        for past in self.past.values():
+            for mapped in [each for each, left in past.items() if left.generation <= upto]:
+                del past[mapped]
+        for number in [each for each in self.concerned if each <= upto]:
+            del self.concerned[number]
+
+    def wrong(self, node: ModelMergeNode) -> list[tuple[UUID, Mapped]]:
+        """Where the mappings differ from what the filters say of all rows, as of the newest generation."""
+        return [
+            (artid, mapped)
+            for artid, current in self.current.items()
+            for mapped in current.keys() ^ set(self.evaluated(node, artid, self._added))
+        ]
+
+
+def leave(
+    node: ModelMergeNode,
+    artid: UUID,
+    neighbour: str,
+    rowguids: Collection[UUID],
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT,
+) -> tuple[int, list[UUID]]:
+    """``msmerge_leave_<artid>``: take rows away that have left the Subscriber's partition; how many, and which stay.
+
+    Args:
+        without: protections that are left out.
+    """
+    peer = node.neighbours[neighbour]
+    confirmed = node.generations[peer.sent].upto
+    applied, deferred = 0, list[UUID]()
+    for rowguid in rowguids:
+        metadata = node.metadata[artid].get(rowguid)
+        if metadata is not None:
+            is_unsent = metadata.source != peer.replica and metadata.change > confirmed
+            if is_unsent and MergeProtection.DEFERRAL not in without:
+                deferred.append(rowguid)
+                continue
+            del node.metadata[artid][rowguid]
+            node.raise_floor(artid, metadata)
+        applied += node.rows[artid].pop(rowguid, None) is not None
+    return applied, deferred

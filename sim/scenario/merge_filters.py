@@ -1,0 +1,135 @@
+"""Filters of merged tables: in which order tables are published, and what a file cannot say of filters.
+
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+
+from twopc.errors import SubscriptionError
+from twopc.lexer import statements, tokens
+from twopc.merge.partitions import check_value
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.tables import ScenarioTable
+from twopc.sim.scenario.text import Document
+
+Path = tuple[str | int, ...]
+
+_VALUES = ("host_name", "suser_sname")
+
+
+def publish_order(tables: Mapping[str, ScenarioTable]) -> list[str]:
+    """The tables, each after those whose rows its own follow; else as the file has them."""
+    order: dict[str, None] = {}
+
+    def publish(name: str, below: tuple[str, ...]) -> None:
+        if name in order or name in below or name not in tables:
+            return
+        for parent in tables[name].merge.join:
+            publish(parent, (*below, name))
+        order[name] = None
+
+    for name in tables:
+        publish(name, ())
+    return list(order)
+
+
+def check_filters(document: Document, scenario: Scenario) -> None:
+    """Note filters that cannot be, and values of Subscribers that are none."""
+    for name, table in scenario.tables.items():
+        if not (table.hole or table.merge.hole):
+            _table(document, scenario, name, table)
+    _circles(document, scenario)
+    for name, subscriber in scenario.subscribers.items():
+        merge = subscriber.merge
+        if subscriber.hole or merge.hole:
+            continue
+        for word, value in (("host_name", merge.host_name), ("login", merge.login)):
+            try:
+                check_value(name, word, value or "")
+            except SubscriptionError as error:
+                document.error(document.mark(("subscribers", name, "merge", word)), str(error))
+    filtered = [name for name in scenario.tables if _is_filtered(scenario, name)]
+    if filtered and scenario.topology.republishers:
+        document.error(
+            document.mark(("topology", "republishers"), key=True),
+            f"table '{filtered[0]}' is filtered, and a republisher of a filtered publication is not possible yet: leave "
+            "the filters out, or have every Subscriber subscribe at the Publisher",
+        )
+
+
+def _is_filtered(scenario: Scenario, name: str) -> bool:
+    return scenario.tables[name].merge.is_filtered
+
+
+def _table(document: Document, scenario: Scenario, name: str, table: ScenarioTable) -> None:
+    at: Path = ("tables", name, "merge")
+    merge = table.merge
+    if merge.filter is not None:
+        _condition(document, (*at, "filter"), merge.filter)
+    for parent, text in merge.join.items():
+        here = (*at, "join", parent)
+        mark = document.mark(here, key=True)
+        _condition(document, here, text)
+        if parent not in scenario.tables:
+            document.unknown(here, "table", parent, scenario.tables, key=True)
+        elif parent == name:
+            document.error(mark, f"table '{name}' cannot be joined to itself")
+        elif not _is_filtered(scenario, parent):
+            document.error(
+                mark,
+                f"every Subscriber gets every row of '{parent}': give that table a filter, or leave the join out",
+            )
+        if values := [word for word in _VALUES if _calls(text, word)]:
+            document.error(
+                document.mark(here),
+                f"a join filter cannot use msrepl.{values[0]}(): filter '{parent}' by it",
+            )
+    if not _is_filtered(scenario, name):
+        for column, text in table.columns.items():
+            for parent in scenario.tables:
+                if parent != name and _is_filtered(scenario, parent) and _refers(text, parent):
+                    document.error(
+                        document.mark(("tables", name, "columns", column)),
+                        f"'{name}' refers to '{parent}', of which not every Subscriber gets every row: "
+                        f'merge: {{join: {{{parent}: "{name}.{column} = {parent}.…"}}}}',
+                    )
+
+
+def _condition(document: Document, at: Path, text: str) -> None:
+    if not statements(text):
+        document.error(document.mark(at), "the condition is empty")
+    elif len(statements(text)) > 1:
+        document.error(document.mark(at), "a filter is one condition, without a semicolon")
+
+
+def _calls(text: str, name: str) -> bool:
+    return name in (token.word for token in tokens(text))
+
+
+def _refers(text: str, parent: str) -> bool:
+    words = [token for token in tokens(text) if token.kind != "space"]
+    return any(
+        first.word == "references" and second.text.strip('"') == parent
+        for first, second in pairwise(words)
+    )
+
+
+def _circles(document: Document, scenario: Scenario) -> None:
+    """Note joins that lead back to where they begin."""
+    tables = scenario.tables
+    parents = {
+        name: {other for other in table.merge.join if other in tables and other != name}
+        for name, table in tables.items()
+    }
+    try:
+        TopologicalSorter(parents).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1][::-1]
+        document.error(
+            document.mark(("tables", circle[0], "merge", "join", circle[1]), key=True),
+            f"a circle of joins cannot be: {' → '.join(circle)}",
+        )
