@@ -6,7 +6,7 @@ stand for a Subscriber's values. A join filter is a condition over the columns o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -27,6 +27,7 @@ from twopc.merge.partitions import (
     values_of,
     with_values,
 )
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.rights import RequiredObject, needs
 from twopc.publisher.row_filter import read_filter
 from twopc.sql.fragments import AND, qualified
@@ -134,9 +135,16 @@ async def read_filters(
 
 
 async def install_filters(
-    connection: Connection, article: MergeArticle, needed: Sequence[RequiredObject]
+    connection: Connection,
+    article: MergeArticle,
+    needed: Sequence[RequiredObject],
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> None:
-    """Have the Publisher work out which rows of an article go where; nothing to do where all go everywhere."""
+    """Have the Publisher work out which rows of an article go where; nothing to do where all go everywhere.
+
+    Args:
+        without: protections that are left out, to show what they protect from.
+    """
     merge_filter = article.filter
     if merge_filter is None:
         return
@@ -165,7 +173,7 @@ async def install_filters(
                 join.is_key,
             ),
         )
-    texts = FilterTexts(article, tracking.owner_role(connection.info.dbname))
+    texts = FilterTexts(article, tracking.owner_role(connection.info.dbname), without)
     for text in texts.all(merge_filter):
         await connection.execute(text.encode())
     for each in needed:

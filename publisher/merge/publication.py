@@ -113,7 +113,7 @@ async def publish(
             connection, article, publication, added_rowguid=is_added, without=without
         )
         await install_resolver(connection, article, publication, where)
-        await install_filters(connection, article, needed)
+        await install_filters(connection, article, needed, without)
         await foreign_keys.make_deferrable(
             connection, await tracking.table_oid(connection, artid), ArticleTable.MERGE
         )

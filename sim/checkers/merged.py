@@ -63,7 +63,7 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
                 # what a session of the agent has written beside a transaction that only read is not of that one
                 local = record.node if record.session in writers else ""
                 writers.discard(record.session)
-        if record.kind != "state":
+        if record.kind != "state" or (record.data or {}).get("part"):
             continue
         table = str((record.data or {})["table"])
         before, now = rows.get((table, record.node), {}), by_key(record)

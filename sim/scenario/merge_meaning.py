@@ -37,7 +37,8 @@ def check_kind(document: Document, scenario: Scenario) -> None:
     """Note keys of the other kind of replication, and what cannot be of this one."""
     if scenario.merges:
         for path in _updating(scenario):
-            document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_UPDATING}")
+            hint = ": write 'merge: {filter: …}'" if path[::2] == ("tables", "filter") else ""
+            document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_UPDATING}{hint}")
         _tree(document, scenario)
         _steps(document, scenario)
         check_filters(document, scenario)

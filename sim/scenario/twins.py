@@ -40,6 +40,9 @@ Protection = Literal[
     "losers",
     "key_checks",
     "guid_check",
+    "past_mappings",
+    "past_touched",
+    "children_follow",
 ]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 from uuid import UUID
 
 from tests.merge.histories import COLUMNS, History, Known, Lost
 from tests.merge.model_nodes import PRIORITIES, STAR, ModelNodes, RememberingNode
 from twopc.merge.lineage import joined
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.partitions import (
     ModelJoinFilter,
@@ -47,7 +48,9 @@ def _is_beside(rowguid: UUID, row: Values, parent: UUID, above: Values) -> bool:
     return int(str(row[0])) % _KEYS == int(str(above[2])) % _KEYS
 
 
-def mappings(*, is_precomputed: bool) -> PartitionMappings:
+def mappings(
+    *, is_precomputed: bool, without: Set[MergeProtection] = NOTHING_LEFT_OUT
+) -> PartitionMappings:
     """Of the first table by its own values; the second belongs where the first does, and the third to the second."""
     condition = _is_below if is_precomputed else _is_beside
     joins = [
@@ -59,7 +62,8 @@ def mappings(*, is_precomputed: bool) -> PartitionMappings:
             TABLES[0]: ModelMergeFilter(condition=_belongs, uses={"host_name"}),
             TABLES[1]: ModelMergeFilter(joins=(joins[0],)),
             TABLES[2]: ModelMergeFilter(joins=(joins[1],)),
-        }
+        },
+        without,
     )
 
 
@@ -83,8 +87,12 @@ class PartitionNodes(ModelNodes):
                 clock=self._clock(),
             )
             self.nodes[name] = node
+        self.begin(mappings(is_precomputed=is_precomputed))
+
+    def begin(self, filters: PartitionMappings) -> None:
+        """Have the Publisher filter, and everybody subscribe."""
         above = self.nodes["pub"]
-        above.mappings = mappings(is_precomputed=is_precomputed)
+        above.mappings = filters
         for name in STAR:
             above.neighbours[name] = ModelNeighbour(
                 replica=0,

@@ -34,8 +34,8 @@ class MergeProtection(StrEnum):
     """A row that has left a Subscriber's partition leaves the Subscriber."""
     PAST_TOUCHED = "past_touched"
     """What a Subscriber has sent, and does not belong to it, leaves it again."""
-    REALIGNMENT = "realignment"
-    """The rows below a row that comes into a partition, or leaves it, do the same."""
+    CHILDREN_FOLLOW = "children_follow"
+    """The rows below a row that comes into a partition, or leaves it, follow it."""
 
 
 NOTHING_LEFT_OUT: Set[MergeProtection] = frozenset()

@@ -2,8 +2,8 @@
 -- called by: merge agents, in the transaction that has closed the last of these generations
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_*_partition_mappings,
 --            msrepl.msmerge_genhistory; the article's table
--- holes:     function, metadata, tablenick, read, changed_since, rows_max, bytes_max, realigns, path_is_kept, owner,
---            comment
+-- holes:     function, metadata, tablenick, read, changed_since, is_heard_of, rows_max, bytes_max, realigns,
+--            path_is_kept, owner, comment
 --
 -- A row of the result is a slice, as that of any article. Rows of its partition that were changed, rows that have come into
 -- it, and rows that have left it (leaves), which it is to forget. What came from the neighbour is not sent back to it; a row that came into the partition by that, neither.
@@ -50,6 +50,7 @@ begin
         select p.rowguid, true
         from msrepl.msmerge_past_partition_mappings as p
         where p.tablenick = {tablenick} and p.partition_id = peer.partition_id and p.generation > $1 and p.generation <= $2
+          and {is_heard_of}
     ), placed as (
         select c.rowguid, k.gone, k.leaves, coalesce(msrepl.merge_lineage(m.lineage, me, m.own), '{{}}')::text as lineage,
                msrepl.merge_colv(m.colv, me)::text as colv, coalesce(m.writer, me) as writer,

@@ -5,6 +5,7 @@ Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.publisher.merge.fi
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import LiteralString
 
 from psycopg import sql
@@ -12,6 +13,7 @@ from psycopg import sql
 from twopc import names
 from twopc.merge.articles import MergeArticle
 from twopc.merge.partitions import JoinFilter, MergeFilter, with_values
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
 from twopc.sql.merge_texts import TrackingTexts
 from twopc.sql.render import compose, render
@@ -52,10 +54,20 @@ _UNION = sql.SQL("\n      union\n")
 
 
 class FilterTexts(TrackingTexts):
-    """Renders the functions of one filtered article."""
+    """Renders the functions of one filtered article.
 
-    def __init__(self, article: MergeArticle, owner: str) -> None:
+    Args:
+        without: protections that are left out.
+    """
+
+    def __init__(
+        self,
+        article: MergeArticle,
+        owner: str,
+        without: Set[MergeProtection] = NOTHING_LEFT_OUT,
+    ) -> None:
         super().__init__(article, owner)
+        self._without = without
         self.role_name = names.filter_role(owner, article.artid)
         self.role = sql.Identifier(self.role_name)
         self._alias = sql.Identifier(article.table)
@@ -220,7 +232,7 @@ class FilterTexts(TrackingTexts):
     def _map(self, joins: tuple[JoinFilter, ...]) -> str:
         kept = path_is_kept(self.article.name)
         children: sql.Composable = sql.SQL("")
-        if joins:
+        if joins and MergeProtection.CHILDREN_FOLLOW not in self._without:
             children = compose(
                 "twopc",
                 "merge_children_of",

@@ -1,7 +1,7 @@
 -- msmerge_leave_<artid>: takes rows away that have left the Subscriber's partition, and forgets what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata
--- holes:     function, metadata, floor, floor_text, lock, write, path_is_kept, owner, comment
+-- holes:     function, metadata, floor, floor_text, lock, write, stays, path_is_kept, owner, comment
 --
 -- It is no deletion, and nobody hears of one. A row with a change that the Publisher does not know is left: it goes up
 -- first, and the Publisher then has it leave again. Should the row come back, its versions go on above those forgotten.
@@ -27,7 +27,7 @@ begin
     unsent := array(
         select m.rowguid from {metadata} as m
         where m.rowguid = any ($1) and m.source is distinct from peer.replnickname
-          and pg_visible_in_snapshot(m.xid, confirmed) is not true);
+          and pg_visible_in_snapshot(m.xid, confirmed) is not true and {stays});
     present := array(select u.guid from unnest(present) as u(guid) where u.guid <> all (unsent));
     perform setval({floor_text}::regclass, h.top) from {floor} as f, (
         select max(m.top) as top from {metadata} as m where m.rowguid = any ($1) and m.rowguid <> all (unsent)) as h

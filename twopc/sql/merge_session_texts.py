@@ -286,6 +286,7 @@ class SessionTexts(TrackingTexts):
             file = "merge_enumerate_partition"
             further["tablenick"] = sql.Literal(self.article.nickname)
             further["realigns"] = sql.Literal(self.article.filter.realigns)
+            further["is_heard_of"] = self._is_heard_of()
         return render(
             "twopc",
             file,
@@ -301,6 +302,16 @@ class SessionTexts(TrackingTexts):
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Reads what generations have changed of"),
+        )
+
+    def _is_heard_of(self) -> sql.SQL:
+        """Of which rows that have left its partition a Subscriber hears."""
+        reasons: dict[MergeProtection, LiteralString] = {
+            MergeProtection.PAST_MAPPINGS: "p.reason in (1, 4)",
+            MergeProtection.PAST_TOUCHED: "p.reason <> 4",
+        }
+        return sql.SQL(
+            " and ".join(each for out, each in reasons.items() if out in self._without) or "true"
         )
 
     def _hold(self) -> str:
@@ -341,6 +352,7 @@ class SessionTexts(TrackingTexts):
             floor_text=sql.Literal(self.floor.as_string(None)),
             lock=self.function("lock"),
             write=self.function("write"),
+            stays=self._part(MergeProtection.DEFERRAL, "true", "false"),
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Takes away rows that have left the partition, of"),

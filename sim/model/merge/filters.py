@@ -117,9 +117,9 @@ def _check_types(tree: Any, name: str, scope: Scope) -> None:
         if kind(node) in _COMPARISONS:
             sides = (node.this, node.expression)
             for side, other in (sides, sides[::-1]):
-                found = column_type(other, scope) or width(other, scope)
-                if kind(side) == "Placeholder" and side.name == name and found not in ("", *_TEXTS):
-                    raise SqlError("42883", f"operator does not exist: {found} = text")
+                type_ = column_type(other, scope) or width(other, scope)
+                if kind(side) == "Placeholder" and side.name == name and type_ not in ("", *_TEXTS):
+                    raise SqlError("42883", f"operator does not exist: {type_} = text")
 
 
 def _is_key(tree: Any, child: HeapTable, parent: HeapTable, scope: Scope) -> bool:

@@ -166,7 +166,7 @@ class PartitionMappings:
         candidates: set[UUID] | None = None
         if is_incremental:
             candidates = {rowguid for rowguid, row in metadata.items() if row.change > seen}
-            if MergeProtection.REALIGNMENT not in self._without:
+            if MergeProtection.CHILDREN_FOLLOW not in self._without:
                 candidates.update(self._children(node, artid, generation, partitions))
         belongs = set(self.evaluated(node, artid, partitions, candidates))
         held = {

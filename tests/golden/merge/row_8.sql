@@ -793,7 +793,7 @@ comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uui
 -- msmerge_leave_<artid>: takes rows away that have left the Subscriber's partition, and forgets what is known of them.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata
--- holes:     function, metadata, floor, floor_text, lock, write, path_is_kept, owner, comment
+-- holes:     function, metadata, floor, floor_text, lock, write, stays, path_is_kept, owner, comment
 --
 -- It is no deletion, and nobody hears of one. A row with a change that the Publisher does not know is left: it goes up
 -- first, and the Publisher then has it leave again. Should the row come back, its versions go on above those forgotten.
@@ -830,7 +830,7 @@ begin
     unsent := array(
         select m.rowguid from "msrepl"."msmerge_metadata_7" as m
         where m.rowguid = any ($1) and m.source is distinct from peer.replnickname
-          and pg_visible_in_snapshot(m.xid, confirmed) is not true);
+          and pg_visible_in_snapshot(m.xid, confirmed) is not true and true);
     present := array(select u.guid from unnest(present) as u(guid) where u.guid <> all (unsent));
     perform setval('"msrepl"."msmerge_floor_7"'::regclass, h.top) from "msrepl"."msmerge_floor_7" as f, (
         select max(m.top) as top from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) and m.rowguid <> all (unsent)) as h
