@@ -252,6 +252,8 @@ class ModelMergeNode:
                     rows[rowguid] = replace(row, source=None)
         peer.replica, peer.sent, peer.received, peer.coming = replica, 0, None, None
         peer.known_from = cleaned
+        if self.mappings is not None and peer.partition is not None:
+            self.mappings.send_all(peer.partition, self.newest.generation.number)
         if peer.is_publisher:
             for number, each in self.generations.items():
                 self.generations[number] = replace(each, known_by=None)

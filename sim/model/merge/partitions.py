@@ -167,7 +167,7 @@ class PartitionMappings:
         if is_incremental:
             candidates = {rowguid for rowguid, row in metadata.items() if row.change > seen}
             if MergeProtection.CHILDREN_FOLLOW not in self._without:
-                candidates.update(self._children(node, artid, generation, partitions))
+                candidates.update(self._children(node, artid, generation, seen, partitions))
         belongs = set(self.evaluated(node, artid, partitions, candidates))
         held = {
             each
@@ -189,9 +189,14 @@ class PartitionMappings:
         return held != belongs
 
     def _children(
-        self, node: ModelMergeNode, artid: UUID, generation: int, partitions: Set[int]
+        self,
+        node: ModelMergeNode,
+        artid: UUID,
+        generation: int,
+        seen: int,
+        partitions: Set[int],
     ) -> Iterator[UUID]:
-        """``msmerge_children_<artid>``: rows that belong where a row belongs that has come or gone with a generation."""
+        """``msmerge_children_<artid>``: rows below those that have come or gone with a generation, or were changed."""
         for join in self.filters[artid].joins:
             moved = {
                 rowguid
@@ -202,6 +207,11 @@ class PartitionMappings:
                 for (rowguid, partition), left in self.past[join.parent].items()
                 if left.generation == generation and partition in partitions
             }
+            moved.update(
+                rowguid
+                for rowguid, row in node.metadata[join.parent].items()
+                if row.change > seen
+            )
             for parent, values in node.rows[join.parent].items():
                 if parent in moved:
                     for rowguid, row in node.rows[artid].items():
@@ -240,6 +250,14 @@ class PartitionMappings:
                         yield rowguid, partition
 
     # -- sessions ----------------------------------------------------------------------------------
+
+    def send_all(self, partition: int, newest: int) -> None:
+        """Have all rows of a partition travel again with the generation after the newest."""
+        for current in self.current.values():
+            for mapped in current:
+                if mapped[1] == partition:
+                    current[mapped] = newest + 1
+        self.concerned.setdefault(newest + 1, set()).add(partition)
 
     def touch(
         self,
