@@ -208,9 +208,7 @@ class PartitionMappings:
                 if left.generation == generation and partition in partitions
             }
             moved.update(
-                rowguid
-                for rowguid, row in node.metadata[join.parent].items()
-                if row.change > seen
+                rowguid for rowguid, row in node.metadata[join.parent].items() if row.change > seen
             )
             for parent, values in node.rows[join.parent].items():
                 if parent in moved:

@@ -1,0 +1,58 @@
+"""Snapshots of partitions in files: whose rows are where, who may have one made, and who shares it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.merge.partitions import publish_shop
+from twopc.errors import ConfigurationError, MergeError
+from twopc.merge.ladder import InitialisationMethod
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+
+async def test_a_partition_each(server: EmbeddedServer, tmp_path: Path) -> None:
+    """The rows of a partition alone are in its folder, which is where it should be whatever the host is called."""
+    async with MergeTopology(server=server, subscribers=("anna", "ben", "cleo")) as topology:
+        await publish_shop(topology)
+        tables = await topology.snapshot(tmp_path)
+        assert (tables.rows, tables.generation) == (0, None)
+        north = await topology.snapshot(tmp_path, host_name="north")
+        assert north.rows == 3 + 1
+        odd = await topology.snapshot(tmp_path, host_name="../../x")
+        assert Path(odd.location).parent == Path(north.location).parent == Path(tables.location)
+        await topology.execute("pub", "update customer set region = 'south' where id = 1")
+        assert (await topology.subscribe("anna", host_name="north")).location == north.location
+        assert await topology.execute("anna", "select id from purchase") == [(1,)]
+        with pytest.raises(MergeError, match=r"'north', and cleo has 'south'.*20672"):
+            await topology.subscribe("cleo", host_name="south", snapshot_location=north.location)
+        with pytest.raises(MergeError, match=r"has no rows.*20631"):
+            await topology.subscribe("cleo", host_name="south", snapshot_location=tables.location)
+        with pytest.raises(ConfigurationError, match=r"host_name is missing.*20698"):
+            await topology.snapshot(tmp_path, login="cleo")
+        report = await topology.subscribe("cleo", host_name="south")
+        assert report.method is InitialisationMethod.SELECT
+        await topology.settle()
+        await topology.assert_converged()
+        assert await topology.execute("anna", "select id from purchase") == []
+
+
+async def test_snapshots_that_subscribers_start(server: EmbeddedServer, tmp_path: Path) -> None:
+    """One is made for the first of a partition, and the second shares it."""
+    async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
+        await publish_shop(topology)
+        await topology.let_subscribers_start_snapshots()
+        with pytest.raises(MergeError, match=r"no folder is known for it.*20631"):
+            await topology.subscribe("anna", host_name="north")
+        await topology.snapshot(tmp_path)
+        first = await topology.subscribe("anna", host_name="north")
+        second = await topology.subscribe("ben", host_name="north")
+        assert (first.method, second.method) == (
+            InitialisationMethod.GENERATE,
+            InitialisationMethod.APPLY,
+        )
+        assert first.location == second.location
+        await topology.settle()
+        await topology.assert_converged()
