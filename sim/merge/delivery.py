@@ -33,7 +33,7 @@ from twopc.sim.merge.snapshot_files import (
     read_blocks,
     read_file,
 )
-from twopc.sim.merge.snapshot_schema import ARTICLES, CONFLICTS, KEYS, TABLES, TRACKED
+from twopc.sim.merge.snapshot_schema import SnapshotConflicts, SnapshotKeys, SnapshotTable
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
 from twopc.sim.topology.nodes import grant_tables
 from twopc.sql import path
@@ -234,14 +234,14 @@ class _Delivery:
         below = self._below
         match file.kind:
             case SnapshotKind.PRE:
-                table = from_json(*self._text(file, SnapshotKind.PRE), TABLES)
+                table = from_json(*self._text(file, SnapshotKind.PRE), SnapshotTable)
                 await subscription.refuse_if_there(below, table.schema, table.table)
             case SnapshotKind.SCHEMA:
                 await subscription.create_closed(below, self._article(file), self._tracked(file))
             case SnapshotKind.DATA:
                 await subscription.receive_part(below, self._article(file), self._blocks(file))
             case SnapshotKind.KEYS:
-                keys = from_json(*self._text(file, SnapshotKind.KEYS), KEYS)
+                keys = from_json(*self._text(file, SnapshotKind.KEYS), SnapshotKeys)
                 await subscription.make_keys(
                     below, self._article(file), keys.uniques, keys.foreign_keys
                 )
@@ -256,7 +256,7 @@ class _Delivery:
                 )
 
     async def _track(self, file: SnapshotFile) -> None:
-        conflicts = from_json(*self._text(file, SnapshotKind.CONFLICTS), CONFLICTS)
+        conflicts = from_json(*self._text(file, SnapshotKind.CONFLICTS), SnapshotConflicts)
         floors = {each.nickname: each.floor for each in self._stored.manifest.articles}
         await self._below.execute(path.SET_LOCAL)
         await subscription.track(
@@ -274,11 +274,11 @@ class _Delivery:
 
     def _article(self, file: SnapshotFile) -> Article:
         text, where = self._text(file, SnapshotKind.SCHEMA)
-        return from_json(text, where, ARTICLES)
+        return from_json(text, where, Article)
 
     def _tracked(self, file: SnapshotFile) -> MergeArticle:
         text, where = self._text(file, SnapshotKind.TRIGGERS)
-        return from_json(text, where, TRACKED)
+        return from_json(text, where, MergeArticle)
 
     async def _blocks(self, file: SnapshotFile) -> AsyncIterator[bytes]:
         is_first = True

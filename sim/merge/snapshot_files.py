@@ -10,9 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twopc.errors import MergeError
 from twopc.merge.snapshots import (
@@ -24,9 +22,11 @@ from twopc.merge.snapshots import (
     is_file_name,
 )
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 T = TypeVar("T")
 
-_MANIFESTS = TypeAdapter(SnapshotManifest)
 _CHUNK_BYTES = 2**20
 _MANIFEST_BYTES_MAX = 64 * 2**20
 _UNFINISHED = ".tmp"
@@ -50,19 +50,28 @@ class WrittenFile:
     sha256: str
 
 
-def as_json(value: T, of: TypeAdapter[T]) -> bytes:
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # whoever merges without files needs none
+
+    return TypeAdapter(kind)
+
+
+def as_json(value: object) -> bytes:
     """A value as it is kept in a file; the same value is always the same text."""
-    return of.dump_json(value, indent=1) + b"\n"
+    return _adapter(type(value)).dump_json(value, indent=1) + b"\n"
 
 
-def from_json(text: bytes, path: Path, of: TypeAdapter[T]) -> T:
+def from_json(text: bytes, path: Path, kind: type[T]) -> T:
     """A value that was kept in a file.
 
     Raises:
         MergeError: it holds something else.
     """
+    from pydantic import ValidationError
+
     try:
-        return of.validate_json(text, strict=True)
+        value: T = _adapter(kind).validate_json(text, strict=True)
+        return value
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -109,7 +118,7 @@ async def whole(text: bytes) -> AsyncGenerator[bytes]:
 
 async def write_manifest(folder: Path, name: str, manifest: SnapshotManifest) -> str:
     """Write a manifest in place of the one of that name; its digest."""
-    return (await write_file(folder, name, whole(as_json(manifest, _MANIFESTS)))).sha256
+    return (await write_file(folder, name, whole(as_json(manifest)))).sha256
 
 
 def make_folder(folder: Path) -> None:
@@ -176,7 +185,7 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> StoredManifest | None:
             f"{path} is of version {version}, and version {FORMAT} is known here: make another snapshot with this "
             "version of twopc"
         )
-    manifest = from_json(text, path, _MANIFESTS)
+    manifest = from_json(text, path, SnapshotManifest)
     for file in manifest.files:
         if not is_file_name(file.name):
             raise MergeError(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from psycopg import AsyncConnection
-from pydantic import TypeAdapter
 
 from twopc import names
 from twopc.articles import Article, ForeignKey, UniqueKey
@@ -61,13 +60,6 @@ class DescribedTable:
     text: bytes
 
 
-TABLES = TypeAdapter(SnapshotTable)
-ARTICLES = TypeAdapter(Article)
-KEYS = TypeAdapter(SnapshotKeys)
-CONFLICTS = TypeAdapter(SnapshotConflicts)
-TRACKED = TypeAdapter(MergeArticle)
-
-
 async def copied_articles(connection: Connection) -> list[tuple[MergeArticle, Article]]:
     """What is merged, as it is tracked and as it is copied, parents before their children."""
     return [
@@ -91,13 +83,11 @@ def described(copied: Sequence[tuple[MergeArticle, Article]]) -> list[DescribedT
         # indexes of plain columns are built by code of the server's, or of a superuser's: later is quicker
         keyless = replace(article, uniques=(), references=(), referenced_by=())
         texts = {
-            SnapshotKind.PRE: as_json(
-                SnapshotTable(schema=merged.schema, table=merged.table), TABLES
-            ),
-            SnapshotKind.SCHEMA: as_json(keyless, ARTICLES),
-            SnapshotKind.KEYS: as_json(_keys(article, before), KEYS),
-            SnapshotKind.CONFLICTS: as_json(conflicts, CONFLICTS),
-            SnapshotKind.TRIGGERS: as_json(merged, TRACKED),
+            SnapshotKind.PRE: as_json(SnapshotTable(schema=merged.schema, table=merged.table)),
+            SnapshotKind.SCHEMA: as_json(keyless),
+            SnapshotKind.KEYS: as_json(_keys(article, before)),
+            SnapshotKind.CONFLICTS: as_json(conflicts),
+            SnapshotKind.TRIGGERS: as_json(merged),
         }
         files += [
             DescribedTable(

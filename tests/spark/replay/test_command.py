@@ -16,9 +16,12 @@ from twopc.sim.spark.errors import ArchiveError
     [
         (["--onto", "rows", "--at", "2026-11-22T22:00:00"], "say the time zone"),
         (["--onto", "rows", "--at", "yesterday"], "write a sequence number as 0/1770488"),
-        (["--onto", "rows", "--node", "pub=x"], "--onto postgres needs nodes"),
+        (["--onto", "rows", "--node", "pub=dbname=x"], "--onto postgres needs nodes"),
         (["--onto", "model", "--speed", "max"], "as fast as can be: write 2x"),
-        (["--onto", "postgres", "--node", "a=b", "--speed", "-1x"], "write a factor as 2x, or max"),
+        (
+            ["--onto", "postgres", "--node", "a=dbname=b", "--speed", "-1x"],
+            "write a factor as 2x, or max",
+        ),
         (["--onto", "model", "--timing", "slow"], "write NAME=VALUE"),
         (["--onto", "model", "--seeds", "a..b"], "write them as 1..100"),
         (["--onto", "postgres"], "--onto postgres needs nodes"),
