@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from twopc.merge.decision import MergeDecision, Side, Verdict
 from twopc.merge.marks import Generation
 from twopc.sim.model.merge.end import ModelMergeEnd
 from twopc.sim.model.merge.node import ModelMergeNode
-from twopc.sim.model.merge.records import Incoming, ModelMetadata, Values
+from twopc.sim.model.merge.records import Incoming, ModelOutgoing, Values
 
 
 class NothingDeferred(ModelMergeNode):
@@ -202,16 +203,16 @@ class TakesBack(RememberingNode):
 class Echo(ModelMergeNode):
     """Rows go back to the neighbour that they came from."""
 
-    def changed(
+    def outgoing(
         self, artid: UUID, neighbour: str, after: int, upto: int
-    ) -> dict[UUID, ModelMetadata]:
+    ) -> Sequence[ModelOutgoing]:
         """Looks at no source."""
         low, high = self.generations[after].upto, self.generations[upto].upto
-        return {
-            rowguid: row
+        return [
+            ModelOutgoing(rowguid=rowguid, metadata=row, values=self.rows[artid].get(rowguid))
             for rowguid, row in sorted(self.metadata[artid].items())
             if low < row.change <= high
-        }
+        ]
 
 
 def test_an_echo_is_found() -> None:
