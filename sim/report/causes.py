@@ -274,8 +274,9 @@ def _twin(fold: Fold, message: str) -> Reasons:
         reasons = _PLAIN[name](fold) if name in _PLAIN else _NOTHING
         if any(reasons):
             return reasons
-    off = listed(sorted(fold.twin.get("protections", ())) or ["a protection"])
-    return f"{off} was switched off and nothing came of it", ""
+    protections = sorted(fold.twin.get("protections", ())) or ["a protection"]
+    verb = "was" if len(protections) == 1 else "were"
+    return f"{listed(protections)} {verb} switched off and nothing came of it", ""
 
 
 _NAMED: Mapping[str, Callable[[Fold, str], Reasons]] = {

@@ -117,8 +117,9 @@ class _StoryText:
         data: Mapping[str, Any] = (self._order.data if self._order else None) or {}
         twin = data.get("twin") or {}
         if twin:
-            off = listed(sorted(twin.get("protections", ())) or ["something"])
-            yield f"Here {off} is switched off, and {twin.get('must_fail')} must fail"
+            protections = sorted(twin.get("protections", ())) or ["something"]
+            verb = "is" if len(protections) == 1 else "are"
+            yield f"Here {listed(protections)} {verb} switched off, and {twin.get('must_fail')} must fail"
         cell = data.get("cell") or {}
         if cell:
             yield f"Played with {listed([f'{key} = {value}' for key, value in cell.items()])}"
