@@ -140,7 +140,7 @@ def node_options(state: State) -> str:
 
 
 def idle_processes(folder: Path | None) -> IdleProcesses:
-    """Servers and processes of a folder that should run and do not."""
+    """Servers and processes of a folder that should run and do not, or are suspended."""
     from twopc.sim.up import load
     from twopc.sim.up.watch import idle
 

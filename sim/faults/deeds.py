@@ -219,7 +219,7 @@ class Deeds:
 
     async def _lose(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         """Of the answer that is here; or of that to the request that comes next."""
-        if plan.place.name.startswith("reply."):
+        if not plan.strikes_later:
             return ResumeOrder(lose=True)
 
         async def answered(_: str) -> Fate:
@@ -236,7 +236,7 @@ class Deeds:
             await strikes.repeat(dsn, text)
             return "pass"
 
-        if plan.place.name.startswith("reply."):
+        if not plan.strikes_later:
             await answered(arrival.text)
             return ResumeOrder()
         return self._next_answer(plan, arrival, answered)

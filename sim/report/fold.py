@@ -269,22 +269,20 @@ class Fold:
     @cached_property
     def merge_conflicts(self) -> Mapping[int, Sequence[Mapping[str, Any]]]:
         """The conflicts that merge sessions have recorded, by the record of the sync that met them."""
-        results: dict[int, Sequence[Mapping[str, Any]]] = {}
-        waiting: list[Mapping[str, Any]] = []
-        for record in self.records:
-            if record.kind == "merge_conflict":
-                waiting.append(record.data or {})
-            elif waiting and record.kind in ENDS:
-                results[record.seq], waiting = tuple(waiting), []
-        return results
+        met = self._by_sync("merge_conflict")
+        return {seq: tuple(each.data or {} for each in several) for seq, several in met.items()}
 
     @cached_property
     def merge_sessions(self) -> Mapping[int, Sequence[HistoryRecord]]:
         """Merge sessions that have ended, by the record of the sync that they were."""
+        return self._by_sync("merge_session")
+
+    def _by_sync(self, kind: str) -> Mapping[int, Sequence[HistoryRecord]]:
+        """The records of a kind, by that of the sync which ended after them."""
         results: dict[int, Sequence[HistoryRecord]] = {}
         waiting: list[HistoryRecord] = []
         for record in self.records:
-            if record.kind == "merge_session":
+            if record.kind == kind:
                 waiting.append(record)
             elif waiting and record.kind in ENDS:
                 results[record.seq], waiting = tuple(waiting), []

@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 from twopc.errors import SubscriptionError
-from twopc.lexer import statements, tokens
+from twopc.lexer import SqlToken, statements, tokens
 from twopc.merge.partitions import check_value
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.tables import ScenarioTable
@@ -107,15 +107,20 @@ def _condition(document: Document, at: Path, text: str) -> None:
 
 
 def _calls(text: str, name: str) -> bool:
-    return name in (token.word for token in tokens(text))
+    """Whether ``msrepl.name()`` stands there: a column may be called so, too."""
+    written = [token.word or token.text for token in _written(text)]
+    return any(written[at : at + 4] == ["msrepl", ".", name, "("] for at in range(len(written)))
 
 
 def _refers(text: str, parent: str) -> bool:
-    words = [token for token in tokens(text) if token.kind != "space"]
     return any(
         first.word == "references" and second.text.strip('"') == parent
-        for first, second in pairwise(words)
+        for first, second in pairwise(_written(text))
     )
+
+
+def _written(text: str) -> list[SqlToken]:
+    return [token for token in tokens(text) if token.kind != "space"]
 
 
 def _circles(document: Document, scenario: Scenario) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from twopc.drivers.points import Points
 from twopc.merge.articles import MergeOptions, options_of
 from twopc.merge.protections import MergeProtection
+from twopc.sim.merge.shape import MergeTree
 from twopc.sim.model.builder import blaming
 from twopc.sim.model.merge.merging import ModelMergedTable, ModelMerging
 from twopc.sim.model.system import System
@@ -36,12 +37,8 @@ def merging_of(
     without = frozenset(map(MergeProtection, off))
     specs = {table.name: table for table in spec.tables}
     tables = [_merged(scenario, specs[name], without) for name in publish_order(scenario.tables)]
-    tree = scenario.topology.tree
-    publishers: dict[str, str] = {}
-    order = [scenario.topology.publisher]
-    for name in order:
-        publishers |= dict.fromkeys(tree.get(name, ()), name)
-        order += tree.get(name, ())
+    tree = MergeTree(scenario.topology.tree)
+    publishers = {name: tree.publisher_of(name) for name in tree.subscribers}
     priorities = {
         name: float(merge.priority or 0)
         for name in publishers

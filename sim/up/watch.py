@@ -293,7 +293,7 @@ class TopologyWatch:
 
 
 async def idle(state: State) -> IdleProcesses:
-    """Servers and processes of a topology that should run and do not; what should is asked of its servers."""
+    """Servers and processes of a topology that do not work; which should is asked of its servers."""
     async with TopologyWatch(state) as eyes:
         now = await eyes.look()
     return IdleProcesses(missing=now.missing, stopped=now.stopped)

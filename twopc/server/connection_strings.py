@@ -67,7 +67,7 @@ def _is_escaped(dsn: str) -> bool:
 
 
 def _has_numbers(parameters: Mapping[str, Any]) -> bool:
-    """No port is something else, as the password of ``postgresql://user:password/database``."""
+    """No port, nor the timeout, is something else, as the password of ``postgresql://user:password/database``."""
     timeout = str(parameters.get("connect_timeout") or "0")
     return _NUMBER.fullmatch(timeout) is not None and all(
         _NUMBER.fullmatch(port) is not None and int(port) <= _PORT_MAX

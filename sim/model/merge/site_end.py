@@ -72,11 +72,11 @@ class SiteMergeEnd(ModelMergeEnd):
         return await super().read(after, articles)
 
     async def acknowledge(
-        self, generation: Generation, failed: Mapping[UUID, Collection[UUID]]
+        self, generation: Generation, missing: Mapping[UUID, Collection[UUID]]
     ) -> None:
         """See `MergeEndPort`."""
         self._refuse_if_lost()
-        await super().acknowledge(generation, failed)
+        await super().acknowledge(generation, missing)
 
     async def end(self, record: SessionRecord) -> int:
         """See `MergeEndPort`."""

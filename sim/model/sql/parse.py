@@ -66,11 +66,8 @@ def tree(text: str) -> Any:
 
     tokens = words(text)
     for place, word in enumerate(tokens):  # sqlglot takes it for IS NULL
-        if (
-            word == "is"
-            and "unknown"
-            in tokens[place + 1 : place + (3 if "not" in tokens[place + 1 : place + 2] else 2)]
-        ):
+        following = tokens[place + 1 : place + 3]
+        if word == "is" and (following[:1] == ("unknown",) or following == ("not", "unknown")):
             raise UnsupportedError(text, "IS UNKNOWN")
     named = _renamed(text)
     try:

@@ -56,9 +56,3 @@ def must_be_superuser(tx: Any, message: str) -> None:
     """See whether a transaction's role is one. 42501 with this message"""
     if not is_superuser(tx):
         raise SqlError("42501", message)
-
-
-def may_set(tx: Any, name: str) -> None:
-    """See whether a transaction's role may set a setting. 42501"""
-    if name == "session_replication_role" and tx.session_user not in tx.node.replicators:
-        must_be_superuser(tx, f'permission denied to set parameter "{name}"')

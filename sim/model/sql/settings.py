@@ -113,6 +113,7 @@ def put(tx: Any, name: str, value: str | None, *, local: bool) -> None:
         SqlError: PostgreSQL does not take the value (22023), or not from this role (42501).
     """
     refuse(name, value, local=local)
-    rights.may_set(tx, name)
+    if name == "session_replication_role" and tx.session_user not in tx.node.replicators:
+        rights.must_be_superuser(tx, f'permission denied to set parameter "{name}"')
     shown = _KNOWN[name](name, value) if value is not None and "." not in name else value
     tx.set(name, shown, local=local)
