@@ -21,7 +21,7 @@ from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.errors import ConfigurationError, ServerError
 from twopc.names import BranchId
 from twopc.protocol.effects import Outcome
-from twopc.server.connection_strings import bounded, plain_dsns
+from twopc.server.connection_strings import bounded_dsns, plain_dsns
 from twopc.sim.survey import connect, kinds_at, survey
 from twopc.sim.topology import Topology
 
@@ -49,7 +49,7 @@ async def attach(
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node store_a=DSN ...")
-    nodes = {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
+    nodes = bounded_dsns(nodes)
     result = await survey(nodes, newcomers, partly=partly)
     publishers, logs = result.of("publisher"), result.of("distribution")
     if len(publishers) != 1:

@@ -13,7 +13,7 @@ from psycopg import AsyncConnection, conninfo
 
 from twopc.drivers.in_doubt import reason_of
 from twopc.errors import ConfigurationError
-from twopc.server.connection_strings import bounded, plain_dsns
+from twopc.server.connection_strings import bounded_dsns
 from twopc.sim.merge.topology import MergeTopology
 from twopc.sql import path
 from twopc.together import together
@@ -46,7 +46,7 @@ async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopo
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node anna=DSN ...")
-    dsns = {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
+    dsns = bounded_dsns(nodes)
     answers: dict[str, _MergeNode] = {}
     unreachable: dict[str, str] = {}
 
@@ -85,7 +85,7 @@ async def attach_publisher(nodes: Mapping[str, str]) -> MergeTopology:
     [*named] = nodes
     if len(named) != 1 or await _does_merge(nodes, named[0]):
         return await attach(nodes)
-    dsns = {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
+    dsns = bounded_dsns(nodes)
     return MergeTopology(tree={named[0]: ()}, dsns=dsns, attach=True)
 
 
@@ -115,7 +115,7 @@ async def attach_subscriber(
         there.publisher_of(above)  # which says that there is no such node
     tree = {name: [*there.subscribers_of(name)] for name in there.publishers}
     tree.setdefault(above, []).append(subscriber)
-    dsns = {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
+    dsns = bounded_dsns(nodes)
     return MergeTopology(tree=tree, dsns=dsns, attach=True)
 
 
@@ -125,7 +125,7 @@ async def _does_merge(nodes: Mapping[str, str], name: str) -> bool:
     Raises:
         ConfigurationError: it cannot be reached.
     """
-    dsn = bounded(plain_dsns(nodes)[name])
+    dsn = bounded_dsns(nodes)[name]
     try:
         async with await AsyncConnection.connect(
             dsn, autocommit=True, options=path.options(dsn)

@@ -80,3 +80,8 @@ def bounded(dsn: str) -> str:
     """A connection string, as `plain_dsn` returns it, with a time after which a server is given up."""
     given: dict[str, Any] = dict(conninfo.conninfo_to_dict(dsn))
     return conninfo.make_conninfo(**{"connect_timeout": CONNECT_TIMEOUT_S, **given})
+
+
+def bounded_dsns(nodes: Mapping[str, str]) -> dict[str, str]:
+    """Connection strings of nodes, each as `bounded` returns it; raises `ServerError` as `plain_dsns`."""
+    return {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}
