@@ -17,7 +17,6 @@ from twopc.articles import Article, ForeignKey, Table
 from twopc.errors import ArticleError
 from twopc.publisher import distributing, foreign_keys
 from twopc.publisher.catalog import StoredArticle, find_article, stored_articles
-from twopc.publisher.generators import generators, identity_sequences
 from twopc.publisher.objects import owner_role, trigger_texts
 from twopc.publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
 from twopc.publisher.rights import (
@@ -183,3 +182,27 @@ async def grant_again(connection: Connection) -> None:
         described, article = await describe_article(connection, stored)
         await revoke_all(connection, names.table_role(owner, article.schema, article.table))
         await grant(connection, stored, described, article)
+
+
+async def generators(connection: Connection, article: Article) -> dict[str, str]:
+    """Per column that the Publisher makes: the expression that makes a value."""
+    sequences = await identity_sequences(connection, article)
+    return {
+        column.name: f"nextval({sql.Literal(sequences[column.name]).as_string(None)}::regclass)"
+        if column.identity
+        else str(column.default)
+        for column in article.made_by_publisher
+    }
+
+
+async def identity_sequences(connection: Connection, article: Article) -> dict[str, str]:
+    """Per identity column: the sequence behind it, quoted, with its schema."""
+    table = qualified(article.schema, article.table).as_string(connection)
+    async with full_names(connection):
+        cursor = await connection.execute(
+            """
+            select c.name, pg_get_serial_sequence(%s, c.name) from unnest(%s::text[]) as c(name)
+            """,
+            (table, [column.name for column in article.columns if column.identity]),
+        )
+        return dict(await cursor.fetchall())

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twopc.sim.report.history import HistoryRecord
+
 import asyncio
 import dataclasses
 import json
@@ -12,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import typer
 
@@ -77,7 +83,6 @@ async def play(
     Args:
         records: the history of each file that could be played is put here.
     """
-    from twopc.sim.cli.documents import write_all
 
     if options.timeline is None:
         options = dataclasses.replace(options, timeline=len(loaded) == 1)
@@ -296,3 +301,45 @@ def _environment(options: RunOptions, seed: int) -> dict[str, Any]:
         "selection": dataclasses.asdict(selection_of(options)),
         "nodes_given": sorted(options.nodes),
     }
+
+
+_TOTALS = ("tests", "failures", "errors")
+
+
+def junit_of(runs: Sequence[Sequence[HistoryRecord]]) -> str:
+    """The suites of several runs in one document."""
+    from twopc.sim.report.junit import junit
+
+    roots = [ElementTree.fromstring(junit(records)) for records in runs]
+    if len(roots) == 1:
+        return junit(runs[0])
+    merged = ElementTree.Element("testsuites")
+    for name in _TOTALS:
+        merged.set(name, str(sum(int(root.get(name, 0)) for root in roots)))
+    merged.set("time", f"{sum(float(root.get('time', 0)) for root in roots):.3f}")
+    for root in roots:
+        merged.extend(root)
+    ElementTree.indent(merged)
+    text = ElementTree.tostring(merged, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+
+
+def write_all(
+    runs: Sequence[Sequence[HistoryRecord]], *, junit: Path | None, html: Path | None
+) -> None:
+    """Write what was asked for.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    from twopc.sim.cli.report import write
+
+    runs = [records for records in runs if records]
+    if not runs:
+        return
+    if junit is not None:
+        write(junit, junit_of(runs))
+    if html is not None:
+        from twopc.sim.report.html import page
+
+        write(html, page(runs[0]))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError
@@ -20,7 +21,6 @@ from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, 
 from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
 from twopc.sim.faults.call_server import ARM, CoordinatorSetup, HaltNotice, ResumeOrder, serve
 from twopc.sim.faults.capabilities import AGENTS, ANSWERS, COORDINATOR, COPIES, GATED
-from twopc.sim.faults.copy_points import CopyPoints
 from twopc.sim.faults.deeds import Deeds, Mend
 from twopc.sim.faults.gates import FaultGate, GateWait
 from twopc.sim.faults.plans import Arrival, FaultPlan, NoEffectError
@@ -382,3 +382,43 @@ async def _pass(seconds: float) -> None:
     """Let time pass: that is what the fault is."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.Event().wait(), seconds)
+
+
+class CopyPoints:
+    """The points of who copies, of one topology.
+
+    Args:
+        happen: has a fault happen to whoever has come to its place.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        agenda: Agenda[Any],
+        happen: Callable[[FaultPlan, Arrival], Awaitable[None]],
+    ) -> None:
+        self._topology = topology
+        self._agenda = agenda
+        self._happen = happen
+
+    def stand_at(self, point: str) -> None:
+        """Have whoever comes to a point stand there until what happens to him has happened."""
+        self._topology.copies.points.arm(point, self._arrived)
+
+    async def _arrived(self, point: str) -> None:
+        _, struck = self._agenda.arrived(point, session=None, gid="")
+        if self._agenda.occasions.at(point):
+            self.stand_at(point)
+        for plan in struck:
+            await self._happen(plan, await self._arrival(point))
+
+    async def _arrival(self, point: str) -> Arrival:
+        """Who copies works by the administrator's connections."""
+        topology = self._topology
+        nodes = (topology.publisher, topology.copies.subscriber)
+        pids = {name: (await topology.admin(name)).info.backend_pid for name in nodes}
+        return Arrival(point=point, pids=pids, at=topology.copies.subscriber)
+
+    def close(self) -> None:
+        """Nothing happens any more."""
+        self._topology.copies.points.disarm()

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
+
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from twopc.errors import TwopcError
 from twopc.sim.pytest_plugin import config
+from twopc.sim.pytest_plugin.collect import selection, shown
 from twopc.sim.pytest_plugin.marks import options_of, wrong
 from twopc.sim.pytest_plugin.sections import TOPOLOGIES
+from twopc.sim.scenario.check import load
 
 if TYPE_CHECKING:
     from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
@@ -77,7 +86,6 @@ def twopc_run(request: pytest.FixtureRequest, twopc_player: FilePlayer) -> FileO
     The file is looked for beside the test. That an order did not go as expected fails the test at once; what did
     not fail can be looked at: `history`, `verdicts`.
     """
-    from twopc.sim.pytest_plugin.scenario_mark import play
 
     return play(request, twopc_player)
 
@@ -205,3 +213,31 @@ def twopc_async(twopc_factory: Callable[..., TestTopology]) -> AsyncTestTopology
 def twopc_repetition(request: pytest.FixtureRequest) -> int:
     """Which run of the test this is, with ``--twopc-repeat``."""
     return int(getattr(request, "param", 0))
+
+
+def play(request: pytest.FixtureRequest, player: FilePlayer) -> FileOutcome:
+    """What came of the file of the test's mark.
+
+    Raises:
+        pytest.fail.Exception: it did not go as the file expects, or the file is wrong.
+    """
+    mark = request.node.get_closest_marker("twopc_scenario")
+    if mark is None:
+        raise wrong("twopc_run needs @pytest.mark.twopc_scenario('file.twopc.yaml')")
+    file, orders = _arguments(*mark.args, **mark.kwargs)
+    path = request.path.parent / file
+    try:
+        loaded = load(shown(path if path.exists() else Path(file)))
+        outcome = player.play(loaded, selection(request.config, orders))
+    except TwopcError as error:
+        raise wrong(str(error)) from None
+    if outcome.is_wrong:
+        raise wrong(outcome.text())
+    if outcome.skipped:
+        pytest.skip(outcome.skipped)
+    return outcome
+
+
+def _arguments(file: str, orders: str = "") -> tuple[str, str]:
+    """The mark's."""
+    return file, orders

@@ -10,9 +10,12 @@ import re
 import socket
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +23,6 @@ import psutil
 
 from twopc.sim.spark.errors import ArchiveError, PipelineError, SparkMissingError
 from twopc.sim.spark.java import Java, find_java, require_extra
-from twopc.sim.spark.packing import pack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -384,3 +386,40 @@ def _better(error: Exception) -> PipelineError | None:
     if operational:
         return PipelineError(f"the database cannot be read: {operational[-1].partition(': ')[2]}")
     return None
+
+
+#: Kinds of files that are; what a compiler or an editor left is not.
+_KINDS = (".py", ".sql", ".json", ".html", ".css", ".js", ".yaml", ".txt", ".typed")
+#: The same sources make the same bytes: no file's own time is kept.
+_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def pack(target: Path) -> Path:
+    """Write the project's package as a zip; the same sources give the same bytes.
+
+    Executors import from it, and SQL texts are read from it. What the project requires is not in it:
+    executors' Python must have that.
+
+    Returns:
+        The target.
+    """
+    members = sorted(_members(files("twopc"), "twopc"))
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, file in members:
+            entry = zipfile.ZipInfo(name, _TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, file.read_bytes())
+    return target
+
+
+def _members(folder: Traversable, name: str) -> list[tuple[str, Traversable]]:
+    """The files below a package, by their places in the zip."""
+    results = []
+    for each in folder.iterdir():
+        inner = f"{name}/{each.name}"
+        if each.is_dir() and each.name != "__pycache__":
+            results += _members(each, inner)
+        elif each.name.endswith(_KINDS):
+            results.append((inner, each))
+    return results

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 from twopc.errors import TwopcError
+from twopc.protocol.effects import Effect
+from twopc.protocol.events import BranchAborted, BranchCommitted, Event, VotedYes
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.replay.loads import LoadTransaction, RecordedLoad
 from twopc.sim.report.history import HistoryRecord, OrderHistory
@@ -20,12 +23,12 @@ from twopc.sim.scenario.observe import (
 )
 from twopc.sim.scenario.stage import Stage
 from twopc.sim.scenario.values import Case, CaseLesson
+from twopc.sim.scenario.workload import Threshold
 from twopc.sim.workload import drawing
 from twopc.sim.workload.asyncio_bench import AsyncioBench
-from twopc.sim.workload.branch_times import BranchTimes
+from twopc.sim.workload.figures import Figures
 from twopc.sim.workload.load import Load
 from twopc.sim.workload.ports import LoadBench
-from twopc.sim.workload.thresholds import compared
 
 #: What is named when it does not end.
 _GATES = "gates"
@@ -162,3 +165,55 @@ def drawn(case: Case, seed: int) -> dict[str, Any]:
     if workload.think is not None:
         report["think"] = " ".join((workload.think.distribution, *workload.think.values))
     return report
+
+
+class BranchTimes:
+    """Sees a coordinator's machines, and times each branch from its vote to its end as the coordinator knows it.
+
+    A branch that somebody else ends, because this coordinator died or lost the connection, is not timed.
+
+    Args:
+        time: seconds of a clock that only goes forward.
+        ended: is told for how long each has been prepared.
+    """
+
+    def __init__(self, time: Callable[[], float], ended: Callable[[float], None]) -> None:
+        self._time = time
+        self._ended = ended
+        self._since: dict[tuple[str, str], float] = {}
+
+    def __call__(self, gid: str, what: Effect | Event) -> None:
+        if isinstance(what, VotedYes):
+            self._since[gid, what.participant] = self._time()
+        elif isinstance(what, BranchCommitted | BranchAborted):
+            since_s = self._since.pop((gid, what.participant), None)
+            if since_s is not None:
+                self._ended(self._time() - since_s)
+
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def compared(figures: Figures, thresholds: Sequence[Threshold]) -> list[dict[str, Any]]:
+    """Each bound in words, what was measured, and whether it was kept.
+
+    Where there is nothing to measure (no commit, and so no latency of one) a bound is not kept: it was meant
+    for something that did not happen.
+    """
+    return [_compared(figures, each) for each in thresholds]
+
+
+def _compared(figures: Figures, threshold: Threshold) -> dict[str, Any]:
+    result = figures.measure(threshold.metric, threshold.unit)
+    return {
+        "bound": threshold.text,
+        "measured": None if result is None else f"{result:.4g}{threshold.unit}",
+        "kept": result is not None and _COMPARE[threshold.op](result, threshold.number),
+    }

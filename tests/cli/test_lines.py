@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from twopc.sim.cli.lines import Lines
+from twopc.sim.cli.step import Lines
 
 
 async def test_a_pipe(capsys):

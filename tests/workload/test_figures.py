@@ -8,8 +8,8 @@ from hdrh.histogram import HdrHistogram
 from twopc.sim.report.load import in_short, lines
 from twopc.sim.scenario.workload import Threshold
 from twopc.sim.workload.figures import STRETCHES, Figures
+from twopc.sim.workload.playing import compared
 from twopc.sim.workload.ports import AttemptOutcome
-from twopc.sim.workload.thresholds import compared
 
 
 def some() -> Figures:

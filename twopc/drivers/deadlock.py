@@ -2,7 +2,7 @@
 
 What is cancelled is the statement of the victim's link. Its session asks whether it was chosen, and raises 40P01.
 
-`DeadlockDetector` is the same on servers (`ServerWaits`) and in virtual time (`twopc.sim.model.deadlocks`). It knows
+`DeadlockDetector` is the same on servers (`ServerWaits`) and in virtual time (`twopc.sim.model.seats`). It knows
 sessions and who waits for whom, not what they do.
 """
 

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 from twopc.sim.model.clocks import right
-from twopc.sim.model.node.deadlock import in_cycle
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import CONFLICTS, ROW_EXCLUSIVE, SHARE, TABLE_CONFLICTS, TABLE_SHARE
 from twopc.sim.model.node.transactions import ABORTED, RUNNING, TopXact, Xact
@@ -416,3 +415,21 @@ def terminated() -> SqlError:
 _ERRORS: dict[str, Callable[[], SqlError]] = {
     "timeout": _timeout, "deadlock": _deadlock, "cancel": cancelled, "terminate": terminated,
 }  # fmt: skip
+
+
+def in_cycle(wait: Any) -> bool:
+    """Whether whoever waits waits, by others, for itself; without recursion, since queues are long."""
+    start = wait.xact.top
+    seen = set()
+    stack = list(wait.nearest())
+    while stack:
+        top = stack.pop()
+        if top is start:
+            return True
+        if top in seen or top.session is None:
+            continue
+        seen.add(top)
+        other = top.session.wait
+        if other is not None and other.xact.top is top and not other.event.triggered:
+            stack.extend(other.nearest())
+    return False

@@ -9,7 +9,6 @@ order (`fold.ordered`); only they are.
 from __future__ import annotations
 
 from twopc.sim.spark.fold.shaping import newest, unfoldable
-from twopc.sim.spark.fold.state import folded, state_of
-from twopc.sim.spark.fold.times import seqno_at
+from twopc.sim.spark.fold.state import folded, seqno_at, state_of
 
 __all__ = ["folded", "newest", "seqno_at", "state_of", "unfoldable"]

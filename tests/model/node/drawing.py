@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 from tests.model.node.differ import ModelRun, Played, Schedule
-from twopc.sim.model.node.deadlock import in_cycle
+from twopc.sim.model.node.locks import in_cycle
 
 SETUP = """
 create table t (id int primary key, u int unique, v int not null check (v < 1000));

@@ -12,7 +12,7 @@ import pytest
 
 from twopc.sim.spark.errors import SparkMissingError
 from twopc.sim.spark.java import find_java
-from twopc.sim.spark.packing import pack
+from twopc.sim.spark.session import pack
 
 
 def java(folder: Path, version: str) -> Path:
