@@ -15,7 +15,7 @@ from twopc.sim.model.sql import operators as op
 from twopc.sim.model.sql.bind import Context, Fn, NamedRow, Rows, Scope
 from twopc.sim.model.sql.coercion import beside, cast
 from twopc.sim.model.sql.functions import AGGREGATES, LENIENT, RENAMED, STRICT
-from twopc.sim.model.sql.parse import arguments, kind, rendered
+from twopc.sim.model.sql.parse import arguments, construct, kind, rendered
 from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.sql.widths import column_type, width
 from twopc.sim.model.values import SqlError, UnsupportedError
@@ -27,7 +27,7 @@ def compiled(node: Any, scope: Scope) -> Fn:
     """The closure of an expression. 42703 and the like; UnsupportedError for what is not known."""
     handler = _HANDLERS.get(kind(node))
     if node.args.get("negate") and handler is not _is:
-        raise UnsupportedError(rendered(node), f"a negated {kind(node)}")
+        raise UnsupportedError(rendered(node), f"a negated {construct(node)}")
     if handler is not None:
         return handler(node, scope)
     return _function(node, scope)
@@ -369,7 +369,7 @@ def name_of(node: Any) -> str:
     elif hasattr(node, "sql_name"):
         name = str(node.sql_name()).lower()
     else:
-        raise UnsupportedError(rendered(node), kind(node))
+        raise UnsupportedError(rendered(node), construct(node))
     name = name.removeprefix("pg_catalog.")
     return RENAMED.get(name, name)
 

@@ -14,7 +14,7 @@ from twopc.sim.model.node.modes import NO_KEY_UPDATE, ROW_EXCLUSIVE, UPDATE
 from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled, truth
-from twopc.sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql.parse import construct, kind, rendered
 from twopc.sim.model.sql.select import Plan, Query
 from twopc.sim.model.sql.write import Assignments, Returning, is_default, result, target
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError, Values
@@ -220,7 +220,7 @@ def _input(
     while kind(values) in ("Subquery", "Paren"):
         values = values.this
     if kind(values) != "Select":
-        raise UnsupportedError(rendered(node), kind(values))
+        raise UnsupportedError(rendered(node), construct(values))
     query = Query(values, plans)
     if query.locks:
         raise UnsupportedError(rendered(node), "row locks in a subquery")

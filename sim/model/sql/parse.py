@@ -97,6 +97,21 @@ def kind(node: Any) -> str:
     return type(node).__name__
 
 
+def construct(node: Any) -> str:
+    """What a node is in SQL's words, for a statement that is refused because of it."""
+    name = kind(node)
+    return _CONSTRUCTS.get(name) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
+
+
+_CONSTRUCTS = {
+    "Bracket": "a subscript",
+    "Order": "ORDER BY here",
+    "Select": "a SELECT here",
+    "Star": "* here",
+    "Subquery": "a subquery here",
+}
+
+
 def rendered(node: Any) -> str:
     """A node as SQL, for messages and for telling equal ones."""
     result = node.meta.get("rendered")

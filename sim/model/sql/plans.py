@@ -119,7 +119,7 @@ class StatementPlans:
             return insert.plan_insert(node, self)
         if kind == "Values":
             return select.plan(parse.tree(" ".join(("select * from (", text, ") as v"))), self)
-        raise UnsupportedError(text, kind)
+        raise UnsupportedError(text, parse.construct(node))
 
     def _definition(self, text: str, words: tuple[str, ...]) -> Plan | None:
         if words[0] not in ("create", "alter", "drop"):

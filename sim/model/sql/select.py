@@ -25,7 +25,7 @@ from twopc.sim.model.sql.expressions import compiled, name_of, truth
 from twopc.sim.model.sql.functions import AGGREGATES
 from twopc.sim.model.sql.groups import check_distinct, check_grouped, grouped_by
 from twopc.sim.model.sql.parameters import given_by
-from twopc.sim.model.sql.parse import arguments, expression, kind, rendered
+from twopc.sim.model.sql.parse import arguments, construct, expression, kind, rendered
 from twopc.sim.model.sql.scan import Scan, scan
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 
@@ -371,7 +371,7 @@ def subquery(node: Any, scope: Scope) -> Callable[[Rows, Context], list[Rows]]:
     while kind(node) in ("Subquery", "Paren"):
         node = node.this
     if kind(node) != "Select":
-        raise UnsupportedError(rendered(node), kind(node))
+        raise UnsupportedError(rendered(node), construct(node))
     query = Query(node, scope.plans, scope)
     if query.locks:
         raise UnsupportedError(rendered(node), "row locks in a subquery")

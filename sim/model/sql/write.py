@@ -14,7 +14,7 @@ from twopc.sim.model.node.modes import ROW_EXCLUSIVE
 from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled, truth
-from twopc.sim.model.sql.parse import expression, kind, rendered
+from twopc.sim.model.sql.parse import construct, expression, kind, rendered
 from twopc.sim.model.sql.scan import scan
 from twopc.sim.model.sql.select import Plan, _name, source_of
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError, Values
@@ -61,7 +61,7 @@ def target(node: Any, plans: Any) -> FromSource:
     while kind(node) == "Schema":
         node = node.this
     if kind(node) != "Table":
-        raise UnsupportedError(rendered(node), kind(node))
+        raise UnsupportedError(rendered(node), construct(node))
     return source_of(node, Scope(plans))
 
 
