@@ -11,7 +11,7 @@ from twopc.sim.cli.merge_place import MergeNodes, Subscriber, print_json, with_m
 from twopc.sim.cli.place import Folder, Json
 
 if TYPE_CHECKING:
-    from twopc.sim.merge.upkeep import Reinitialisation
+    from twopc.sim.merge.subscribing import Reinitialisation
 
 
 def reinit(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ Tell = Callable[[int, int, str], None]
 """Called after each file: how many are done, of how many, and its name."""
 
 _IS_UNFINISHED = "select to_regclass('msrepl.mssnapshotdeliveryprogress') is not null"
-_PUBLISHER = "select from msrepl.sysmergesubscriptions where is_publisher and status = 0"
+_STATUS = "select status from msrepl.sysmergesubscriptions where is_publisher and status <> 1"
 _CLOSED = """
 select n.nspname::text, c.relname::text from pg_trigger as t
 join pg_class as c on c.oid = t.tgrelid join pg_namespace as n on n.oid = c.relnamespace
@@ -54,10 +55,19 @@ where t.tgfoid = 'msrepl.merge_refuse_uninitialised()'::regprocedure order by 1,
 """
 _BEGUN = """
 insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_publisher, subscriber_type, priority, status)
-values (%s, %s, true, 1, 100, 0) on conflict (subscriber_server) do nothing
+values (%s, %s, true, 1, 100, %s) on conflict (subscriber_server) do nothing
 """
 _LOCK = "select pg_try_advisory_lock(hashtextextended('msrepl delivery ' || current_database(), 0))"
 _UNLOCK = "select pg_advisory_unlock(hashtextextended('msrepl delivery ' || current_database(), 0))"
+
+
+class Unfinished(IntEnum):
+    """An initialisation that was cut off, as ``sysmergesubscriptions.status`` has it."""
+
+    FIRST = 0
+    """Its tables are made by it, and go if it is given up."""
+    ANEW = 3
+    """The Subscriber begins anew: its tables were there, and stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +83,24 @@ class InitialisationReport:
     """So many had been delivered before, by a call that was cut off."""
 
 
-async def is_unfinished(below: Connection) -> bool:
-    """Whether a node is being initialised, and its initialisation was cut off."""
+async def unfinished(below: Connection) -> Unfinished | None:
+    """The initialisation of a node that was cut off; None: there is none."""
     if await (await below.execute(_IS_UNFINISHED)).fetchone() != (True,):
-        return False
-    return bool((await below.execute(_PUBLISHER)).rowcount)
+        return None
+    row = await (await below.execute(_STATUS)).fetchone()
+    return None if row is None else Unfinished(row[0])
 
 
 async def abandon(below: Connection) -> None:
-    """Remove what an initialisation has brought that was cut off, and everything of merge replication."""
+    """Remove what a first initialisation has brought that was cut off, and everything of merge replication.
+
+    Of one that begins anew the tables stay, with the rows that have come.
+    """
+    stays = await unfinished(below) is Unfinished.ANEW
     async with below.transaction():
         tables = await (await below.execute(_CLOSED)).fetchall()
         await subscription.leave(below)
-        if tables:
+        if tables and not stays:
             await below.execute(
                 sql.SQL("drop table {}").format(
                     COMMA.join([sql.Identifier(*each) for each in tables])
@@ -104,12 +119,14 @@ async def deliver(
     *,
     make_logins: Callable[[], Awaitable[None]],
     points: Points,
+    over: bool = False,
     tell: Tell | None = None,
 ) -> InitialisationReport:
     """Initialise a Subscriber from a snapshot that was checked, or go on with it, and enter it at both ends.
 
     Args:
         make_logins: makes the agents' roles.
+        over: the Subscriber begins anew: what is in its tables is replaced.
 
     Raises:
         MergeError: a file is not what it should be, or an end was lost. The files that were delivered stay, and the
@@ -117,14 +134,14 @@ async def deliver(
         SubscriptionError: the Subscriber has such a table, or lacks a type; likewise.
     """
     async with _alone(pair):
-        delivery = _Delivery(pair, kind, stored, points, tell)
+        delivery = _Delivery(pair, kind, stored, points, tell, over=over)
         try:
             return await delivery.run(make_logins)
         except psycopg.Error as error:
             what = f"{delivery.at}: " if delivery.at else ""
             raise MergeError(
-                f"{pair.subscriber}: its initialisation was cut off: {what}{str(error).strip()}: `subscribe` it again, "
-                "and it goes on at the next file",
+                f"{pair.subscriber}: its initialisation was cut off: {what}{str(error).strip()}: "
+                f"`{'reinitialise' if over else 'subscribe'}` it again, and it goes on at the next file",
                 node=pair.subscriber,
                 sqlstate=error.sqlstate or "",
             ) from error
@@ -153,6 +170,8 @@ class _Delivery:
         stored: StoredManifest,
         points: Points,
         tell: Tell | None,
+        *,
+        over: bool,
     ) -> None:
         self._pair = pair
         self._below = pair.below
@@ -160,6 +179,7 @@ class _Delivery:
         self._stored = stored
         self._points = points
         self._tell = tell
+        self._over = over
         self._token = f"{'/'.join(stored.manifest.folder)} {stored.digest}"
         self._texts: dict[tuple[int, SnapshotKind], tuple[Path, bytes]] = {}
         self._publisher = 0
@@ -202,14 +222,15 @@ class _Delivery:
 
     async def _held(self) -> set[str]:
         """The files that are there already; what another snapshot has brought is removed."""
-        if not await is_unfinished(self._below):
+        if await unfinished(self._below) is None:
             return set()
         cursor = await self._below.execute(
             "select session_token, progress_token from msrepl.mssnapshotdeliveryprogress"
         )
         rows = await cursor.fetchall()
         if any(token != self._token for token, _ in rows):
-            await abandon(self._below)
+            if not self._over:
+                await abandon(self._below)
             return set()
         return {name for _, name in rows}
 
@@ -218,10 +239,31 @@ class _Delivery:
         self._publisher = await neighbours.name_self(self._pair.above, self._pair.publisher)
         if not is_begun:
             async with self._below.transaction():
+                if self._over:
+                    await subscription.leave(self._below)
+                    await tracking.uninstall(self._below)
                 await tracking.install(self._below)
                 await neighbours.name_self(self._below, self._pair.subscriber)
-                await self._below.execute(_BEGUN, (self._pair.publisher, self._publisher))
+                status = Unfinished.ANEW if self._over else Unfinished.FIRST
+                await self._below.execute(_BEGUN, (self._pair.publisher, self._publisher, status))
+                if self._over:
+                    await self._empty()
         await self._reach("begun")
+
+    async def _empty(self) -> None:
+        """Take all rows out of the tables that are there, and let nobody change them."""
+        there = []
+        for file in self._stored.manifest.files:
+            if file.kind is SnapshotKind.SCHEMA:
+                article = self._article(file)
+                if await subscription.is_there(self._below, article.schema, article.table):
+                    await subscription.check_columns(self._below, article)
+                    there.append((article, self._tracked(file)))
+        if there:
+            async with subscription.emptied(self._below, [article for article, _ in there]):
+                pass
+        for _, merged in there:
+            await subscription.close_table(self._below, merged)
 
     def _folder(self, file: SnapshotFile) -> Path:
         """Where a file is: the tables of a filtered publication are described in the folder above its partitions'."""
@@ -235,9 +277,14 @@ class _Delivery:
         match file.kind:
             case SnapshotKind.PRE:
                 table = from_json(*self._text(file, SnapshotKind.PRE), SnapshotTable)
-                await subscription.refuse_if_there(below, table.schema, table.table)
+                if not self._over:
+                    await subscription.refuse_if_there(below, table.schema, table.table)
             case SnapshotKind.SCHEMA:
-                await subscription.create_closed(below, self._article(file), self._tracked(file))
+                article = self._article(file)
+                if not self._over or not await subscription.is_there(
+                    below, article.schema, article.table
+                ):
+                    await subscription.create_closed(below, article, self._tracked(file))
             case SnapshotKind.DATA:
                 await subscription.receive_part(below, self._article(file), self._blocks(file))
             case SnapshotKind.KEYS:
@@ -318,7 +365,8 @@ class _Delivery:
                 await check_generation(pair, self._stored)
                 await self._reach("activated")
         except BaseException:
-            await subscriptions.withdraw(pair)
+            if not self._over:  # which kind of subscription it is, the Publisher still knows
+                await subscriptions.withdraw(pair)
             raise
 
     async def _reach(self, point: str) -> None:

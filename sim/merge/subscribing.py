@@ -1,55 +1,52 @@
-"""Subscriptions of a topology of merge replication, and the snapshots that they begin with.
+"""Subscriptions of a topology of merge replication: begun, begun anew, and ended.
 
-`twopc.sim.merge.topology.MergeTopology` is one that has both.
+`twopc.sim.merge.topology.MergeTopology` is one that has them.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import replace
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from psycopg import AsyncConnection
 
 from twopc.drivers.merge import neighbours, partitions, snapshots
-from twopc.drivers.points import Points
-from twopc.errors import ConfigurationError, MergeError, SubscriptionError
+from twopc.drivers.merge.engine import MergeReport
+from twopc.errors import MergeError, SubscriptionError
 from twopc.merge.ladder import InitialisationMethod, InitialisationStep, SnapshotFacts, choose
 from twopc.merge.partitions import check_value
-from twopc.merge.snapshots import PART_BYTES, SnapshotPartition
-from twopc.sim.merge import delivery, snapshot_agent, subscriptions
-from twopc.sim.merge.delivery import InitialisationReport
+from twopc.sim.merge import delivery, subscriptions
+from twopc.sim.merge.delivery import InitialisationReport, Unfinished
 from twopc.sim.merge.logins import AgentLogin
-from twopc.sim.merge.shape import MergeTree
-from twopc.sim.merge.snapshot_agent import SnapshotReport, SnapshotRequest, Tell
+from twopc.sim.merge.snapshot_agent import Tell
 from twopc.sim.merge.snapshot_checks import check_snapshot
 from twopc.sim.merge.snapshot_files import read_manifest
+from twopc.sim.merge.snapshotting import MergeSnapshots
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
-from twopc.sim.topology.nodes import Node
 
 Connection = AsyncConnection[Any]
 
-#: A Subscriber's values: the function that filters call, and the original's number if it is missing.
-_VALUES = {"host_name": ("host_name", 20698), "login": ("suser_sname", 20699)}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reinitialisation:
+    """What became of a Subscriber's own changes when it began anew."""
+
+    uploaded: MergeReport | None
+    """The session before it; None: there was none."""
+    lost: Mapping[str, Mapping[str, int]]
+    """For each node that began anew, and each table, how many rows had changes that its Publisher never got."""
+    initialised: Mapping[str, InitialisationReport]
+    """Where the rows of each node came from."""
 
 
-class MergeSubscribing(ABC):
+class MergeSubscribing(MergeSnapshots):
     """What begins and ends subscriptions."""
 
-    tree: MergeTree
-    """Who subscribes at whom."""
-    points: Points
     _logins: dict[tuple[str, str], AgentLogin]
     """Of the agent at one node for the other."""
-
-    @abstractmethod
-    async def admin(self, name: str) -> Connection:
-        """The administrator's connection to a node."""
-
-    @abstractmethod
-    def node(self, name: str) -> Node:
-        """The node of that name."""
 
     @abstractmethod
     async def pair(self, subscriber: str) -> MergePair:
@@ -58,6 +55,14 @@ class MergeSubscribing(ABC):
     @abstractmethod
     def login(self, node: str, other: str) -> AgentLogin:
         """How the agent at a node for another logs in."""
+
+    @abstractmethod
+    async def sync(self, subscriber: str) -> MergeReport:
+        """A session."""
+
+    @abstractmethod
+    async def merges(self, node: str) -> bool:
+        """Whether a node tracks changes now."""
 
     async def subscribe(
         self,
@@ -94,14 +99,10 @@ class MergeSubscribing(ABC):
         pair = await self.pair(subscriber)
         subscriptions.check_encodings(pair)
         await subscriptions.check_kind(subscriber, kind, priority, pair.above, pair.publisher)
-        unfinished = await delivery.is_unfinished(pair.below)
-        if not unfinished and subscriber in await neighbours.subscriber_names(pair.above):
+        unfinished = await delivery.unfinished(pair.below)
+        if unfinished is None and subscriber in await neighbours.subscriber_names(pair.above):
             raise SubscriptionError(f"{subscriber} subscribes already")
-        if await delivery.is_unfinished(pair.above):
-            raise SubscriptionError(
-                f"{subscriber} subscribes at {pair.publisher}, which is being initialised: `subscribe` "
-                f"{pair.publisher} first, and its initialisation goes on"
-            )
+        await _refuse_unfinished_publisher(pair)
         values = {
             name: check_value(subscriber, name, subscriber if value is None else value)
             for name, value in (("host_name", host_name), ("login", login))
@@ -115,12 +116,85 @@ class MergeSubscribing(ABC):
         begun = SubscriptionKind(
             is_server=kind == "server", priority=priority or 0, partition=partition
         )
-        step = await self._step(pair, begun, snapshot_location)
+        return await self._initialise(pair, begun, snapshot_location, tell)
+
+    async def reinitialise(
+        self,
+        subscriber: str,
+        *,
+        upload_first: bool = False,
+        snapshot_location: str | Path | None = None,
+        tell: Tell | None = None,
+    ) -> Reinitialisation:
+        """Have a Subscriber begin anew, with the rows that its Publisher has; so do those that subscribe at it.
+
+        Where these come from is decided as by `subscribe`. From files they come one file after another, and go on at
+        the next if they are cut off; until the last has come, changes of the tables are refused (20092). Its tables
+        stay, and what is in them is replaced. No trigger of the user's fires. Conflicts that it has recorded itself go.
+
+        Args:
+            upload_first: a session comes first, so that its own changes are not lost. One that has expired cannot
+                have it.
+            snapshot_location: the folder of a snapshot in files, for this Subscriber.
+            tell: called after each file.
+
+        Raises:
+            SubscriptionError: it does not subscribe, a table that is not merged refers to one that is, or one has not
+                the columns of the Publisher's.
+            MergeError: the session failed, or the snapshot is refused, and nothing else was done; or its delivery was
+                cut off, and the next call goes on with it.
+        """
+        order = [subscriber]
+        kinds: dict[str, SubscriptionKind] = {}
+        whole: set[str] = set()
+        for name in order:
+            pair = await self.pair(name)
+            held = await subscriptions.subscription_kind(pair.above, name)
+            if held is not None and await self.merges(name):
+                kinds[name] = held
+                order += self.tree.subscribers_of(name)
+                if await delivery.unfinished(pair.below) is None:
+                    whole.add(name)
+            elif name == subscriber:
+                raise SubscriptionError(f"{subscriber} does not subscribe: `subscribe` it")
+        await _refuse_unfinished_publisher(await self.pair(subscriber))
+        uploaded = None
+        if upload_first and whole == {*kinds}:
+            for name in reversed(kinds):
+                uploaded = await self.sync(name)
+        lost = {name: await subscriptions.unsent(await self.admin(name)) for name in kinds}
+        initialised = {}
+        for name, kind in kinds.items():
+            given = snapshot_location if name == subscriber else None
+            pair = await self.pair(name)
+            initialised[name] = await self._initialise(pair, kind, given, tell, anew=True)
+        return Reinitialisation(uploaded=uploaded, lost=lost, initialised=initialised)
+
+    async def _initialise(
+        self,
+        pair: MergePair,
+        kind: SubscriptionKind,
+        given: str | Path | None,
+        tell: Tell | None,
+        *,
+        anew: bool = False,
+    ) -> InitialisationReport:
+        """Give a Subscriber its rows, or go on with it.
+
+        Args:
+            anew: it has the tables already.
+        """
+        unfinished = await delivery.unfinished(pair.below)
+        over = anew if unfinished is None else unfinished is Unfinished.ANEW
+        step = await self._step(pair, kind, given)
         if step.method is not InitialisationMethod.SELECT:
-            return await self._apply(pair, begun, step, tell)
-        if unfinished:
-            await delivery.abandon(pair.below)
-        await self._copy(pair, begun)
+            return await self._apply(pair, kind, step, tell, over=over)
+        if over:
+            await subscriptions.renew(pair, kind)
+        else:
+            if unfinished is not None:
+                await delivery.abandon(pair.below)
+            await self._copy(pair, kind)
         return InitialisationReport(method=step.method)
 
     async def _copy(self, pair: MergePair, kind: SubscriptionKind) -> None:
@@ -159,7 +233,13 @@ class MergeSubscribing(ABC):
         )
 
     async def _apply(
-        self, pair: MergePair, kind: SubscriptionKind, step: InitialisationStep, tell: Tell | None
+        self,
+        pair: MergePair,
+        kind: SubscriptionKind,
+        step: InitialisationStep,
+        tell: Tell | None,
+        *,
+        over: bool,
     ) -> InitialisationReport:
         """Initialise a Subscriber from files, which are written first if need be."""
         location = step.location
@@ -180,6 +260,7 @@ class MergeSubscribing(ABC):
             stored,
             make_logins=lambda: self._make_logins(pair),
             points=self.points,
+            over=over,
             tell=tell,
         )
         await self._drop_others(pair, kind)
@@ -188,40 +269,6 @@ class MergeSubscribing(ABC):
     async def _drop_others(self, pair: MergePair, kind: SubscriptionKind) -> None:
         if kind.partition is not None:
             await partitions.drop_others(pair.above, kind.partition, pair.subscriber)
-
-    async def _have_snapshot_made(self, pair: MergePair, kind: SubscriptionKind) -> str:
-        """Have a snapshot made for a Subscriber; its location.
-
-        Raises:
-            MergeError: 20631: nobody knows where to; 20628: it failed; 20630: one is being made.
-        """
-        settings = await snapshots.read_settings(pair.above)
-        if settings.folder is None:
-            raise MergeError(
-                f"{pair.subscriber} may have a snapshot made, and no folder is known for it (20631): run the Snapshot "
-                f"Agent at {pair.publisher} once, with a folder",
-                number=20631,
-            )
-        request = SnapshotRequest(
-            publisher=pair.publisher,
-            folder=Path(settings.folder),
-            partition=await self._partition(pair.above, kind.partition),
-            initiated_by=pair.subscriber,
-        )
-        try:
-            made = await snapshot_agent.generate(
-                pair.above, pair.connect_above, request, self.points
-            )
-        except MergeError as error:
-            if error.number:
-                raise
-            raise MergeError(
-                f"the snapshot for {pair.subscriber} could not be made (20628): {error}",
-                node=error.node,
-                sqlstate=error.sqlstate,
-                number=20628,
-            ) from error
-        return made.location
 
     async def unsubscribe(self, subscriber: str) -> None:
         """End a subscription: its tables stay at the Subscriber, as ordinary tables. Changes not sent are not sent.
@@ -232,7 +279,7 @@ class MergeSubscribing(ABC):
             SubscriptionError: it does not subscribe, or others subscribe at it.
         """
         pair = await self.pair(subscriber)
-        if await delivery.is_unfinished(pair.below):
+        if await delivery.unfinished(pair.below) is not None:
             await delivery.abandon(pair.below)
             self._forget_logins(pair)
             await subscriptions.withdraw(pair)
@@ -257,84 +304,10 @@ class MergeSubscribing(ABC):
         for ends in ((pair.publisher, pair.subscriber), (pair.subscriber, pair.publisher)):
             self._logins.pop(ends, None)
 
-    # -- snapshots in files --------------------------------------------------------------------------
 
-    async def snapshot(
-        self,
-        folder: str | Path | None = None,
-        *,
-        publisher: str | None = None,
-        host_name: str | None = None,
-        login: str | None = None,
-        jobs: int = 1,
-        part_bytes: int = PART_BYTES,
-        tell: Tell | None = None,
-    ) -> SnapshotReport:
-        """The Snapshot Agent, once: write what Subscribers begin with into files.
-
-        Begun again after it was killed it goes on at the next file, as long as nothing was changed since.
-
-        Args:
-            folder: below which ``unc/<Publisher>_<database>_<publication>`` is; None: that of the last run.
-            publisher: at which node; None: the topmost.
-            host_name: of the partition whose rows are written, `login` likewise: those that the filters look at.
-                Without them a filtered publication's tables are described, and no rows are written.
-            jobs: how many connections read at a time.
-            part_bytes: how much of a table goes into one file, about.
-            tell: called after each file.
-
-        Raises:
-            ConfigurationError: no folder is known; there is no such partition, or its values are missing (20698,
-                20699, 21323).
-            MergeError: see `twopc.sim.merge.snapshot_agent.generate`.
-        """
-        name = publisher or self.tree.root
-        above = await self.admin(name)
-        where = folder or (await snapshots.read_settings(above)).folder
-        if where is None:
-            raise ConfigurationError("name the folder for snapshots: none was written yet")
-        if jobs < 1 or part_bytes < 1:
-            raise ConfigurationError(f"jobs {jobs}, part_bytes {part_bytes}: use 1 or more")
-        request = SnapshotRequest(
-            publisher=name,
-            folder=Path(where),
-            partition=await self._named_partition(above, host_name, login),
-            jobs=jobs,
-            part_bytes=part_bytes,
+async def _refuse_unfinished_publisher(pair: MergePair) -> None:
+    if await delivery.unfinished(pair.above) is not None:
+        raise SubscriptionError(
+            f"{pair.subscriber} subscribes at {pair.publisher}, which is being initialised: `subscribe` "
+            f"{pair.publisher} first, and its initialisation goes on"
         )
-        return await snapshot_agent.generate(
-            above, self.node(name).connect, request, self.points, tell
-        )
-
-    async def let_subscribers_start_snapshots(self, may: bool = True) -> None:
-        """Say whether a Subscriber for which there is no snapshot has one made (``@allow_subscriber_initiated_snapshot``)."""
-        await snapshots.let_subscribers_start(await self.admin(self.tree.root), may=may)
-
-    async def _named_partition(
-        self, above: Connection, host_name: str | None, login: str | None
-    ) -> SnapshotPartition | None:
-        values = {"host_name": host_name, "login": login}
-        if all(value is None for value in values.values()):
-            return None
-        used = await partitions.values_used(above)
-        if used is None:
-            raise ConfigurationError(
-                "the publication is not filtered, so that there are no partitions (21323): leave host_name and login out"
-            )
-        for name, (function, number) in _VALUES.items():
-            if function in used and values[name] is None:
-                raise ConfigurationError(
-                    f"filters look at msrepl.{function}(), and {name} is missing ({number}): name it as well"
-                )
-        checked = {
-            name: check_value("snapshot", name, value or "") for name, value in values.items()
-        }
-        return await self._partition(above, await partitions.partition_of(above, **checked))
-
-    async def _partition(self, above: Connection, number: int | None) -> SnapshotPartition | None:
-        for each in await partitions.partitions(above):
-            if each.number == number:
-                return SnapshotPartition(
-                    number=each.number, host_name=each.host_name, login=each.login
-                )
-        return None

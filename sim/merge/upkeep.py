@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +11,6 @@ from psycopg import AsyncConnection
 
 from twopc.drivers.merge import neighbours, partitions, retention, tracking
 from twopc.drivers.merge.checks import MergeFinding, check_nodes
-from twopc.drivers.merge.engine import MergeReport
 from twopc.drivers.merge.partitions import MergePartition, WrongMapping
 from twopc.drivers.merge.rows import (
     RowReplica,
@@ -22,26 +20,16 @@ from twopc.drivers.merge.rows import (
     replica_names,
 )
 from twopc.drivers.merge.status import NodeStatus, RecordedSession, read_sessions, read_status
-from twopc.errors import MergeError, SubscriptionError
+from twopc.errors import MergeError
 from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
-from twopc.sim.merge import backups, subscriptions
+from twopc.sim.merge import backups
 from twopc.sim.merge.shape import MergeTree
-from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
+from twopc.sim.merge.subscriptions import MergePair
 from twopc.sim.merge.validation import CHECKSUMS, TableValidation, validate_subscriber
 from twopc.sim.topology.nodes import Node
 
 Connection = AsyncConnection[Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reinitialisation:
-    """What became of a Subscriber's own changes when it began anew."""
-
-    uploaded: MergeReport | None
-    """The session before it; None: there was none."""
-    lost: Mapping[str, Mapping[str, int]]
-    """For each node that began anew, and each table, how many rows had changes that its Publisher never got."""
 
 
 class MergeUpkeep(ABC):
@@ -60,10 +48,6 @@ class MergeUpkeep(ABC):
     @abstractmethod
     def node(self, name: str) -> Node:
         """The node of that name."""
-
-    @abstractmethod
-    async def sync(self, subscriber: str) -> MergeReport:
-        """A session."""
 
     @abstractmethod
     async def pair(self, subscriber: str) -> MergePair:
@@ -255,38 +239,3 @@ class MergeUpkeep(ABC):
         """
         await (await self.admin(node)).close()
         await backups.restore_backup(self.node(node))
-
-    async def reinitialise(
-        self, subscriber: str, *, upload_first: bool = False
-    ) -> Reinitialisation:
-        """Have a Subscriber begin anew, with the rows that its Publisher has now; so do those that subscribe at it.
-
-        Its tables stay, and what is in them is replaced. No trigger of the user's fires. Conflicts that it has
-        recorded itself go.
-
-        Args:
-            upload_first: a session comes first, so that its own changes are not lost. One that has expired cannot
-                have it.
-
-        Raises:
-            SubscriptionError: it does not subscribe, or a table that is not merged refers to one that is.
-            MergeError: the session failed; nothing else was done.
-        """
-        order = [subscriber]
-        kinds: dict[str, SubscriptionKind] = {}
-        for name in order:
-            pair = await self.pair(name)
-            held = await subscriptions.subscription_kind(pair.above, name)
-            if held is not None and await self.merges(name):
-                kinds[name] = held
-                order += self.tree.subscribers_of(name)
-            elif name == subscriber:
-                raise SubscriptionError(f"{subscriber} does not subscribe: `subscribe` it")
-        uploaded = None
-        if upload_first:
-            for name in reversed(kinds):
-                uploaded = await self.sync(name)
-        lost = {name: await subscriptions.unsent(await self.admin(name)) for name in kinds}
-        for name, kind in kinds.items():
-            await subscriptions.renew(await self.pair(name), kind)
-        return Reinitialisation(uploaded=uploaded, lost=lost)

@@ -23,6 +23,7 @@ from twopc.merge.partitions import MergeFilter, PartitionOption
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
 from twopc.sql import path
+from twopc.sql.describe import describe
 from twopc.sql.merge_filter_texts import FilterTexts
 from twopc.sql.merge_texts import TrackingTexts
 from twopc.subscriber.tables import (
@@ -40,6 +41,12 @@ Connection = AsyncConnection[Any]
 METADATA = ("rowguid", "gone", "lineage", "colv", "writer")
 
 
+_KEY = """
+select from pg_constraint where conrelid = %(table)s::text::regclass and conname = %(name)s
+union all
+select from pg_index as i join pg_class as c on c.oid = i.indexrelid
+where i.indrelid = %(table)s::text::regclass and c.relname = %(name)s
+"""
 _TRIGGERS = """
 select t.tgname::text, t.tgenabled::text from pg_trigger as t
 where t.tgrelid = %s::text::regclass and not t.tgisinternal and t.tgenabled <> 'D'
@@ -50,13 +57,28 @@ _MODES: dict[str, LiteralString] = {"O": "", "R": "replica ", "A": "always "}
 
 @asynccontextmanager
 async def emptied(connection: Connection, articles: Sequence[Article]) -> AsyncIterator[None]:
-    """Take all rows out of copies, which are tracked no more, while others are filled in.
-
-    Until the transaction ends foreign keys are not checked. No trigger of the user's fires meanwhile, not even one
-    that is ENABLE ALWAYS.
+    """Take all rows out of copies, which are tracked no more, while others are filled in: see `quiet`.
 
     Raises:
         SubscriptionError: a table that is no copy refers to one.
+    """
+    tables = f.COMMA.join([f.table_of(article) for article in articles])
+    async with quiet(connection, articles):
+        try:
+            async with connection.transaction():
+                await connection.execute(sql.SQL("truncate {}").format(tables))
+        except psycopg.errors.FeatureNotSupported as error:
+            raise SubscriptionError(
+                f"a table of the Subscriber's own refers to one that is filled anew: {error.diag.message_detail}"
+            ) from error
+        yield
+
+
+@asynccontextmanager
+async def quiet(connection: Connection, articles: Sequence[Article]) -> AsyncIterator[None]:
+    """Have no trigger of the user's fire while copies are filled, not even one that is ENABLE ALWAYS.
+
+    Until the transaction ends foreign keys are not checked.
     """
     await connection.execute("set local session_replication_role = replica")
     enabled: list[tuple[sql.Identifier, str, str]] = []
@@ -64,14 +86,6 @@ async def emptied(connection: Connection, articles: Sequence[Article]) -> AsyncI
         cursor = await connection.execute(_TRIGGERS, (table.as_string(connection),))
         enabled += [(table, trigger, mode) for trigger, mode in await cursor.fetchall()]
         await connection.execute(sql.SQL("alter table {} disable trigger user").format(table))
-    tables = f.COMMA.join([f.table_of(article) for article in articles])
-    try:
-        async with connection.transaction():
-            await connection.execute(sql.SQL("truncate {}").format(tables))
-    except psycopg.errors.FeatureNotSupported as error:
-        raise SubscriptionError(
-            f"a table of the Subscriber's own refers to one that is filled anew: {error.diag.message_detail}"
-        ) from error
     yield
     for table, trigger, mode in enabled:
         await connection.execute(
@@ -98,7 +112,7 @@ async def receive_table(
     """
     if not over:
         await refuse_if_there(connection, article.schema, article.table)
-    if not await _is_there(connection, article.schema, article.table):
+    if not await is_there(connection, article.schema, article.table):
         await create_table(connection, article)
     columns = [column.name for column in article.columns if column.takes_values]
     await fill(connection, article, columns, blocks)
@@ -110,13 +124,14 @@ async def refuse_if_there(connection: Connection, schema: str, table: str) -> No
     Raises:
         SubscriptionError: there is a table of that name.
     """
-    if await _is_there(connection, schema, table):
+    if await is_there(connection, schema, table):
         raise SubscriptionError(
             f"table {schema}.{table} of the Subscriber is there already: drop or rename it, a copy is made"
         )
 
 
-async def _is_there(connection: Connection, schema: str, table: str) -> bool:
+async def is_there(connection: Connection, schema: str, table: str) -> bool:
+    """Whether there is a table of that name."""
     cursor = await connection.execute(
         "select to_regclass(%s) is not null", (f.qualified(schema, table).as_string(None),)
     )
@@ -126,8 +141,33 @@ async def _is_there(connection: Connection, schema: str, table: str) -> bool:
 async def create_closed(connection: Connection, article: Article, merged: MergeArticle) -> None:
     """Create the copy of an article without keys and rows; only `receive_part` changes it until `open_tables`."""
     await create_table(connection, article)
+    await close_table(connection, merged)
+
+
+async def close_table(connection: Connection, merged: MergeArticle) -> None:
+    """Have only `receive_part` change a copy until `open_tables`."""
     texts = TrackingTexts(merged, tracking.owner_role(connection.info.dbname))
     await connection.execute(texts.initialising().encode())
+
+
+async def check_columns(connection: Connection, article: Article) -> None:
+    """Refuse to fill a table anew that has not the columns of the article.
+
+    Raises:
+        SubscriptionError: names the column.
+    """
+    held = {
+        column.name: column
+        for column in (await describe(connection, article.schema, article.table)).columns
+    }
+    for column in article.columns:
+        there = held.get(column.name)
+        if there is None or there.type != column.type:
+            now = f"has type {there.type} there" if there else "is missing there"
+            raise SubscriptionError(
+                f"table {article.name} of the Subscriber is to be filled anew, and its column {column.name!r} "
+                f"({column.type}) {now}: alter the table, or drop it, and it is created"
+            )
 
 
 async def receive_part(
@@ -135,9 +175,9 @@ async def receive_part(
 ) -> None:
     """Add a part of the rows to a copy that is being initialised: COPY text of the columns that take values."""
     await connection.execute(path.READ_LOCAL)
-    await connection.execute("set local session_replication_role = replica")
     columns = [column.name for column in article.columns if column.takes_values]
-    await add_rows(connection, article, columns, blocks)
+    async with quiet(connection, [article]):
+        await add_rows(connection, article, columns, blocks)
 
 
 async def make_keys(
@@ -146,15 +186,26 @@ async def make_keys(
     uniques: Sequence[UniqueKey],
     foreign_keys: Sequence[ForeignKey],
 ) -> None:
-    """Make the keys of a copy once its rows are there; foreign keys are deferrable for agents.
+    """Make the keys of a copy that it lacks, once its rows are there; foreign keys are deferrable for agents.
 
     Args:
         foreign_keys: between copies that have their unique keys then.
     """
-    for text in unique_key_texts(article, uniques):
+    missing = [
+        key for key in uniques if not await _has_key(connection, article.schema, article.table, key)
+    ]
+    for text in unique_key_texts(article, missing):
         await connection.execute(text.encode())
     for key in foreign_keys:
-        await connection.execute(f"{foreign_key_text(key)} deferrable".encode())
+        if not await _has_key(connection, key.schema, key.table, key):
+            await connection.execute(f"{foreign_key_text(key)} deferrable".encode())
+
+
+async def _has_key(
+    connection: Connection, schema: str, table: str, key: UniqueKey | ForeignKey
+) -> bool:
+    where = f.qualified(schema, table).as_string(None)
+    return bool((await connection.execute(_KEY, {"table": where, "name": key.name})).rowcount)
 
 
 async def open_tables(connection: Connection) -> None:

@@ -47,6 +47,11 @@ async def shop(server: EmbeddedServer, *subscribers: str) -> AsyncIterator[Merge
         yield topology
 
 
+def one(folder: Path, pattern: str) -> Path:
+    """The first file of a kind, in whatever folder below."""
+    return min(folder.rglob(pattern))
+
+
 async def change(topology: MergeTopology, number: int) -> None:
     """What an application does at the Publisher meanwhile."""
     await topology.execute(

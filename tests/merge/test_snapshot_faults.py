@@ -13,15 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.merge.snapshots import FILES, PART_BYTES, change, shop
+from tests.merge.snapshots import FILES, PART_BYTES, change, one, shop
 from twopc.errors import ConfigurationError, MergeError, SubscriptionError
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
-
-
-def one(folder: Path, pattern: str) -> Path:
-    """The first file of a kind."""
-    return min(folder.glob(pattern))
 
 
 def files_of(folder: Path, pattern: str) -> list[Path]:

@@ -14,7 +14,7 @@ begin
     select s.* into found_one from msrepl.sysmergesubscriptions as s where s.login = session_user and s.status = 1;
     if not found then
         raise exception 'role % works for no subscription here', session_user
-            using errcode = 'insufficient_privilege', hint = 'Subscribe again.';
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Subscribe again.';
     end if;
     return found_one;
 end

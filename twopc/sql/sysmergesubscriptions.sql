@@ -8,7 +8,8 @@
 -- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent
 -- works here for that neighbour. known_from is where a comparison with the neighbour begins that was begun anew: what
 -- its generations up to there have changed was here before. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
--- status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
+-- status 0: the Publisher of a database that is being initialised from files; 3: that is being initialised anew, so that its tables
+-- were there before. status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
 -- no neighbour, but a server subscription below that republisher; with its priority its changes come from there. partition_id is that of a Subscriber, where the
 -- publication is filtered.
 create table if not exists msrepl.sysmergesubscriptions (
@@ -20,7 +21,7 @@ create table if not exists msrepl.sysmergesubscriptions (
     login text unique,
     subscriber_type smallint not null default 2 check (subscriber_type in (1, 2)),
     priority real not null default 0 check (priority between 0 and 100),
-    status smallint not null default 1 check (status in (0, 1, 2)),
+    status smallint not null default 1 check (status in (0, 1, 2, 3)),
     sentgen int8 not null default 0,
     sentguid uuid,
     recgen int8 not null default 0,

@@ -141,6 +141,12 @@ class ServerMergeEnd:
                 node=self.name,
                 sqlstate=error.sqlstate or "",
             ) from error
+        except psycopg.errors.InsufficientPrivilege as error:  # granted once all rows are there
+            raise MergeError(
+                f"{self.name} is being initialised: where that was cut off, `subscribe` or `reinitialise` goes on with it",
+                node=self.name,
+                sqlstate=error.sqlstate or "",
+            ) from error
         (
             replica,
             former,

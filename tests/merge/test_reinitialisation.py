@@ -1,0 +1,142 @@
+"""Subscribers that begin anew from a snapshot in files: cut off anywhere, with what was made on their tables kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.merge.snapshots import FILES, PART_BYTES, CutError, change, cut, kill, one, shop
+from twopc.errors import MergeError, SubscriptionError
+from twopc.merge.ladder import InitialisationMethod
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+_OWN = (
+    "create view rich as select id from customer where credit > 9;"
+    " create table fired (what text); grant insert on fired to public;"
+    " create function fire() returns trigger language plpgsql as"
+    " $$ begin insert into public.fired values (tg_op); return null; end $$;"
+    " create trigger emptied after truncate on customer for each statement execute function fire();"
+    " create trigger filled after insert on customer for each statement execute function fire();"
+    " alter table customer enable always trigger filled, enable replica trigger emptied"
+)
+_DELIVERED = "select count(*) from msrepl.mssnapshotdeliveryprogress"
+_MODES = (
+    "select tgname::text, tgenabled::text from pg_trigger"
+    " where tgrelid = 'customer'::regclass and tgname in ('emptied', 'filled') order by 1"
+)
+
+
+async def test_beginning_anew_cut_off_at_every_file(server: EmbeddedServer, tmp_path: Path) -> None:
+    """It goes on at the next file; views and triggers on the tables stay, and no trigger of the user's has fired."""
+    async with shop(server, "anna", "ben") as topology:
+        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        await topology.subscribe("anna", kind="server", priority=75)
+        await topology.subscribe("ben")
+        await topology.execute("anna", _OWN)
+        await topology.execute("anna", "update customer set phone = 'kept' where id = 1")
+        topology.points.arm("merge_delivery.begun(anna)", cut)
+        with pytest.raises(CutError):
+            await topology.reinitialise("anna", upload_first=True)
+        with pytest.raises(psycopg.Error, match="20092"):
+            await topology.execute("anna", "insert into customer values (7, 'x', 1)")
+        with pytest.raises(
+            MergeError, match=r"anna is being initialised: .*`reinitialise` goes on"
+        ):
+            await topology.sync("anna")
+        assert (await topology.sync("ben")).downloaded == 1
+        for number in range(1, FILES + 1):
+            await change(topology, number)
+            topology.points.arm("merge_delivery.file_loaded(anna)", cut)
+            with pytest.raises(CutError):
+                await topology.reinitialise("anna", upload_first=True)
+            assert await topology.execute("anna", _DELIVERED) == [(number,)]
+        kill(topology, "merge_delivery.activated(anna)", "reinitialise", "anna")
+        result = await topology.reinitialise("anna")
+        report = result.initialised["anna"]
+        assert (report.method, report.files, report.kept) == (InitialisationMethod.APPLY, 0, FILES)
+        assert await topology.execute("anna", _MODES) == [("emptied", "R"), ("filled", "A")]
+        assert await topology.execute("anna", "select what from fired") == []
+        await check_goes_on(topology)
+
+
+async def check_goes_on(topology: MergeTopology) -> None:
+    """The change that was uploaded before is there, the subscription is of its kind, and keys hold."""
+    report = await topology.sync("anna")
+    assert (report.uploaded, report.conflicts) == (0, 0)
+    assert await topology.execute("anna", "select phone from customer where id = 1") == [("kept",)]
+    neighbours = (await topology.status())["pub"].neighbours
+    [above] = [each for each in neighbours if each.neighbour == "anna"]
+    assert above.priority == 75
+    assert await topology.execute("anna", "select count(*) from rich where id > 200") == [(99,)]
+    await topology.settle()
+    await topology.assert_converged()
+    assert await topology.check() == []
+    for statement in (
+        "insert into purchase values (5000, 5000)",
+        "insert into customer values (5000, 'kept', 1)",
+    ):
+        with pytest.raises(psycopg.errors.IntegrityError):
+            await topology.execute("anna", statement)
+
+
+async def test_changes_that_are_lost_are_counted(server: EmbeddedServer, tmp_path: Path) -> None:
+    """A table that was dropped is made again with its keys; the snapshot is one that was carried anywhere."""
+    async with shop(server, "anna") as topology:
+        await topology.subscribe("anna")
+        location = (await topology.snapshot(tmp_path, part_bytes=PART_BYTES)).location
+        await topology.execute("anna", "update customer set phone = 'lost' || id where id < 4")
+        await topology.execute("anna", "drop table purchase")
+        result = await topology.reinitialise("anna", snapshot_location=location)
+        assert result.lost == {"anna": {"customer": 3}}
+        assert result.initialised["anna"].location == location
+        await topology.settle()
+        await topology.assert_converged()
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            await topology.execute("anna", "insert into purchase values (5000, 5000)")
+
+
+async def test_what_is_refused_empties_no_table(server: EmbeddedServer, tmp_path: Path) -> None:
+    """Neither a folder that is not what it was, nor a table of another shape, nor one that others refer to."""
+    async with shop(server, "anna") as topology:
+        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        await topology.subscribe("anna")
+        part = one(tmp_path, "*_0002.bcp")
+        text = part.read_bytes()
+        part.unlink()
+        with pytest.raises(MergeError, match="is missing: put it back"):
+            await topology.reinitialise("anna")
+        part.write_bytes(text)
+        await topology.execute("anna", "create table note (customer int references customer)")
+        with pytest.raises(SubscriptionError, match="refers to one that is filled anew"):
+            await topology.reinitialise("anna")
+        await topology.execute("anna", "drop table note")
+        await topology.execute("anna", "alter table purchase alter note type varchar(99)")
+        with pytest.raises(SubscriptionError, match=r"purchase .* column 'note' \(text\) has type"):
+            await topology.reinitialise("anna")
+        assert await topology.execute("anna", "select count(*) from customer") == [(299,)]
+        await topology.execute("anna", "alter table purchase alter note type text")
+        assert (await topology.sync("anna")).uploaded == 0
+
+
+async def test_a_snapshot_that_is_gone_meanwhile(server: EmbeddedServer, tmp_path: Path) -> None:
+    """Tables are filled from the Publisher's then; given up, they are plain ones with what has come."""
+    async with shop(server, "anna") as topology:
+        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        await topology.subscribe("anna")
+        for end in ("reinitialise", "unsubscribe"):
+            topology.points.arm("merge_delivery.file_loaded(anna)", cut, nth=4)
+            with pytest.raises(CutError):
+                await topology.reinitialise("anna")
+            if end == "reinitialise":
+                await topology.execute("pub", "delete from msrepl.msmerge_dynamic_snapshots")
+            result = await getattr(topology, end)("anna")
+            if end == "reinitialise":
+                assert result.initialised["anna"].method is InitialisationMethod.SELECT
+                await topology.assert_converged()
+                await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        assert not await topology.merges("anna")
+        await topology.execute("anna", "insert into customer values (5000, 'own', 1)")
+        assert await topology.subscribed() == []
