@@ -35,6 +35,7 @@ class AgentLogin:
         self._node = node
         self._neighbour = neighbour
         self._password: str | None = None
+        self._kept: AsyncConnection[Any] | None = None
 
     async def make(self, admin: AsyncConnection[Any]) -> None:
         """Make its role, or give the role another password."""
@@ -45,16 +46,18 @@ class AgentLogin:
     async def connect(
         self, settings: Mapping[str, str], application_name: str
     ) -> AsyncConnection[Any]:
-        """Log in, in autocommit mode.
+        """Log in, in autocommit mode, or take up what was kept.
 
         Args:
-            settings: of the session.
+            settings: of the session, the same each time.
             application_name: likewise.
 
         Raises:
             SubscriptionError: the two do not merge.
             psycopg.OperationalError: the node cannot be reached.
         """
+        if (kept := await self._take_up()) is not None:
+            return kept
         if self._password is not None:
             try:
                 return await self._log_in(settings, application_name)
@@ -74,6 +77,28 @@ class AgentLogin:
             await self.make(admin)
             return await self._log_in(settings, application_name)
 
+    async def keep(self, connection: AsyncConnection[Any]) -> None:
+        """Have the next session take up a connection: a server process that has worked before answers sooner."""
+        await self.close()
+        self._kept = connection
+
+    async def close(self) -> None:
+        """Disconnect what is kept; harmless twice."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await kept.close()
+
+    async def _take_up(self) -> AsyncConnection[Any] | None:
+        """What was kept, if the server has not ended it, nor dropped the role that has logged in."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            try:
+                await kept.execute("select session_user")
+            except psycopg.Error:
+                await kept.close()
+                return None
+        return kept
+
     async def _log_in(
         self, settings: Mapping[str, str], application_name: str
     ) -> AsyncConnection[Any]:
@@ -82,6 +107,7 @@ class AgentLogin:
         return await AsyncConnection.connect(
             dsn,
             autocommit=True,
+            prepare_threshold=None,  # DISCARD ALL ends what is prepared
             application_name=application_name,
             options=path.options(dsn, settings),
         )

@@ -141,8 +141,8 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
 
     async def close(self) -> None:
         """Disconnect, and drop databases, roles and servers that were made; harmless twice."""
-        for connection in self._connections.values():
-            await connection.close()
+        for each in (*self._connections.values(), *self._logins.values()):
+            await each.close()
         self._connections.clear()
         if self._keep:
             return
@@ -292,13 +292,17 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
         """How the agent at a node for another logs in."""
         return self._logins.setdefault((node, other), AgentLogin(self.node(node), other))
 
+    def _end(self, node: str, other: str) -> ServerMergeEnd:
+        login = self.login(node, other)
+        return ServerMergeEnd(
+            node, login.connect, login.keep, lock_timeout_ms=self.lock_timeout_ms
+        )
+
     def _session(self, subscriber: str, ask: Ask | None, *, only_upload: bool) -> MergeSession:
         self.node(subscriber)
         publisher = self.tree.publisher_of(subscriber)
         above, below = (
-            ServerMergeEnd(
-                node, self.login(node, other).connect, lock_timeout_ms=self.lock_timeout_ms
-            )
+            self._end(node, other)
             for node, other in ((publisher, subscriber), (subscriber, publisher))
         )
         return MergeSession(
@@ -331,7 +335,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
         """
         others = self.tree.subscribers_of(node)
         neighbour = others[0] if node == self.tree.root and others else self.tree.publisher_of(node)
-        end = ServerMergeEnd(node, self.login(node, neighbour).connect)
+        end = self._end(node, neighbour)
         await end.open(alone=False)
         try:
             await end.rewind()

@@ -77,6 +77,7 @@ class ServerMergeEnd:
         name: the node's.
         connect: logs in there as the agent's role for the neighbour, in autocommit mode, with these settings and
             this ``application_name``.
+        release: takes the connection back at the end of the session, which has left nothing in it.
         lock_timeout_ms: how long a slice may wait for an application's lock.
     """
 
@@ -84,11 +85,13 @@ class ServerMergeEnd:
         self,
         name: str,
         connect: Callable[[Mapping[str, str], str], Awaitable[AsyncConnection[Any]]],
+        release: Callable[[AsyncConnection[Any]], Awaitable[None]],
         *,
         lock_timeout_ms: int = 5000,
     ) -> None:
         self.name = name
         self._connect = connect
+        self._release = release
         self._settings = {
             **path.VALUES,
             **path.LASTING,
@@ -120,11 +123,13 @@ class ServerMergeEnd:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        with suppress(
-            psycopg.Error
-        ):  # a server process that ends a moment later keeps the next agent out
-            await connection.execute("rollback; select pg_advisory_unlock_all()")
-        await connection.close()
+        try:  # a server process that ends a moment later keeps the next agent out
+            await connection.execute("rollback")
+            await connection.execute("discard all")
+        except psycopg.Error:
+            await connection.close()
+        else:
+            await self._release(connection)
 
     async def _rows(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         assert self._connection is not None
