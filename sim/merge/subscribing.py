@@ -205,7 +205,7 @@ class MergeSubscribing(MergeSnapshots):
                 await subscriptions.begin(pair, kind)
             await self._drop_others(pair, kind)
         except BaseException:
-            self._forget_logins(pair)
+            await self._forget_logins(pair)
             await subscriptions.withdraw(pair)
             raise
 
@@ -281,7 +281,7 @@ class MergeSubscribing(MergeSnapshots):
         pair = await self.pair(subscriber)
         if await delivery.unfinished(pair.below) is not None:
             await delivery.abandon(pair.below)
-            self._forget_logins(pair)
+            await self._forget_logins(pair)
             await subscriptions.withdraw(pair)
             return
         if await subscriptions.subscription_kind(pair.above, subscriber) is None:
@@ -293,16 +293,17 @@ class MergeSubscribing(MergeSnapshots):
         await neighbours.dismiss(pair.above, subscriber)
         async with pair.below.transaction():
             await subscriptions.leave(pair)
-        self._forget_logins(pair)
+        await self._forget_logins(pair)
 
     async def _make_logins(self, pair: MergePair) -> None:
         ends = (pair.publisher, pair.subscriber)
         for node, other in (ends, ends[::-1]):
             await self.login(node, other).make(await self.admin(node))
 
-    def _forget_logins(self, pair: MergePair) -> None:
+    async def _forget_logins(self, pair: MergePair) -> None:
         for ends in ((pair.publisher, pair.subscriber), (pair.subscriber, pair.publisher)):
-            self._logins.pop(ends, None)
+            if (login := self._logins.pop(ends, None)) is not None:
+                await login.close()
 
 
 async def _refuse_unfinished_publisher(pair: MergePair) -> None:

@@ -141,8 +141,10 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
 
     async def close(self) -> None:
         """Disconnect, and drop databases, roles and servers that were made; harmless twice."""
-        for each in (*self._connections.values(), *self._logins.values()):
-            await each.close()
+        for connection in self._connections.values():
+            await connection.close()
+        for login in self._logins.values():
+            await login.close()
         self._connections.clear()
         if self._keep:
             return
@@ -294,9 +296,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
 
     def _end(self, node: str, other: str) -> ServerMergeEnd:
         login = self.login(node, other)
-        return ServerMergeEnd(
-            node, login.connect, login.keep, lock_timeout_ms=self.lock_timeout_ms
-        )
+        return ServerMergeEnd(node, login.connect, login.keep, lock_timeout_ms=self.lock_timeout_ms)
 
     def _session(self, subscriber: str, ask: Ask | None, *, only_upload: bool) -> MergeSession:
         self.node(subscriber)

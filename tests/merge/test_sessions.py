@@ -11,6 +11,7 @@ from twopc.merge.decision import ConflictType
 from twopc.publisher.merge import publication
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
+from twopc.sim.merge.attaching import attach
 
 
 async def test_each_gets_what_the_other_has_changed(merge_shop: MergeTopology) -> None:
@@ -137,6 +138,27 @@ async def test_a_row_that_is_changed_during_its_session_is_left(merge_shop: Merg
     assert (await merge_shop.sync("anna")).uploaded == 1
     for node in ("pub", "anna"):
         assert await customer(merge_shop, node) == ("2", 30)
+
+
+async def test_sessions_take_up_connections(merge_shop: MergeTopology) -> None:
+    """One session after another has the same server processes; new ones, once these have ended or may do nothing more."""
+    await merge_shop.sync("anna")
+    processes = await merge_shop.agent_processes("anna")
+    assert {node for node, _ in processes} == {"pub", "anna"}
+    await merge_shop.sync("anna")
+    assert await merge_shop.agent_processes("anna") == processes
+    for node, pid in processes:
+        assert await merge_shop.execute(node, f"select pg_terminate_backend({pid}, 5000)") == [
+            (True,)
+        ]
+    await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
+    assert (await merge_shop.sync("anna")).uploaded == 1
+    async with await attach({name: node.dsn for name, node in merge_shop.nodes.items()}) as other:
+        await other.unsubscribe("anna")
+        await other.execute("anna", "drop table purchase, customer")
+        await other.subscribe("anna")
+    await merge_shop.execute("anna", "update customer set phone = '3' where id = 1")
+    assert (await merge_shop.sync("anna")).uploaded == 1
 
 
 async def test_what_an_agent_may_not(merge_shop: MergeTopology) -> None:

@@ -124,6 +124,23 @@ async def test_a_path_that_it_sets(trapped: MergeTopology) -> None:
     assert "has set search_path" in reason
 
 
+async def test_what_it_leaves_in_the_session(trapped: MergeTopology) -> None:
+    """Agents' connections outlive their sessions; locks and temporary tables of its code do not."""
+    leaves = TRAP.format(
+        more="perform pg_advisory_lock(7); create temporary table if not exists left_over (n int);"
+    )
+    function = leaves[leaves.index("create function evil.spring") : leaves.index("grant usage")]
+    await trapped.execute("anna", function.replace("create function", "create or replace function"))
+    for key in (500, 501):
+        await change(trapped, "pub", f"insert into item values ({key}, 1)")
+        assert (await trapped.sync("anna")).downloaded == 1
+        for left in (
+            "select 1 from pg_locks where locktype = 'advisory' and objid = 7",
+            "select 1 from pg_class where relname = 'left_over'",
+        ):
+            assert await trapped.execute("anna", left) == [], left
+
+
 CASTS = """
 create type evil.mood as enum ('calm', 'cross');
 create type evil.point as (x int, note json);
