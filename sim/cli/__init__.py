@@ -39,6 +39,7 @@ from twopc.sim.cli.merge_publish import publish as merge_publish
 from twopc.sim.cli.merge_publish import subscribe as merge_subscribe
 from twopc.sim.cli.merge_publish import unpublish as merge_unpublish
 from twopc.sim.cli.merge_publish import unsubscribe as merge_unsubscribe
+from twopc.sim.cli.merge_snapshot import snapshot as merge_snapshot
 from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention, rewound
 from twopc.sim.cli.merge_upkeep import regenerate as merge_regenerate
 from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
@@ -190,6 +191,7 @@ GROUPS = (
 MERGE_COMMANDS = (
     (merge_publish, "publish", "Publish a table for merging."),
     (merge_unpublish, "unpublish", "Drop an article of a merge publication."),
+    (merge_snapshot, "snapshot", "Write what Subscribers begin with into files."),
     (merge_subscribe, "subscribe", "Create a Subscriber's merge subscription."),
     (merge_unsubscribe, "unsubscribe", "Drop a merge subscription."),
     (merge_status, "status", "Show subscriptions, and what waits between nodes."),

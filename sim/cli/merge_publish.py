@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from twopc.sim.cli.merge_place import MergeNodes, with_merge
+from twopc.sim.cli.merge_snapshot import SnapshotLocation, files_counted, source_of
 from twopc.sim.cli.place import Folder, table_of
 from twopc.sim.cli.publish import Table
 from twopc.sim.cli.subscribe import Subscriber
 
 if TYPE_CHECKING:
     from twopc.sim.merge import MergeTopology
+    from twopc.sim.merge.delivery import InitialisationReport
 
 
 Tracking = Annotated[
@@ -145,22 +147,32 @@ def subscribe(
         str | None,
         typer.Option("--login", help="SUSER_SNAME() in filters. Default: the Subscriber's name."),
     ] = None,
+    snapshot: SnapshotLocation = None,
     folder: Folder = None,
 ) -> None:
     """Create a Subscriber's subscription to everything that is published (sp_addmergesubscription).
 
-    Creates tables, rows and triggers while the other nodes continue. Name the Publisher and the Subscriber.
+    Creates tables, rows and triggers while the other nodes continue. Name the Publisher and the Subscriber. If it is
+    cut off while a snapshot is delivered, run it again: it goes on at the next file.
     """
     from twopc.sim.merge.attaching import attach_subscriber
 
-    async def work(topology: MergeTopology) -> None:
-        await topology.subscribe(
-            subscriber, kind=kind, priority=priority, host_name=host_name, login=login
-        )
+    async def work(topology: MergeTopology) -> InitialisationReport:
+        with files_counted(subscriber) as tell:
+            return await topology.subscribe(
+                subscriber,
+                kind=kind,
+                priority=priority,
+                host_name=host_name,
+                login=login,
+                snapshot_location=snapshot,
+                tell=tell,
+            )
 
     find = partial(attach_subscriber, subscriber=subscriber, publisher=publisher)
-    with_merge(nodes, work, folder=folder, find=find)
+    report = with_merge(nodes, work, folder=folder, find=find)
     how = f", priority {priority or 0:g}" if kind == "server" else ""
+    how += source_of(report)
     print(
         f"{subscriber}: subscribes{how}; its agent: twopc merge agent {subscriber}, or twopc merge sync"
     )

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twopc.sim.cli.merge_place import MergeNodes, Subscriber, print_json, with_merge
+from twopc.sim.cli.merge_snapshot import SnapshotLocation, files_counted, source_of
 from twopc.sim.cli.place import Folder, Json
 
 if TYPE_CHECKING:
+    from twopc.sim.merge import MergeTopology
     from twopc.sim.merge.subscribing import Reinitialisation
 
 
@@ -24,18 +26,23 @@ def reinit(
             help="Run a session first, so that the Subscriber's own changes are not lost.",
         ),
     ] = False,
+    snapshot: SnapshotLocation = None,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Have a Subscriber begin anew with the rows that its Publisher has now, and all that subscribe at it.
+    """Have a Subscriber begin anew with the rows that its Publisher has, and all that subscribe at it.
 
-    Says how many rows had changes that the Publisher never got; these are lost.
+    Says how many rows had changes that the Publisher never got; these are lost. If it is cut off while a snapshot is
+    delivered, run it again: it goes on at the next file.
     """
-    result: Reinitialisation = with_merge(
-        nodes,
-        lambda topology: topology.reinitialise(subscriber, upload_first=upload_first),
-        folder=folder,
-    )
+
+    async def work(topology: MergeTopology) -> Reinitialisation:
+        with files_counted(subscriber) as tell:
+            return await topology.reinitialise(
+                subscriber, upload_first=upload_first, snapshot_location=snapshot, tell=tell
+            )
+
+    result: Reinitialisation = with_merge(nodes, work, folder=folder)
     if as_json:
         print_json(result)
         return
@@ -43,7 +50,8 @@ def reinit(
         lost = ", ".join(
             f"{count} row{'s' * (count != 1)} of {table}" for table, count in sorted(tables.items())
         )
-        print(f"{name}: begins anew; {f'changes lost: {lost}' if lost else 'no change is lost'}")
+        lost = f"changes lost: {lost}" if lost else "no change is lost"
+        print(f"{name}: begins anew{source_of(result.initialised[name])}; {lost}")
 
 
 def cleanup(nodes: MergeNodes = None, folder: Folder = None, as_json: Json = False) -> None:

@@ -19,6 +19,7 @@ from twopc.sql import path
 from twopc.together import together
 
 _MERGES = "select to_regclass('msrepl.sysmergesubscriptions') is not null"
+_UNFINISHED = "select from msrepl.sysmergesubscriptions where is_publisher and status not in (1, 2)"
 _NEIGHBOURS = "select subscriber_server, is_self, is_publisher from msrepl.sysmergesubscriptions where via is null order by 1"
 
 
@@ -92,7 +93,7 @@ async def attach_publisher(nodes: Mapping[str, str]) -> MergeTopology:
 async def attach_subscriber(
     nodes: Mapping[str, str], subscriber: str, publisher: str | None
 ) -> MergeTopology:
-    """The topology of the other nodes, with one that does not merge yet as a Subscriber.
+    """The topology of the other nodes, with one that does not merge yet, or not wholly, as a Subscriber.
 
     Args:
         publisher: where it is to subscribe; None: at the topmost Publisher.
@@ -105,7 +106,7 @@ async def attach_subscriber(
     others = {name: dsn for name, dsn in nodes.items() if name != subscriber}
     if not others:
         raise ConfigurationError("name the Publisher as well, by --node NAME=DSN")
-    if await _does_merge(nodes, subscriber):
+    if await _does_merge(nodes, subscriber, whole=True):
         raise ConfigurationError(
             f"node {subscriber!r} merges already: `twopc merge unsubscribe {subscriber}` first, or `twopc merge reinit`"
         )
@@ -119,8 +120,11 @@ async def attach_subscriber(
     return MergeTopology(tree=tree, dsns=dsns, attach=True)
 
 
-async def _does_merge(nodes: Mapping[str, str], name: str) -> bool:
+async def _does_merge(nodes: Mapping[str, str], name: str, *, whole: bool = False) -> bool:
     """Whether a node's database merges.
+
+    Args:
+        whole: one does not whose initialisation was cut off.
 
     Raises:
         ConfigurationError: it cannot be reached.
@@ -130,7 +134,9 @@ async def _does_merge(nodes: Mapping[str, str], name: str) -> bool:
         async with await AsyncConnection.connect(
             dsn, autocommit=True, options=path.options(dsn)
         ) as connection:
-            return await (await connection.execute(_MERGES)).fetchone() == (True,)
+            if await (await connection.execute(_MERGES)).fetchone() != (True,):
+                return False
+            return not (whole and (await connection.execute(_UNFINISHED)).rowcount)
     except psycopg.OperationalError as error:
         raise ConfigurationError(f"node {name!r} cannot be reached: {reason_of(error)}") from None
 

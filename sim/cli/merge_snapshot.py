@@ -1,0 +1,128 @@
+"""``twopc merge snapshot``: what Subscribers begin with, in files; and how far an agent is with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twopc.sim.cli.merge_place import MergeNodes, print_json, shown, with_merge
+from twopc.sim.cli.place import Folder, Json
+
+if TYPE_CHECKING:
+    from twopc.sim.merge import MergeTopology
+    from twopc.sim.merge.delivery import InitialisationReport
+    from twopc.sim.merge.snapshot_agent import SnapshotReport, Tell
+
+SnapshotLocation = Annotated[
+    Path | None,
+    typer.Option(
+        "--snapshot",
+        metavar="FOLDER",
+        help="The folder of the snapshot to begin with. Default: the newest known, or the Publisher's tables.",
+    ),
+]
+
+
+def snapshot(
+    nodes: MergeNodes = None,
+    where: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder", metavar="FOLDER", help="Where to write. Default: where the last one is."
+        ),
+    ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partition",
+            metavar="HOST_NAME",
+            help="Of a filtered publication: whose rows. Repeatable. Default: only the tables are described.",
+        ),
+    ] = None,
+    login: Annotated[
+        str | None, typer.Option("--login", help="Likewise, where filters look at the login.")
+    ] = None,
+    publisher: Annotated[
+        str | None,
+        typer.Option("--at", metavar="NODE", help="The republisher. Default: the Publisher."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="So many connections read at a time.")] = 1,
+    on_demand: Annotated[
+        bool | None,
+        typer.Option(
+            "--on-demand/--no-on-demand",
+            help="Whether Subscribers for which there is no snapshot have one made. Default: as before.",
+        ),
+    ] = None,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Write what Subscribers begin with into files (the Snapshot Agent). Begun again, it goes on at the next file."""
+    values: list[str | None] = [*hosts] if hosts else [None]
+
+    async def work(topology: MergeTopology) -> list[SnapshotReport]:
+        reports = []
+        for host_name in values:
+            with files_counted("snapshot" if host_name is None else host_name) as tell:
+                reports.append(
+                    await topology.snapshot(
+                        where,
+                        publisher=publisher,
+                        host_name=host_name,
+                        login=login,
+                        jobs=jobs,
+                        tell=tell,
+                    )
+                )
+        if on_demand is not None:
+            await topology.let_subscribers_start_snapshots(on_demand)
+        return reports
+
+    reports = with_merge(nodes, work, folder=folder)
+    if as_json:
+        print_json(reports)
+        return
+    for report in reports:
+        kept = f", {report.kept} were there" if report.kept else ""
+        what = f"{report.rows} row{'s' * (report.rows != 1)}"
+        if report.generation is None:
+            what = "the tables are described; --partition HOST_NAME writes rows"
+        print(f"{report.location}: {report.files} files written{kept}; {what}")
+
+
+def source_of(report: InitialisationReport) -> str:
+    """Which files a Subscriber was initialised from, for a line that goes on; nothing if there are none."""
+    if report.location is None:
+        return ""
+    kept = f", {report.kept} were there" if report.kept else ""
+    return f"; {report.files} files of {report.location}{kept}"
+
+
+@contextmanager
+def files_counted(title: str) -> Iterator[Tell]:
+    """What is called after each file: on standard error, a bar on a terminal, and else a line for each."""
+    title = shown(title)
+    if not sys.stderr.isatty():
+        yield lambda done, total, name: print(
+            f"{title}: {done}/{total} {name}", file=sys.stderr, flush=True
+        )
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from twopc.sim.report import terminal
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[name]}", markup=False),
+    )
+    with Progress(*columns, console=terminal.console(sys.stderr), transient=True) as bars:
+        task = bars.add_task(title, total=None, name="")
+        yield lambda done, total, name: bars.update(task, completed=done, total=total, name=name)
