@@ -87,7 +87,7 @@ _SHARED = (
 
 _EVENTS = {
     "ins": ("insert", "new table as inserted"),
-    "upd": ("update", "old table as deleted new table as inserted"),
+    "upd": ("update", "new table as inserted"),
     "del": ("delete", "old table as deleted"),
 }
 
@@ -166,7 +166,7 @@ class TrackingTexts:
             function=self.function(what),
             metadata=self.metadata,
             tablenick=sql.Literal(self.article.nickname),
-            floor=self.floor,
+            floor=sql.Literal(self.floor.as_string(None)),
             rowguid=self.rowguid,
             owner=self.owner,
             comment=sql.Literal(f"{does} {self.article.name} for merge replication"),
@@ -210,7 +210,9 @@ class TrackingTexts:
         """
         options = self.article.options
         upload = options.upload if is_local else Upload.NORMAL
-        events = _EVENTS if upload is Upload.NORMAL else {}
+        events = dict(_EVENTS) if upload is Upload.NORMAL else {}
+        if events and self.article.column_tracking:
+            events["upd"] = ("update", "old table as deleted new table as inserted")
         texts = [
             render(
                 "twopc",

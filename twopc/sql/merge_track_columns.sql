@@ -17,7 +17,7 @@ begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    first_version := (select f.last_value + 1 from {floor} as f);
+    first_version := coalesce(pg_sequence_last_value({floor}::regclass), 0) + 1;
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
                and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)

@@ -8,7 +8,7 @@
 -- before goes on above the version of its deletion.
 create or replace function {function}() returns trigger
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     first_version integer;
@@ -16,7 +16,7 @@ begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    first_version := (select f.last_value + 1 from {floor} as f);
+    first_version := coalesce(pg_sequence_last_value({floor}::regclass), 0) + 1;
     insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
     select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version, {first}
     from inserted as n

@@ -29,7 +29,7 @@ revoke all on "msrepl"."msmerge_floor_7" from public;
 -- before goes on above the version of its deletion.
 create or replace function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     first_version integer;
@@ -37,7 +37,7 @@ begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
+    first_version := coalesce(pg_sequence_last_value('"msrepl"."msmerge_floor_7"'::regclass), 0) + 1;
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
     select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version, null
     from inserted as n
@@ -68,7 +68,7 @@ begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
+    first_version := coalesce(pg_sequence_last_value('"msrepl"."msmerge_floor_7"'::regclass), 0) + 1;
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
                and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
@@ -97,7 +97,7 @@ comment on function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() is
 -- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
 create or replace function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     first_version integer;
@@ -105,7 +105,7 @@ begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
-    first_version := (select f.last_value + 1 from "msrepl"."msmerge_floor_7" as f);
+    first_version := coalesce(pg_sequence_last_value('"msrepl"."msmerge_floor_7"'::regclass), 0) + 1;
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
     select 7, o."rowguid", pg_current_xact_id(), true, first_version, first_version
     from deleted as o
@@ -138,7 +138,7 @@ alter table "public"."t" enable always trigger "msmerge_ins_00112233445566778899
 -- ALWAYS, for the triggers that fire when an agent writes; the function itself lets an agent's own rows pass.
 create trigger "msmerge_upd_00112233445566778899aabbccddeeff"
     after update on "public"."t"
-    referencing old table as deleted new table as inserted
+    referencing new table as inserted
     for each statement execute function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"();
 alter table "public"."t" enable always trigger "msmerge_upd_00112233445566778899aabbccddeeff";
 
