@@ -12,7 +12,13 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from benchmarks import merge_partitions, merge_rounds, merge_sessions, merge_tracking
+from benchmarks import (
+    merge_partitions,
+    merge_rounds,
+    merge_sessions,
+    merge_snapshots,
+    merge_tracking,
+)
 from benchmarks.figures import Figure, report
 
 
@@ -38,6 +44,9 @@ async def main() -> None:
         ("merge_evaluate", "merge_new_partition"): lambda: merge_partitions.closing(
             chosen.rows, chosen.rounds
         ),
+        ("merge_snapshot_apply",): lambda: merge_snapshots.apply(10 * chosen.rows, chosen.rounds),
+        ("merge_resume",): lambda: merge_snapshots.resume(chosen.rows),
+        ("merge_on_demand",): lambda: merge_snapshots.on_demand(chosen.rows, chosen.rounds),
         ("merge_rounds",): lambda: merge_rounds.rounds(chosen.histories),
     }
     figures: list[Figure] = []

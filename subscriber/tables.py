@@ -1,8 +1,8 @@
-"""A Subscriber's copy of a published table: made from the article, filled, and compared with it."""
+"""A Subscriber's copy of a published table: made from the article, and compared with it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -13,7 +13,6 @@ from twopc.articles import Article, Column, ForeignKey, Table, UniqueKey
 from twopc.errors import SubscriptionError
 from twopc.sql import fragments as f
 from twopc.sql.user_types import types_by_name
-from twopc.subscriber.changing import changing
 
 Connection = AsyncConnection[Any]
 
@@ -261,73 +260,3 @@ def copied_columns(article: Article, held: Table) -> Sequence[str]:
     """What the initial copy carries: all but what the Subscriber's own table generates."""
     generated = {column.name for column in held.columns if column.generated}
     return [column.name for column in article.columns if column.name not in generated]
-
-
-async def copy_in(
-    connection: Connection, into: sql.Composable, blocks: AsyncIterable[bytes]
-) -> None:
-    """COPY text into a table, with its columns or not."""
-    command = sql.SQL("copy {} from stdin").format(into)
-    async with connection.cursor() as cursor, cursor.copy(command) as copy:
-        async for block in blocks:
-            await copy.write(block)
-
-
-async def fill(
-    connection: Connection,
-    article: Article,
-    columns: Sequence[str],
-    blocks: AsyncIterable[bytes],
-) -> None:
-    """Load the Publisher's rows into an empty copy, in the name of its role; inside a transaction.
-
-    Args:
-        blocks: COPY text of `columns`, in that order.
-
-    Raises:
-        SubscriptionError: the copy is not empty.
-    """
-    result = await connection.execute(sql.SQL("select from {} limit 1").format(f.table_of(article)))
-    if result.rowcount:
-        raise SubscriptionError(
-            f"table {article.name} at {connection.info.dbname!r} is not empty: the initial copy "
-            "would mix with its rows; empty it first"
-        )
-    await add_rows(connection, article, columns, blocks)
-
-
-async def add_rows(
-    connection: Connection,
-    article: Article,
-    columns: Sequence[str],
-    blocks: AsyncIterable[bytes],
-) -> None:
-    """Load further rows of the Publisher into a copy, in the name of its role; inside a transaction.
-
-    Args:
-        blocks: COPY text of `columns`, in that order.
-    """
-    table = f.table_of(article)
-    texts = f.numbered("c", len(columns))
-    await connection.execute(
-        sql.SQL("create temp table msrepl_stage ({})").format(
-            f.COMMA.join([sql.SQL("{} text").format(sql.Identifier(name)) for name in texts])
-        )
-    )
-    await copy_in(connection, sql.SQL("pg_temp.msrepl_stage"), blocks)
-    async with changing(connection, article) as change:
-        await connection.execute("grant select on pg_temp.msrepl_stage to public")
-        await connection.execute(
-            sql.SQL("create temp table msrepl_shape as select {} from {} with no data").format(
-                f.identifiers(columns), table
-            )
-        )
-        # text up to there: the input of a type may be a user's code, too
-        await change(
-            sql.SQL(
-                "insert into {} ({}) overriding system value select r.* from pg_temp.msrepl_stage as s,"
-                " lateral (select (row(s.*)::pg_catalog.text)::pg_temp.msrepl_shape as v offset 0) as q,"
-                " lateral (select (q.v).*) as r"
-            ).format(table, f.identifiers(columns))
-        )
-    await connection.execute("drop table pg_temp.msrepl_stage, pg_temp.msrepl_shape")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,6 +26,21 @@ SnapshotLocation = Annotated[
         help="The folder of the snapshot to begin with. Default: the newest known, or the Publisher's tables.",
     ),
 ]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition",
+        metavar="HOST_NAME",
+        help="Of a filtered publication: whose rows. Repeatable. Default: only the tables are described.",
+    ),
+]
+OnDemand = Annotated[
+    bool | None,
+    typer.Option(
+        "--on-demand/--no-on-demand",
+        help="Whether Subscribers for which there is no snapshot have one made. Default: as before.",
+    ),
+]
 
 
 def snapshot(
@@ -36,14 +51,7 @@ def snapshot(
             "--folder", metavar="FOLDER", help="Where to write. Default: where the last one is."
         ),
     ] = None,
-    hosts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--partition",
-            metavar="HOST_NAME",
-            help="Of a filtered publication: whose rows. Repeatable. Default: only the tables are described.",
-        ),
-    ] = None,
+    hosts: Hosts = None,
     login: Annotated[
         str | None, typer.Option("--login", help="Likewise, where filters look at the login.")
     ] = None,
@@ -52,13 +60,14 @@ def snapshot(
         typer.Option("--at", metavar="NODE", help="The republisher. Default: the Publisher."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="So many connections read at a time.")] = 1,
-    on_demand: Annotated[
-        bool | None,
+    data_format: Annotated[
+        Literal["text", "binary"],
         typer.Option(
-            "--on-demand/--no-on-demand",
-            help="Whether Subscribers for which there is no snapshot have one made. Default: as before.",
+            "--format",
+            help="Of rows; binary is quicker to load, by servers of the same major version only.",
         ),
-    ] = None,
+    ] = "text",
+    on_demand: OnDemand = None,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
@@ -76,6 +85,7 @@ def snapshot(
                         host_name=host_name,
                         login=login,
                         jobs=jobs,
+                        data_format=data_format,
                         tell=tell,
                     )
                 )

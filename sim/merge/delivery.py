@@ -24,7 +24,7 @@ from twopc.errors import MergeError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.ladder import InitialisationMethod
 from twopc.merge.marks import Generation
-from twopc.merge.snapshots import OF_DATA, SnapshotFile, SnapshotKind
+from twopc.merge.snapshots import OF_DATA, SnapshotFile, SnapshotFormat, SnapshotKind
 from twopc.sim.merge import subscriptions
 from twopc.sim.merge.snapshot_checks import check_generation
 from twopc.sim.merge.snapshot_files import (
@@ -286,7 +286,10 @@ class _Delivery:
                 ):
                     await subscription.create_closed(below, article, self._tracked(file))
             case SnapshotKind.DATA:
-                await subscription.receive_part(below, self._article(file), self._blocks(file))
+                binary = self._stored.manifest.data_format is SnapshotFormat.BINARY
+                await subscription.receive_part(
+                    below, self._article(file), self._blocks(file), binary=binary
+                )
             case SnapshotKind.KEYS:
                 keys = from_json(*self._text(file, SnapshotKind.KEYS), SnapshotKeys)
                 await subscription.make_keys(

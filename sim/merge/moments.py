@@ -5,7 +5,7 @@ A generation is a snapshot: what was read in it, and what sessions carry after i
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from twopc.merge.marks import Generation
 from twopc.sql.fragments import AND, identifiers, qualified
 
 Connection = AsyncConnection[Any]
+Count = Callable[[int], object]
 
 _REPEATABLE = "set transaction isolation level repeatable read"
 _PARTITION_ROWS = (
@@ -72,22 +73,26 @@ async def close_moment(
     return generation
 
 
-async def row_blocks(
+def row_blocks(
     reader: Connection,
     article: Article,
     merged: MergeArticle,
     *,
     is_filtered: bool,
     pages: PageRange | None = None,
+    binary: bool = False,
+    count: Count | None = None,
 ) -> AsyncGenerator[bytes]:
-    """The rows of a table, or those of the partition, as COPY text of the columns that take values.
+    """The rows of a table, or those of the partition: the columns that take values, as COPY writes them.
 
     Args:
         is_filtered: of the partition.
         pages: only those that stand there.
+        binary: in binary format, and else as text.
+        count: called at the end with how many there are.
     """
     columns = [column.name for column in article.columns if column.takes_values]
-    command = sql.SQL("copy (select {} from {} as t{} where {}) to stdout").format(
+    command = sql.SQL("copy (select {} from {} as t{} where {}) to stdout (format {})").format(
         identifiers(columns, "t"),
         qualified(article.schema, article.table),
         sql.SQL(
@@ -96,10 +101,20 @@ async def row_blocks(
             else ""
         ).format(sql.Literal(merged.nickname), sql.Identifier(merged.rowguid)),
         _within(pages),
+        sql.SQL("binary" if binary else "text"),
     )
-    async with reader.cursor() as cursor, cursor.copy(command) as copy:
-        async for block in copy:
-            yield bytes(block)
+    return _copied(reader, command, count)
+
+
+async def _copied(
+    reader: Connection, command: sql.Composed, count: Count | None
+) -> AsyncGenerator[bytes]:
+    async with reader.cursor() as cursor:
+        async with cursor.copy(command) as copy:
+            async for block in copy:
+                yield bytes(block)
+        if count is not None:
+            count(cursor.rowcount)
 
 
 def _within(pages: PageRange | None) -> sql.Composable:
@@ -134,12 +149,15 @@ async def page_ranges(reader: Connection, article: Article, part_bytes: int) -> 
     ]
 
 
-async def metadata_blocks(
-    reader: Connection, merged: MergeArticle, *, is_filtered: bool
+def metadata_blocks(
+    reader: Connection, merged: MergeArticle, *, is_filtered: bool, count: Count | None = None
 ) -> AsyncGenerator[bytes]:
     """What is known of an article's rows, or of those of the partition, as COPY text.
 
     The columns are those of `twopc.subscriber.merge.subscription.METADATA`.
+
+    Args:
+        count: called at the end with how many rows there are.
     """
     command = sql.SQL(
         "copy (select m.rowguid, m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own),"
@@ -153,9 +171,7 @@ async def metadata_blocks(
             else "true"
         ),
     )
-    async with reader.cursor() as cursor, cursor.copy(command) as copy:
-        async for block in copy:
-            yield bytes(block)
+    return _copied(reader, command, count)
 
 
 async def floor_of(reader: Connection, nickname: int) -> int:

@@ -32,6 +32,7 @@ from twopc.merge.snapshots import (
     PARTIAL,
     SnapshotArticle,
     SnapshotFile,
+    SnapshotFormat,
     SnapshotGeneration,
     SnapshotKind,
     SnapshotManifest,
@@ -50,7 +51,7 @@ from twopc.sim.merge.snapshot_files import (
     write_manifest,
 )
 from twopc.sim.merge.snapshot_schema import DescribedTable, copied_articles, described
-from twopc.sim.merge.snapshot_tasks import CountedRows, SnapshotTask, row_files
+from twopc.sim.merge.snapshot_tasks import SnapshotTask, check_binary, row_files
 from twopc.sql import path
 from twopc.together import together
 
@@ -92,6 +93,7 @@ class SnapshotRequest:
     jobs: int = 1
     """How many connections read at a time."""
     part_bytes: int = PART_BYTES
+    data_format: SnapshotFormat = SnapshotFormat.TEXT
     initiated_by: str | None = None
     """The Subscriber for which it is; None: an administrator's."""
 
@@ -194,7 +196,11 @@ class _Agent:
             texts = described(copied)
             manifest = await self._of_moment(readers[0], self._manifest(copied, texts), generation)
             folder = await self._folder(manifest)
-            tasks = await row_files(readers[0], copied, generation, self._request.part_bytes)
+            if self._request.data_format is SnapshotFormat.BINARY:
+                await check_binary(readers[0], [article for _, article in copied])
+            tasks = await row_files(
+                readers[0], copied, generation, self._request.part_bytes, self._request.data_format
+            )
             self._total += len(tasks) + (0 if is_filtered else len(texts))
             before = self._before(folder, manifest)
             if not is_filtered:
@@ -239,6 +245,7 @@ class _Agent:
             database=self._above.info.dbname,
             publication=publication.PUBLICATION,
             server_version=self._above.info.server_version,
+            data_format=self._request.data_format,
             generation=None,
             partition=None,
             articles=tuple(
@@ -327,23 +334,24 @@ class _Agent:
                 ):
                     await self._keep(folder, there, is_written=False)
                     continue
-                rows = CountedRows(task.blocks(reader))
+                rows: list[int] = []
+                blocks = self._watched(task.blocks(reader, rows.append))
                 try:
-                    written = await write_file(folder, task.file.name, self._watched(rows))
+                    written = await write_file(folder, task.file.name, blocks)
                 except BaseException:
                     left.clear()
                     raise
                 file = replace(
-                    task.file, size_bytes=written.size_bytes, sha256=written.sha256, rows=rows.count
+                    task.file, size_bytes=written.size_bytes, sha256=written.sha256, rows=sum(rows)
                 )
                 await self._keep(folder, file)
 
         await together(*(work(reader) for reader in readers))
 
-    async def _watched(self, rows: CountedRows) -> AsyncGenerator[bytes]:
+    async def _watched(self, rows: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         is_first = True
-        async with aclosing(rows.blocks()) as blocks:
-            async for block in blocks:
+        async with aclosing(rows):
+            async for block in rows:
                 yield block
                 if is_first:
                     is_first = False

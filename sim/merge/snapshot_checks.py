@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 from twopc.drivers.merge import partitions, snapshots
 from twopc.errors import MergeError
 from twopc.merge.marks import Generation
-from twopc.merge.snapshots import OF_DATA, SnapshotManifest
+from twopc.merge.snapshots import OF_DATA, SnapshotFormat, SnapshotManifest
 from twopc.sim.merge.snapshot_files import StoredManifest
 from twopc.sim.merge.snapshot_schema import copied_articles, described
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
@@ -36,6 +36,7 @@ async def check_snapshot(pair: MergePair, kind: SubscriptionKind, stored: Stored
             f"snapshot {folder} is of {manifest.publisher}, database {manifest.database!r}, and {pair.subscriber} "
             f"subscribes at {pair.publisher}, database {where[1]!r}: name one of that Publisher's"
         )
+    _check_versions(pair, manifest, str(folder))
     await check_partition(pair, kind, stored)
     await check_generation(pair, stored)
     if all(stored.digest != each.digest for each in await snapshots.recorded(pair.above)):
@@ -44,6 +45,18 @@ async def check_snapshot(pair: MergePair, kind: SubscriptionKind, stored: Stored
             f"did not end: {_ANEW}"
         )
     await _check_tables(pair, manifest, str(folder))
+
+
+def _check_versions(pair: MergePair, manifest: SnapshotManifest, folder: str) -> None:
+    """Refuse binary rows of a server of another major version, whose types may have changed."""
+    written, read = (
+        number // 10_000 for number in (manifest.server_version, pair.below.info.server_version)
+    )
+    if manifest.data_format is SnapshotFormat.BINARY and written != read:
+        raise MergeError(
+            f"snapshot {folder} is in binary format, of PostgreSQL {written}, and {pair.subscriber} is a server of "
+            f"PostgreSQL {read}: make one in text (`twopc merge snapshot --format text`)"
+        )
 
 
 async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: StoredManifest) -> None:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import AsyncConnection
 
 from twopc.articles import Article
+from twopc.errors import MergeError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
-from twopc.merge.snapshots import SnapshotFile, SnapshotKind, file_name
+from twopc.merge.snapshots import SnapshotFile, SnapshotFormat, SnapshotKind, file_name
 from twopc.sim.merge import moments
-from twopc.sim.merge.moments import PageRange
+from twopc.sim.merge.moments import Count, PageRange
+from twopc.sql.fragments import qualified
 
 Connection = AsyncConnection[Any]
+
+#: Arrays, composites and ranges name the types of their values by numbers of this database; reg* are such numbers.
+_NOT_BINARY = """
+select a.attname::text, format_type(a.atttypid, a.atttypmod)
+from pg_attribute as a join pg_type as t on t.oid = a.atttypid
+join pg_type as e on e.oid = case when t.typcategory = 'A' and t.typelem <> 0 then t.typelem else t.oid end
+where a.attrelid = %s::text::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+  and not (t.typtype = 'e' or e.typnamespace = 'pg_catalog'::regnamespace and e.typtype in ('b', 'r', 'm')
+           and e.typsend <> 0 and not starts_with(e.typname, 'reg'))
+order by a.attnum limit 1
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +36,8 @@ class SnapshotTask:
     """A file with rows that is to be written."""
 
     file: SnapshotFile
-    blocks: Callable[[Connection], AsyncGenerator[bytes]]
-    """Reads what it holds."""
+    blocks: Callable[[Connection, Count], AsyncGenerator[bytes]]
+    """Reads what it holds, and says at the end how many rows that are."""
 
 
 async def row_files(
@@ -33,6 +45,7 @@ async def row_files(
     copied: Sequence[tuple[MergeArticle, Article]],
     generation: Generation,
     part_bytes: int,
+    data_format: SnapshotFormat,
 ) -> list[SnapshotTask]:
     """The files with rows, and with what is known of them.
 
@@ -51,27 +64,28 @@ async def row_files(
         )
         tasks += [
             SnapshotTask(
-                file=_file(SnapshotKind.DATA, merged, generation, number, str(pages)),
-                blocks=_rows(merged, article, is_filtered, pages),
+                file=_file(SnapshotKind.DATA, merged, generation, number, str(pages), data_format),
+                blocks=_rows(merged, article, is_filtered, pages, data_format),
             )
             for number, pages in enumerate(ranges, 1)
         ]
     return tasks
 
 
-class CountedRows:
-    """Blocks of COPY text, whose lines are counted: a row is a line."""
+async def check_binary(reader: Connection, articles: Sequence[Article]) -> None:
+    """Refuse binary format for values that another database would read as something else.
 
-    def __init__(self, source: AsyncGenerator[bytes]) -> None:
-        self._source = source
-        self.count = 0
-
-    async def blocks(self) -> AsyncGenerator[bytes]:
-        """The blocks; whoever stops early closes it, which ends the COPY."""
-        async with aclosing(self._source) as source:
-            async for block in source:
-                self.count += block.count(b"\n")
-                yield block
+    Raises:
+        MergeError: names the column.
+    """
+    for article in articles:
+        table = qualified(article.schema, article.table).as_string(reader)
+        row = await (await reader.execute(_NOT_BINARY, (table,))).fetchone()
+        if row is not None:
+            raise MergeError(
+                f"table {article.name}: column {row[0]!r} is of type {row[1]}, whose values have no binary format that "
+                "holds in another database: make the snapshot in text"
+            )
 
 
 def _file(
@@ -80,9 +94,17 @@ def _file(
     generation: Generation,
     part: int | None = None,
     place: str = "",
+    data_format: SnapshotFormat = SnapshotFormat.TEXT,
 ) -> SnapshotFile:
     """A file that is not written yet."""
-    name = file_name(merged.nickname, merged.table, kind, generation=generation.guid, part=part)
+    name = file_name(
+        merged.nickname,
+        merged.table,
+        kind,
+        generation=generation.guid,
+        part=part,
+        data_format=data_format,
+    )
     return SnapshotFile(
         name=name, kind=kind, nickname=merged.nickname, size_bytes=0, sha256="", place=place
     )
@@ -90,13 +112,25 @@ def _file(
 
 def _known(
     merged: MergeArticle, is_filtered: bool
-) -> Callable[[Connection], AsyncGenerator[bytes]]:
-    return lambda reader: moments.metadata_blocks(reader, merged, is_filtered=is_filtered)
+) -> Callable[[Connection, Count], AsyncGenerator[bytes]]:
+    return lambda reader, count: moments.metadata_blocks(
+        reader, merged, is_filtered=is_filtered, count=count
+    )
 
 
 def _rows(
-    merged: MergeArticle, article: Article, is_filtered: bool, pages: PageRange
-) -> Callable[[Connection], AsyncGenerator[bytes]]:
-    return lambda reader: moments.row_blocks(
-        reader, article, merged, is_filtered=is_filtered, pages=pages
+    merged: MergeArticle,
+    article: Article,
+    is_filtered: bool,
+    pages: PageRange,
+    data_format: SnapshotFormat,
+) -> Callable[[Connection, Count], AsyncGenerator[bytes]]:
+    return lambda reader, count: moments.row_blocks(
+        reader,
+        article,
+        merged,
+        is_filtered=is_filtered,
+        pages=pages,
+        binary=data_format is SnapshotFormat.BINARY,
+        count=count,
     )

@@ -12,7 +12,7 @@ from twopc.drivers.merge import partitions, snapshots
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, MergeError
 from twopc.merge.partitions import check_value
-from twopc.merge.snapshots import PART_BYTES, SnapshotPartition
+from twopc.merge.snapshots import PART_BYTES, SnapshotFormat, SnapshotPartition
 from twopc.sim.merge import snapshot_agent
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.merge.snapshot_agent import SnapshotReport, SnapshotRequest, Tell
@@ -49,6 +49,7 @@ class MergeSnapshots(ABC):
         login: str | None = None,
         jobs: int = 1,
         part_bytes: int = PART_BYTES,
+        data_format: str = SnapshotFormat.TEXT,
         tell: Tell | None = None,
     ) -> SnapshotReport:
         """The Snapshot Agent, once: write what Subscribers begin with into files.
@@ -62,6 +63,8 @@ class MergeSnapshots(ABC):
                 Without them a filtered publication's tables are described, and no rows are written.
             jobs: how many connections read at a time.
             part_bytes: how much of a table goes into one file, about.
+            data_format: of rows: ``text``, or ``binary``, which is quicker to load, and only for Subscribers of the same
+                major version of PostgreSQL.
             tell: called after each file.
 
         Raises:
@@ -74,6 +77,8 @@ class MergeSnapshots(ABC):
         where = folder or (await snapshots.read_settings(above)).folder
         if where is None:
             raise ConfigurationError("name the folder for snapshots: none was written yet")
+        if data_format not in [*SnapshotFormat]:
+            raise ConfigurationError(f"format {data_format!r}: use 'text' or 'binary'")
         if jobs < 1 or part_bytes < 1:
             raise ConfigurationError(f"jobs {jobs}, part_bytes {part_bytes}: use 1 or more")
         request = SnapshotRequest(
@@ -82,6 +87,7 @@ class MergeSnapshots(ABC):
             partition=await self._named_partition(above, host_name, login),
             jobs=jobs,
             part_bytes=part_bytes,
+            data_format=SnapshotFormat(data_format),
         )
         return await snapshot_agent.generate(
             above, self.node(name).connect, request, self.points, tell

@@ -26,14 +26,8 @@ from twopc.sql import path
 from twopc.sql.describe import describe
 from twopc.sql.merge_filter_texts import FilterTexts
 from twopc.sql.merge_texts import TrackingTexts
-from twopc.subscriber.tables import (
-    add_rows,
-    copy_in,
-    create_table,
-    fill,
-    foreign_key_text,
-    unique_key_texts,
-)
+from twopc.subscriber.loading import add_rows, copy_in, fill
+from twopc.subscriber.tables import create_table, foreign_key_text, unique_key_texts
 
 Connection = AsyncConnection[Any]
 
@@ -171,13 +165,17 @@ async def check_columns(connection: Connection, article: Article) -> None:
 
 
 async def receive_part(
-    connection: Connection, article: Article, blocks: AsyncIterable[bytes]
+    connection: Connection,
+    article: Article,
+    blocks: AsyncIterable[bytes],
+    *,
+    binary: bool = False,
 ) -> None:
-    """Add a part of the rows to a copy that is being initialised: COPY text of the columns that take values."""
+    """Add a part of the rows to a copy that is being initialised: the columns that take values, as COPY takes them."""
     await connection.execute(path.READ_LOCAL)
     columns = [column.name for column in article.columns if column.takes_values]
     async with quiet(connection, [article]):
-        await add_rows(connection, article, columns, blocks)
+        await add_rows(connection, article, columns, blocks, binary=binary)
 
 
 async def make_keys(

@@ -30,7 +30,7 @@ class SnapshotKind(StrEnum):
     SCHEMA = "sch"
     """Columns, types and checks."""
     DATA = "bcp"
-    """A part of the rows, as COPY text."""
+    """A part of the rows, in the manifest's format."""
     KEYS = "dri"
     """Unique and foreign keys."""
     CONFLICTS = "cft"
@@ -39,6 +39,14 @@ class SnapshotKind(StrEnum):
     """What is tracked, and how."""
     METADATA = "sys"
     """What is known of the rows, as COPY text."""
+
+
+class SnapshotFormat(StrEnum):
+    """How rows are written: see PostgreSQL's COPY."""
+
+    TEXT = "text"
+    BINARY = "binary"
+    """Only for types of PostgreSQL's and enums, and between servers of one major version."""
 
 
 OF_DATA = frozenset({SnapshotKind.DATA, SnapshotKind.METADATA})
@@ -102,6 +110,8 @@ class SnapshotManifest:
     database: str
     publication: str
     server_version: int
+    data_format: SnapshotFormat
+    """Of the rows; what is known of them is text."""
     generation: SnapshotGeneration | None
     """None: the tables are described, and there are no rows."""
     partition: SnapshotPartition | None
@@ -147,16 +157,19 @@ def file_name(
     *,
     generation: UUID | None = None,
     part: int | None = None,
+    data_format: SnapshotFormat = SnapshotFormat.TEXT,
 ) -> str:
     """How a file is called. Those with rows carry their generation, so that a new snapshot overwrites none of an old one.
 
     Args:
         nickname: the article's; `table`: its table.
-        part: of a table's rows, from 1.
+        part: of a table's rows, from 1; `data_format`: theirs.
     """
     words = [f"{nickname:04}", encoded(table)]
     if generation is not None:
         words.append(generation.hex[:8])
     if part is not None:
         words.append(f"{part:04}")
+    if data_format is not SnapshotFormat.TEXT:
+        words.append(data_format)
     return f"{'_'.join(words)}.{kind}"
