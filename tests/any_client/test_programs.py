@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Callable
 import psycopg
 import pytest
 
-from tests.cli.test_operate import ROOT, twopc
+from tests.cli.in_process import twopc
+from tests.cli.shops import ROOT
 from twopc.server import EmbeddedServer
 from twopc.server.waiting import wait_for
 from twopc.sim.topology import Topology

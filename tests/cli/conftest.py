@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.in_process import Done
+from tests.cli.in_process import twopc as run_command
 from tests.cli.shops import NODES, Shop
-from tests.fix_log import loggers_restored
 from twopc.server import EmbeddedServer
-from twopc.sim.cli import main
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a command line came to."""
-
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 @pytest.fixture
-def twopc(tmp_path, monkeypatch, capsys):
+def twopc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     """Run a command line in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments) -> Done:
-        monkeypatch.setattr(sys, "argv", ["twopc", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return Done(int(left.value.code or 0), out, err)
-
-    with loggers_restored():
-        yield run
+    return run_command
 
 
 @pytest.fixture

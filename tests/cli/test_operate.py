@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import conninfo
 
+from tests.cli.in_process import twopc
 from twopc.errors import RejectedError
 from twopc.server import EmbeddedServer
 from twopc.sim import Topology
 from twopc.sim.operate import attach
-
-ROOT = Path(__file__).parent.parent.parent
-
-
-def twopc(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line."""
-    return subprocess.run(
-        [sys.executable, "-m", "twopc.sim", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

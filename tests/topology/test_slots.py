@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import psycopg
 import pytest
 
-from tests.cli.test_operate import twopc
+from tests.cli.in_process import twopc
 from twopc.sim import Topology
 from twopc.sim.operate import attach
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,43 +11,100 @@ import psutil
 import psycopg
 import pytest
 
-from tests.fix_log import loggers_restored
+from tests.cli.in_process import twopc as run_command
+from twopc.server.embedded import free_port
 from twopc.server.waiting import wait_for
-from twopc.sim.cli import main
-from twopc.sim.up import State
+from twopc.sim.up import State, load
 
 PREPARED = "select count(*) from pg_prepared_xacts where database = current_database()"
 ROWS = "select md5(string_agg(t::text, ' ' order by id)) from account as t"
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
+@contextmanager
+def _folder() -> Iterator[Path]:
     """A folder that the servers' user can enter; pytest's are its owner's alone."""
     with TemporaryDirectory(prefix="twopc-test-") as made:
         Path(made).chmod(0o755)
         yield Path(made) / "Ada's state"  # what is printed for a shell is quoted for it
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder of the test's own."""
+    with _folder() as made:
+        yield made
+
+
 Command = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def twopc(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Command]:
-    """Run a command line on the folder; what is left there is taken down in the end."""
-    monkeypatch.setenv("COLUMNS", "80")
+def _command(place: Path) -> Command:
+    """Runs a command line on a folder."""
 
     def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["twopc", *words, "--state", str(place)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
+        done = run_command(*words, "--state", str(place))
+        return done.returncode, done.stdout, done.stderr
 
-    with loggers_restored():
-        yield run
-        assert run("down", "--remove")[0] == 0
+    return run
+
+
+@pytest.fixture
+def twopc(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
+    """Run a command line on the test's own folder; what is left there is taken down in the end."""
+    monkeypatch.setenv("COLUMNS", "80")
+    run = _command(place)
+    yield run
+    assert run("down", "--remove")[0] == 0
+
+
+class Standing:
+    """Two Subscribers, each with a server of its own, and metrics: set up once for all tests that leave it whole."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._run = _command(place)
+
+    def state(self) -> State:
+        """Running, with metrics."""
+        first = [] if self._place.exists() else ["-s", "2", "--each"]
+        code, _, err = self._run("up", *first)
+        assert code == 0, err
+        state = load(self._place)
+        if state.metrics_port is None:
+            code, _, err = self._run("up", "--metrics", str(free_port()))
+            assert code == 0, err
+        return load(self._place)
+
+    def remove(self) -> None:
+        """The next test has a new one."""
+        code, _, err = self._run("down", "--remove")
+        assert code == 0, err
+        assert not self._place.exists()
+
+
+@pytest.fixture(scope="session")
+def standing() -> Iterator[Standing]:
+    """Of all tests of this folder."""
+    with _folder() as made:
+        each = Standing(made)
+        yield each
+        if made.exists():
+            each.remove()
+
+
+@pytest.fixture
+def state(standing: Standing, monkeypatch: pytest.MonkeyPatch) -> State:
+    """It runs, and its sites agree."""
+    monkeypatch.setenv("COLUMNS", "80")
+    running = standing.state()
+    wait_until_equal(running)
+    return running
+
+
+@pytest.fixture
+def standing_command(state: State) -> Command:
+    """Run a command line on it."""
+    return _command(state.folder)
 
 
 def suspend(process: psutil.Process) -> int:

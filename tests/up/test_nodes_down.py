@@ -5,31 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.cli.test_operate import twopc
+from tests.cli.in_process import twopc
 from twopc.errors import ConfigurationError
-from twopc.server.embedded import free_port
 from twopc.server.waiting import wait_for
 from twopc.sim.survey import Answer, presumed
-from twopc.sim.up import State, load
+from twopc.sim.up import State
 from twopc.sim.up.keeping import server_of
 from twopc.sim.up.parts import TopologyPart, running
-
-
-@pytest.fixture
-def state(place: Path) -> Iterator[State]:
-    """Two Subscribers, each with a server of its own, and metrics."""
-    port = str(free_port())
-    done = twopc("up", "-s", "2", "--each", "--metrics", port, "--state", str(place))
-    assert done.returncode == 0, done.stderr
-    yield load(place)
-    gone = twopc("down", "--remove", "--state", str(place))
-    assert gone.returncode == 0, gone.stderr
 
 
 def prepare(state: State, node: str, epoch: int) -> str:
@@ -62,8 +48,10 @@ def metrics(state: State) -> dict[str, float]:
     return {name: float(value) for name, value in pairs}
 
 
-def test_nodes_go_one_after_the_other(state: State, place: Path) -> None:
+@pytest.mark.xdist_group("standing")
+def test_nodes_go_one_after_the_other(state: State) -> None:
     """From all up to all down, and up again; each command says what it knows, and none an administrator's password."""
+    place = state.folder
     option = ("--state", str(place))
     nodes = shlex.split(twopc("up", "--nodes", *option).stdout)
     said: list[str] = [*nodes]
@@ -119,6 +107,12 @@ def test_nodes_go_one_after_the_other(state: State, place: Path) -> None:
 
     run(0, "up", *option)
     assert f"{second} at sub1: aborted" in run(0, "recover", *option)
+    seen = [f'twopc_node_up{{node="{name}"}}' for name in ("pub", "sub1", "sub2")]
+    wait_for(
+        lambda: {metrics(state).get(name) for name in seen} == {1},
+        what="metrics to see them again",
+        timeout_s=60,
+    )
 
     passwords = {server_of(state, name).password for name in state.servers}
     assert not [text for text in said if any(password in text for password in passwords)]

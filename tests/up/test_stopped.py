@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.up.conftest import Command, suspend, wait_until_equal
 from tests.up.test_nodes_down import metrics
-from twopc.server.embedded import free_port
 from twopc.server.waiting import wait_for
-from twopc.sim.up import State, load
+from twopc.sim.up import State
 from twopc.sim.up.parts import TopologyPart, running
 
 UPDATE = "update account set balance = balance + 1 where id = %s"
@@ -29,10 +28,10 @@ def write(state: State, node: str, number: int) -> None:
         connection.execute(UPDATE.encode(), (number,))
 
 
-def test_suspended_processes_are_told(place: Path, twopc: Command) -> None:
+@pytest.mark.xdist_group("standing")
+def test_suspended_processes_are_told(state: State, standing_command: Command) -> None:
     """Which, with the remedy; and what they leave undone is a lag, as long as they do nothing."""
-    assert twopc("up", "-s", "2", "--metrics", str(free_port()))[0] == 0
-    state = load(place)
+    twopc = standing_command
 
     def lags() -> dict[str, float | None]:
         agents: list[dict[str, Any]] = json.loads(twopc("status", "--json")[1])["agents"]
@@ -43,7 +42,7 @@ def test_suspended_processes_are_told(place: Path, twopc: Command) -> None:
     wait_for(lambda: lags() == {"sub1": None, "sub2": None}, what="no lag", timeout_s=60)
     assert twopc("watch", "--once")[0] == 0
 
-    alive = running(place)
+    alive = running(state.folder)
     numbers = {name: suspend(alive[part]) for name, part in STOPPED.items()}
     write(state, "sub1", 1)
     write(state, "pub", 2)

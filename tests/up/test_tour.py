@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.any_client.test_programs import program
-from tests.cli.test_operate import ROOT
+from tests.cli.shops import ROOT
 from twopc.sim.up.parts import running
 
 TYPED = re.compile(r"  (?P<window>[12])> (?P<text>.+)\n")

@@ -20,8 +20,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.any_client.test_programs import program
-from tests.cli.test_operate import ROOT, twopc
-from tests.up.conftest import wait_until_equal
+from tests.cli.in_process import twopc
+from tests.cli.shops import ROOT
+from tests.up.conftest import Standing, wait_until_equal
 from twopc.server.waiting import wait_for
 from twopc.sim.up import State, load
 from twopc.sim.up.keeping import server_of
@@ -34,17 +35,6 @@ END_OF_WATCHES = (
     "select pg_terminate_backend(pid, 60000) from pg_stat_activity "
     "where datname = current_database() and application_name = 'twopc watch'"
 )
-
-
-@pytest.fixture
-def state(place: Path) -> Iterator[State]:
-    """Two Subscribers, each with a server of its own."""
-    done = twopc("up", "--subscribers", "2", "--each", "--state", str(place))
-    assert done.returncode == 0, done.stderr
-    yield load(place)
-    gone = twopc("down", "--remove", "--state", str(place))
-    assert gone.returncode == 0, gone.stderr
-    assert not place.exists()
 
 
 def write(state: State, node: str, *statements: str) -> None:
@@ -142,21 +132,23 @@ def look_while_a_node_goes(state: State) -> None:
     assert not any(node.error for node in second.nodes)
 
 
-def test_all_of_it(state: State, place: Path) -> None:
+@pytest.mark.xdist_group("standing")
+def test_all_of_it(state: State) -> None:
     """A change arrives everywhere; conflicts, waits, what does not run are on the screen; kill -9 of everything."""
+    place, before = state.folder, balance(state, "sub2")
     again = twopc("up", "--state", str(place))
     assert again.stdout.endswith(f"twopc down --state {shlex.quote(str(place))}\n")
     assert again.returncode == 0
     for name in ("pub", "sub1", "sub2"):
         assert f"  {name:4}  " in again.stdout
     assert again.stdout.count("psql 'postgresql://") == 3
-    assert len(running(place)) == 5
+    assert len(running(place)) == 6
     other = twopc("up", "--subscribers", "3", "--state", str(place))
     assert (other.returncode, "twopc down --remove" in other.stderr) == (4, True)
 
     write(state, "sub1", UPDATE)
     wait_until_equal(state)
-    assert balance(state, "sub2") == 101
+    assert balance(state, "sub2") == before + 1
 
     look_while_a_node_goes(state)
     screen = Screen(place)
@@ -181,18 +173,7 @@ def test_all_of_it(state: State, place: Path) -> None:
 
     assert twopc("up", "--state", str(place)).returncode == 0
     wait_until_equal(state)
-    assert balance(state, "sub2") == 102
-    write(state, "sub2", UPDATE)
-    wait_until_equal(state)
-
-    down = twopc("down", "--state", str(place))
-    assert (down.returncode, down.stderr) == (0, "")
-    assert not running(place)
-    assert all(server_of(state, name).pid is None for name in state.servers)
-    nodes = twopc("up", "--nodes", "--state", str(place)).stdout
-    assert nodes.count("--node '") == 4
-    assert twopc("up", "--state", str(place)).returncode == 0
-    assert balance(state, "sub1") == 103
+    assert balance(state, "sub2") == before + 2
 
 
 def test_mistakes(tmp_path: Path) -> None:
@@ -224,10 +205,14 @@ orders: [{name: one, steps: [o, s]}]
 
 
 def test_not_everybody_writes(place: Path, tmp_path: Path) -> None:
-    """A Subscriber that only reads, with its agent's profile, and one that does not subscribe yet."""
+    """A Subscriber that only reads, with its agent's profile, and one that does not subscribe yet; also after `down`."""
     scenario = tmp_path / "mixed.twopc.yaml"
     scenario.write_text(MIXED)
-    done = twopc("up", str(scenario), "--state", str(place))
+    words = ("up", str(scenario), "--state", str(place))
+    # what it leaves running holds neither its pipes nor its process
+    done = subprocess.run(
+        [sys.executable, "-m", "twopc.sim", *words], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     try:
         parts = {"agent of reader", "agent of writer", "clean up", "log reader", "resolver"}
@@ -236,16 +221,20 @@ def test_not_everybody_writes(place: Path, tmp_path: Path) -> None:
         state = load(place)
         write_as_administrator(state, "reader", "delete from account where id = 2")
         write(state, "writer", "update account set balance = 1 where id = 2", UPDATE)
+        what = "what can be, to arrive"
+        wait_for(lambda: balance(state, "reader") == 101, what=what, timeout_s=60)
 
-        wait_for(
-            lambda: balance(state, "reader") == 101, what="what can be, to arrive", timeout_s=60
-        )
-
-        for again in range(2):
-            assert twopc("down", "--state", str(place)).returncode == 0
-            assert twopc("up", "--state", str(place)).returncode == 0, again
-        running_again = {str(part) for part in running(place)}
-        assert running_again == parts
+        down = twopc("down", "--state", str(place))
+        assert (down.returncode, down.stderr) == (0, "")
+        assert not running(place)
+        assert all(server_of(state, name).pid is None for name in state.servers)
+        nodes = twopc("up", "--nodes", "--state", str(place)).stdout
+        assert nodes.count("--node '") == 5
+        assert twopc("up", "--state", str(place)).returncode == 0
+        assert {str(part) for part in running(place)} == parts
+        assert balance(state, "pub") == 101
+        write(state, "writer", "update account set balance = 2 where id = 2", UPDATE)
+        wait_for(lambda: balance(state, "reader") == 102, what=what, timeout_s=60)
     finally:
         assert twopc("down", "--remove", "--state", str(place)).returncode == 0
 
@@ -259,49 +248,60 @@ def test_more_hours_than_there_are(place: Path) -> None:
     assert not place.exists()
 
 
-def test_a_port_for_metrics_that_is_taken(state: State, place: Path) -> None:
+@pytest.mark.xdist_group("standing")
+def test_a_port_for_metrics_that_is_taken(state: State) -> None:
     """What ended beside the servers is told by its message, without the class of an error of ours."""
     taken = int(conninfo_to_dict(state.nodes[state.publisher].dsn)["port"])
-    done = twopc("up", "--metrics", str(taken), "--state", str(place))
+    done = twopc("up", "--metrics", str(taken), "--state", str(state.folder))
     assert done.returncode == 4
     message = (
         f"the metrics has ended: port {taken} for metrics cannot be used: Address already in use"
     )
     assert done.stderr.splitlines()[-1].endswith(message), done.stderr
-    assert twopc("up", "--metrics", "0", "--state", str(place)).returncode == 0
+    assert twopc("up", "--metrics", "0", "--state", str(state.folder)).returncode == 0
 
 
-def test_changed_while_it_runs(state: State, place: Path) -> None:
+@pytest.fixture
+def spent(state: State, standing: Standing) -> Iterator[State]:
+    """Not left whole."""
+    yield state
+    standing.remove()
+
+
+@pytest.mark.xdist_group("standing")
+def test_changed_while_it_runs(spent: State) -> None:
     """Commands find it by its folder, wait for its agents, and `up` starts what it needs now."""
 
+    before = balance(spent, "sub2")
+
     def does(*words: str) -> str:
-        done = twopc(*words, "--state", str(place))
+        done = twopc(*words, "--state", str(spent.folder))
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout
 
     assert "upd SCALL" in does("article", "show")
-    write(state, "sub1", UPDATE)
+    write(spent, "sub1", UPDATE)
     does("article", "change", "account", "--upd", "XCALL")
-    write(state, "sub1", UPDATE)
+    write(spent, "sub1", UPDATE)
     does("sync")
-    assert balance(state, "sub2") == 102
-    write_as_administrator(state, "pub", "create table note (id int primary key)")
+    assert balance(spent, "sub2") == before + 2
+    write_as_administrator(spent, "pub", "create table note (id int primary key)")
     does("publish", "note")
     assert does("refresh").splitlines() == ["sub1: note", "sub2: note"]
     does("unsubscribe", "sub2")
-    write(state, "sub1", "insert into note values (1)")
+    write(spent, "sub1", "insert into note values (1)")
     does("unsubscribe", "sub1")  # the last one: nobody is left to read the log for
     does("unpublish", "account")
     does("subscribe", "sub2", "--streams", "2")
     does("any-client", "on", "sub2")
     does("up")
     expected = {"agent of sub2", "clean up", "log reader", "resolver"}
-    assert {str(part) for part in running(place)} >= expected
+    assert {str(part) for part in running(spent.folder)} >= expected
     assert "does not run" not in does("watch", "--once")
-    write(state, "sub2", "insert into note values (2)")
-    write_as_administrator(state, "pub", "insert into note values (3)")
+    write(spent, "sub2", "insert into note values (2)")
+    write_as_administrator(spent, "pub", "insert into note values (3)")
     does("sync")
-    with psycopg.connect(state.nodes["sub2"].app_dsn) as connection:
+    with psycopg.connect(spent.nodes["sub2"].app_dsn) as connection:
         assert connection.execute("select id from note order by id").fetchall() == [
             (1,),
             (2,),

@@ -1,0 +1,48 @@
+"""Command lines run in this process: no interpreter is started for them, which would import everything again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+
+import pytest
+
+from tests.fix_log import loggers_restored
+from twopc.sim.cli import main
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command line came to."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def twopc(*words: object) -> Done:
+    """Run a command line in this folder; where an event loop runs, in a thread, as commands have their own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run(words)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_run, words).result()
+
+
+def _run(words: tuple[object, ...]) -> Done:
+    out, err = StringIO(), StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+        loggers_restored(),
+    ):
+        patch.setattr(sys, "argv", ["twopc", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+    return Done(int(left.value.code or 0), out.getvalue(), err.getvalue())
