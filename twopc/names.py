@@ -25,6 +25,8 @@ GID_BYTES_MAX = 199
 NAME_BYTES_MAX = 63
 #: The schema that holds everything of ours in a node's database.
 SCHEMA = "msrepl"
+#: The subscription that keeps a published database from being dropped.
+KEEP = "msrepl_keep"
 #: The schema at a Subscriber that holds dblink, closed to PUBLIC.
 LINK_SCHEMA = "msrepl_link"
 VERSION_COLUMN = "msrepl_tran_version"

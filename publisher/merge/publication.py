@@ -10,8 +10,9 @@ from collections.abc import Set
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 
+from twopc import names
 from twopc.articles import Column, Table
 from twopc.drivers.merge import tracking
 from twopc.errors import ArticleError
@@ -35,6 +36,7 @@ from twopc.publisher.merge.filters import (
 from twopc.publisher.merge.resolvers import check_resolver, install_resolver
 from twopc.publisher.selection import article_of
 from twopc.sql.describe import describe
+from twopc.sql.render import compose
 
 Connection = AsyncConnection[Any]
 
@@ -48,6 +50,10 @@ CONFLICT_ID = "msrepl_conflict_id"
 """Column of every conflict table, beside those of the table itself."""
 
 _TRACKING = ("row", "column")
+_IS_KEPT = """
+select from pg_subscription where subname = %s
+and subdbid = (select oid from pg_database where datname = current_database())
+"""
 
 
 async def publish(
@@ -117,6 +123,7 @@ async def publish(
         await foreign_keys.make_deferrable(
             connection, await tracking.table_oid(connection, artid), ArticleTable.MERGE
         )
+        await keep(connection)
         return article
 
 
@@ -137,8 +144,26 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
                 )
                 await refuse_if_joined(connection, stored)
                 await tracking.untrack(connection, stored)
+                if not await tracking.stored_articles(connection):
+                    await let_go(connection)
                 return
         raise ArticleError(f"table {schema}.{table} is not merged")
+
+
+async def keep(connection: Connection) -> None:
+    """Keep the database from being dropped (sp_replicationdboption). Idempotent."""
+    name = sql.Identifier(names.KEEP)
+    if not (await connection.execute(_IS_KEPT, (names.KEEP,))).rowcount:
+        await connection.execute(
+            "set local client_min_messages = error"
+        )  # that it connects to none
+        await connection.execute(compose("twopc", "merge_keep", name=name))
+
+
+async def let_go(connection: Connection) -> None:
+    """Let the database be dropped. Idempotent."""
+    if (await connection.execute(_IS_KEPT, (names.KEEP,))).rowcount:
+        await connection.execute(sql.SQL("drop subscription {}").format(sql.Identifier(names.KEEP)))
 
 
 def _check(table: Table, where: str) -> None:

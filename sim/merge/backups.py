@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
 from twopc.errors import ConfigurationError
+from twopc.publisher.merge import publication
+from twopc.server.databases import let_go
 from twopc.sim.topology.nodes import Node, in_thread
 
 Connection = AsyncConnection[Any]
@@ -21,6 +24,7 @@ Connection = AsyncConnection[Any]
 #: A database that every server has: nobody can replace the one that he is in.
 _ELSEWHERE = "postgres"
 _OID = "select oid from pg_database where datname = %s"
+_MERGES = "select to_regclass('msrepl.sysmergearticles') is not null"
 _END_ALL = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s"
 
 
@@ -48,9 +52,8 @@ async def restore_backup(node: Node) -> None:
         ConfigurationError: nothing was kept, or the database was there before the topology.
     """
     _refuse_others(node)
+    was_kept = await in_thread(_let_go, node)
     async with _alone(node) as connection:
-        if not (await connection.execute(_OID, (_kept(node),))).rowcount:
-            raise ConfigurationError(f"{node.name} has no backup: `back_up` it first")
         [oid] = await (await connection.execute(_OID, (node.database,))).fetchone() or (0,)
         here = sql.Identifier(node.database)
         await connection.execute(sql.SQL("drop database {} with (force)").format(here))
@@ -59,11 +62,23 @@ async def restore_backup(node: Node) -> None:
                 here, sql.Identifier(_kept(node)), sql.Literal(oid)
             )
         )
+    if was_kept:  # a copy of a database has not what keeps it
+        async with await node.connect() as connection, connection.transaction():
+            if await (await connection.execute(_MERGES)).fetchone() == (True,):
+                await publication.keep(connection)
 
 
 async def drop_backup(node: Node) -> None:
     """Throw away what was kept; harmless if nothing was."""
     await in_thread(node.server.drop_database, _kept(node))
+
+
+def _let_go(node: Node) -> bool:
+    """Let a database be dropped of which there is a backup; whether something kept it."""
+    with psycopg.connect(node.server.superuser_dsn(_ELSEWHERE), autocommit=True) as admin:
+        if not admin.execute(_OID, (_kept(node),)).rowcount:
+            raise ConfigurationError(f"{node.name} has no backup: `back_up` it first")
+        return let_go(admin, node.database, node.server.superuser_dsn(node.database))
 
 
 def _kept(node: Node) -> str:

@@ -6,7 +6,9 @@ import importlib.util
 import subprocess
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import AsyncConnection
 
 from tests.fix_server import Database
 from tests.fix_topology import MakeTopology
@@ -16,6 +18,8 @@ from twopc.errors import ArticleError, TwopcError
 from twopc.names import table_roles
 from twopc.publisher import publication as updating
 from twopc.publisher.merge import publication
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
 
 HOSTILE = (
     'create schema "the ""odd"" one"',
@@ -188,3 +192,38 @@ async def _objects(node: TrackedDatabase) -> list[tuple[str, ...]]:
     return await node.run(
         "select attrelid::regclass::text, attname::text from pg_attribute where attrelid >= 16384 order by 1, 2"
     )
+
+
+async def test_a_published_database_cannot_be_dropped(
+    server: EmbeddedServer, fresh_database: Database
+) -> None:
+    """Nor with force, until nothing is published; whoever looks for the reason finds it."""
+    drop = f'drop database "{fresh_database.name}" with (force)'.encode()
+    async with await AsyncConnection.connect(
+        server.superuser_dsn("postgres"), autocommit=True
+    ) as other:
+        async with tracked(fresh_database, "create table item (id int primary key)") as node:
+            await node.publish("item")
+            with pytest.raises(psycopg.errors.ObjectInUse, match="subscription"):
+                await other.execute(drop)
+            [(why,)] = await node.run(
+                "select obj_description(oid) from pg_subscription where subname = 'msrepl_keep'"
+            )
+            assert "twopc merge unpublish" in why
+            await publication.unpublish(node.connection, "public", "item")
+            await tracking.uninstall(node.connection)
+        await other.execute(drop)
+
+
+async def test_what_keeps_a_database_comes_back_with_its_backup(server: EmbeddedServer) -> None:
+    """A Publisher that was restored is published, too; what a topology has made goes with it all the same."""
+    async with MergeTopology(server=server, subscribers=()) as topology:
+        await topology.execute("pub", "create table item (id int primary key)")
+        await topology.publish("item")
+        await topology.back_up("pub")
+        await topology.restore_backup("pub")
+        async with await AsyncConnection.connect(
+            server.superuser_dsn("postgres"), autocommit=True
+        ) as other:
+            with pytest.raises(psycopg.errors.ObjectInUse, match="subscription"):
+                await other.execute(f'drop database "{topology.node("pub").database}"'.encode())

@@ -14,11 +14,16 @@ import psycopg
 from psycopg import conninfo, errors, sql
 
 from twopc.errors import ServerError
+from twopc.names import KEEP
 from twopc.server.waiting import wait_for
 from twopc.sql import path
 
 _DROP_TIMEOUT_S = 10.0
 _TERMINATE_MS = 5000
+
+_KEPT = """
+select from pg_subscription as s join pg_database as d on d.oid = s.subdbid where s.subname = %s and d.datname = %s
+"""
 
 Answer = Callable[[str], bool]
 """Says of a gid whether its prepared transaction may be rolled back."""
@@ -62,7 +67,7 @@ def _create(admin: psycopg.Connection[Any], name: str, template: str | None) -> 
 def drop_databases(
     admin_dsn: str, names: Sequence[str], *, may_roll_back: Answer | None = None
 ) -> None:
-    """Drop databases, their sessions and their slots; one that does not exist is passed over.
+    """Drop databases, their sessions, their slots and what keeps published ones; one that does not exist is passed over.
 
     PostgreSQL never drops one that holds a prepared transaction. Those that `may_roll_back` says
     yes to are rolled back; without it, or if one of them is somebody else's, that database is not
@@ -99,6 +104,7 @@ def _drop(
         "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE datname = %s",
         (_TERMINATE_MS, name),
     )
+    let_go(admin, name, own_dsn)
     _roll_back(own_dsn, [g for g in _prepared(admin, name) if may_roll_back and may_roll_back(g)])
     try:
         admin.execute(
@@ -106,6 +112,20 @@ def _drop(
         )
     except errors.ObjectInUse:
         return False
+    return True
+
+
+def let_go(admin: psycopg.Connection[Any], name: str, own_dsn: str) -> bool:
+    """Take away what keeps a published database from being dropped; whether it was there.
+
+    Args:
+        admin: to another database of the server.
+        own_dsn: of the database.
+    """
+    if not admin.execute(_KEPT, (KEEP, name)).rowcount:
+        return False
+    with psycopg.connect(own_dsn, autocommit=True, options=path.options(own_dsn)) as connection:
+        connection.execute(sql.SQL("DROP SUBSCRIPTION IF EXISTS {}").format(sql.Identifier(KEEP)))
     return True
 
 
