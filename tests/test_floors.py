@@ -11,6 +11,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
+from tests.sources import nodes_of, text_of, tree_of
+
+pytestmark = pytest.mark.xdist_group("sources")  # one process reads them
+
 ROOT = Path(__file__).parents[1]
 #: The folders of the one package; all but the first are links within it.
 FOLDERS = ("twopc", "publisher", "subscriber", "sim")
@@ -159,19 +165,16 @@ MODULES = modules()
 
 
 @functools.cache
-def tree_of(module: str) -> ast.Module:
-    """Its syntax tree, made once."""
-    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
-
-
-def imports(module: str) -> Iterator[str]:
+def imports(module: str) -> tuple[str, ...]:
     """What a module imports, as module names; an import for types only counts too."""
-    return _names(module, ast.walk(tree_of(module)))
+    return tuple(_names(module, nodes_of(MODULES[module])))
 
 
 def run_time_imports(module: str, *, within_functions: bool) -> Iterator[str]:
     """What is loaded with a module, or when its functions run too: packages of others before what is in them."""
-    for name in _names(module, _statements(tree_of(module), within_functions=within_functions)):
+    for name in _names(
+        module, _statements(tree_of(MODULES[module]), within_functions=within_functions)
+    ):
         parts = name.split(".")
         packages = (".".join(parts[:count]) for count in range(1, len(parts)))
         yield from (each for each in packages if not f"{module}.".startswith(f"{each}."))
@@ -300,8 +303,8 @@ def test_a_late_import_has_its_reason_beside_it() -> None:
         if longest(module, list(LATE)):
             continue
         circle = {name for names in CIRCLES if module in names for name in names}
-        lines = path.read_text(encoding="utf-8").splitlines()
-        for function in ast.walk(tree_of(module)):
+        lines = text_of(path).splitlines()
+        for function in nodes_of(path):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             for node in ast.walk(function):

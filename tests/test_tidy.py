@@ -6,13 +6,16 @@ A test is a rule, and lists every offender.
 from __future__ import annotations
 
 import ast
-import functools
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.sources import nodes_of, text_of, tree_of
+
+pytestmark = pytest.mark.xdist_group("sources")  # one process reads them
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("twopc", "publisher", "subscriber", "sim", "benchmarks")
@@ -84,24 +87,12 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@functools.cache
-def text_of(path: Path) -> str:
-    """The file's text, read once."""
-    return path.read_text(encoding="utf-8")
-
-
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    """The file's syntax tree, made once."""
-    return ast.parse(text_of(path))
-
-
-def calls(tree: ast.AST) -> set[str]:
+def calls(path: Path) -> set[str]:
     """The dotted names of calls that may be banned; ``sleep(0)`` only gives way to another task."""
     last = {name.rpartition(".")[2] for name in BANNED}
     return {
         ast.unparse(node.func)
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in last
@@ -123,7 +114,7 @@ def test_there_are_sources() -> None:
 
 def test_banned_calls() -> None:
     """Each ban with its reason, each exception with its own, and no exception that nobody makes use of."""
-    called = {name_of(path): calls(tree_of(path)) & set(BANNED) for path in SOURCES}
+    called = {name_of(path): calls(path) & set(BANNED) for path in SOURCES}
     offenders = [
         f"{file}: {name}: {BANNED[name][0]}"
         for file, names in called.items()
@@ -144,7 +135,7 @@ def test_nothing_outlives_a_failure_beside_it() -> None:
     offenders = [
         f"{name}:{node.lineno}: use twopc.together"
         for name, path in within(*PRODUCT)
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) == "asyncio.gather"
         and "return_exceptions" not in {keyword.arg for keyword in node.keywords}
@@ -159,7 +150,7 @@ def test_length() -> None:
         name, lines = name_of(path), len(text_of(path).splitlines())
         if lines > (TEST_LINES_MAX if name.startswith("tests/") else LINES_MAX):
             offenders.append(f"{name} has {lines} lines")
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = int(node.end_lineno or 0) - node.lineno + 1
                 if length > FUNCTION_LINES_MAX:
@@ -255,7 +246,7 @@ def test_sessions_of_ours_have_our_search_path() -> None:
     bare: dict[str, int] = {}
     for name, path in within("twopc", "publisher", "subscriber"):
         count = -len(re.findall(r"path\.SET\b", text_of(path)))
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and re.fullmatch(
                 r"(\w+\.)?(AsyncConnection|PGconn|psycopg)\.connect", ast.unparse(node.func)
             ):
@@ -399,7 +390,7 @@ def test_names_are_nouns() -> None:
         where = str(path.relative_to(ROOT))
         if path.relative_to(ROOT).parts[0] not in PRODUCT[:-1]:
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             name = {
                 ast.FunctionDef: "name", ast.AsyncFunctionDef: "name", ast.ClassDef: "name", ast.arg: "arg",
                 ast.Name: "id", ast.Attribute: "attr",
