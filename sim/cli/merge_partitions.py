@@ -25,8 +25,8 @@ def partitions(
         typer.Option("--add", metavar="HOST_NAME", help="Make the partition of it. Repeatable."),
     ] = None,
     login: Annotated[
-        str, typer.Option("--login", help="With --add: the login, where filters look at one.")
-    ] = "",
+        str | None, typer.Option("--login", help="Likewise, where filters look at the login.")
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Compare the mappings with an evaluation of all rows."),
@@ -40,7 +40,8 @@ def partitions(
     """
 
     async def work(topology: MergeTopology) -> tuple[list[MergePartition], list[WrongMapping]]:
-        for value in add or ():
+        named = [None] if login is not None and not add else add or ()
+        for value in named:
             await topology.add_partition(value, login=login)
         wrong = await topology.check_partitions() if check else []
         return await topology.partitions(), wrong

@@ -63,8 +63,8 @@ async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: Store
     """Refuse the rows of another partition.
 
     Raises:
-        MergeError: 20672: of another host name; 20673: of another login; 20674: of neither; 20655: there are
-            partitions now and there were none, or the other way round; 20631: there are no rows.
+        MergeError: of another partition; 20655: there are partitions now and there were none, or the other way round;
+            20631: there are no rows; 20629: the Subscriber's partition is not known.
     """
     manifest, folder = stored.manifest, stored.folder
     if manifest.generation is None:
@@ -80,11 +80,8 @@ async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: Store
         )
     if held is None or held.number == kind.partition:
         return
-    own = next(
-        each for each in await partitions.partitions(pair.above) if each.number == kind.partition
-    )
-    is_other_host, is_other_login = held.host_name != own.host_name, held.login != own.login
-    number = 20674 if is_other_host and is_other_login else 20672 if is_other_host else 20673
+    assert kind.partition is not None
+    own = await partitions.find_partition(pair.above, kind.partition)
     words = [
         f"{name} {values[0]!r}, and {pair.subscriber} has {values[1]!r}"
         for name, values in (
@@ -93,9 +90,8 @@ async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: Store
         )
         if values[0] != values[1]
     ]
-    raise _refusal(
-        number,
-        f"snapshot {folder} is of the partition with {'; '.join(words)}: name that of its own partition",
+    raise MergeError(
+        f"snapshot {folder} is of the partition with {'; '.join(words)}: name that of its own partition"
     )
 
 

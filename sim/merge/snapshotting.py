@@ -6,23 +6,23 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection
 
+from twopc.drivers.in_doubt import reason_of
 from twopc.drivers.merge import partitions, snapshots
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, MergeError
-from twopc.merge.partitions import check_value
+from twopc.merge.partitions import check_named
 from twopc.merge.snapshots import PART_BYTES, SnapshotFormat, SnapshotPartition
 from twopc.sim.merge import snapshot_agent
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.merge.snapshot_agent import SnapshotReport, SnapshotRequest, Tell
+from twopc.sim.merge.snapshot_files import make_folder
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
 from twopc.sim.topology.nodes import Node
 
 Connection = AsyncConnection[Any]
-
-#: A Subscriber's values: the function that filters call, and the original's number if it is missing.
-_VALUES = {"host_name": ("host_name", 20698), "login": ("suser_sname", 20699)}
 
 
 class MergeSnapshots(ABC):
@@ -60,7 +60,7 @@ class MergeSnapshots(ABC):
             folder: below which ``unc/<Publisher>_<database>_<publication>`` is; None: that of the last run.
             publisher: at which node; None: the topmost.
             host_name: of the partition whose rows are written, `login` likewise: those that the filters look at.
-                Without them a filtered publication's tables are described, and no rows are written.
+                Without them tables are described whose filters look at one, and no rows are written.
             jobs: how many connections read at a time.
             part_bytes: how much of a table goes into one file, about.
             data_format: of rows: ``text``, or ``binary``, which is quicker to load, and only for Subscribers of the same
@@ -68,8 +68,8 @@ class MergeSnapshots(ABC):
             tell: called after each file.
 
         Raises:
-            ConfigurationError: no folder is known; there is no such partition, or its values are missing (20698,
-                20699, 21323).
+            ConfigurationError: no folder is known; nothing is filtered (21323), a value of the partition is missing
+                (20698, 20699), or is one at which no filter looks (20672, 20673).
             MergeError: see `twopc.sim.merge.snapshot_agent.generate`.
         """
         name = publisher or self.tree.root
@@ -100,37 +100,32 @@ class MergeSnapshots(ABC):
     async def _named_partition(
         self, above: Connection, host_name: str | None, login: str | None
     ) -> SnapshotPartition | None:
-        values = {"host_name": host_name, "login": login}
-        if all(value is None for value in values.values()):
-            return None
         used = await partitions.values_used(above)
-        if used is None:
+        if host_name is None and login is None:
+            if used is None or used:
+                return None
+            # filters look at no value of a Subscriber: all of them are in one partition
+            return await self._partition(above, await partitions.partition_of(above, "", ""))
+        if not used:
             raise ConfigurationError(
-                "the publication is not filtered, so that there are no partitions (21323): leave host_name and login out"
+                "the publication is not filtered by a value of a Subscriber, so that there are no partitions (21323): "
+                "leave host_name and login out"
             )
-        for name, (function, number) in _VALUES.items():
-            if function in used and values[name] is None:
-                raise ConfigurationError(
-                    f"filters look at msrepl.{function}(), and {name} is missing ({number}): name it as well"
-                )
-        checked = {
-            name: check_value("snapshot", name, value or "") for name, value in values.items()
-        }
-        return await self._partition(above, await partitions.partition_of(above, **checked))
+        values = check_named(used, "snapshot", host_name, login)
+        return await self._partition(above, await partitions.partition_of(above, **values))
 
     async def _partition(self, above: Connection, number: int | None) -> SnapshotPartition | None:
-        for each in await partitions.partitions(above):
-            if each.number == number:
-                return SnapshotPartition(
-                    number=each.number, host_name=each.host_name, login=each.login
-                )
-        return None
+        if number is None:
+            return None
+        held = await partitions.find_partition(above, number)
+        return SnapshotPartition(number=number, host_name=held.host_name, login=held.login)
 
     async def _have_snapshot_made(self, pair: MergePair, kind: SubscriptionKind) -> str:
         """Have a snapshot made for a Subscriber; its location.
 
         Raises:
-            MergeError: 20631: nobody knows where to; 20628: it failed; 20630: one is being made.
+            MergeError: 20631: nobody knows where to; 20632: nothing can be written there; 20633: the Publisher cannot
+                be connected to; 20630: one is being made; 20628: it failed; 20629: its partition is not known.
         """
         settings = await snapshots.read_settings(pair.above)
         if settings.folder is None:
@@ -139,6 +134,24 @@ class MergeSnapshots(ABC):
                 f"Agent at {pair.publisher} once, with a folder",
                 number=20631,
             )
+        whose = f"the snapshot for {pair.subscriber}"
+        try:
+            make_folder(Path(settings.folder))
+        except MergeError as error:
+            raise MergeError(f"{whose} cannot be begun (20632): {error}", number=20632) from error
+
+        async def connect() -> Connection:
+            try:
+                return await pair.connect_above()
+            except psycopg.OperationalError as error:
+                raise MergeError(
+                    f"{whose} cannot be begun (20633): the Snapshot Agent cannot connect to {pair.publisher}: "
+                    f"{reason_of(error)}: `subscribe` again once it can",
+                    node=pair.publisher,
+                    sqlstate=error.sqlstate or "",
+                    number=20633,
+                ) from error
+
         request = SnapshotRequest(
             publisher=pair.publisher,
             folder=Path(settings.folder),
@@ -146,14 +159,12 @@ class MergeSnapshots(ABC):
             initiated_by=pair.subscriber,
         )
         try:
-            made = await snapshot_agent.generate(
-                pair.above, pair.connect_above, request, self.points
-            )
+            made = await snapshot_agent.generate(pair.above, connect, request, self.points)
         except MergeError as error:
             if error.number:
                 raise
             raise MergeError(
-                f"the snapshot for {pair.subscriber} could not be made (20628): {error}",
+                f"{whose} could not be made (20628): {error}",
                 node=error.node,
                 sqlstate=error.sqlstate,
                 number=20628,

@@ -61,11 +61,14 @@ class MergeUpkeep(ABC):
         """The partitions of the publication, each with those who subscribe to it; none if nothing is filtered."""
         return await partitions.partitions(await self.admin(self.tree.root))
 
-    async def add_partition(self, host_name: str, *, login: str = "") -> MergePartition:
+    async def add_partition(
+        self, host_name: str | None = None, *, login: str | None = None
+    ) -> MergePartition:
         """Make a partition before anybody subscribes to it (sp_addmergepartition).
 
         Raises:
-            SubscriptionError: the filters look at no value of a Subscriber, or it cannot be one.
+            SubscriptionError: the filters look at no value of a Subscriber (20674), a value is missing (20698, 20699)
+                or one at which no filter looks (20672, 20673), or it cannot be one.
         """
         return await partitions.add_partition(await self.admin(self.tree.root), host_name, login)
 

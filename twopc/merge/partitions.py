@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
@@ -90,3 +91,34 @@ def check_value(subscriber: str, name: str, value: str) -> str:
             f"{subscriber}: {name} has {len(value)} characters, and may have {VALUE_LENGTH_MAX}"
         )
     return value
+
+
+def check_named(
+    used: Set[str], what: str, host_name: str | None, login: str | None
+) -> dict[str, str]:
+    """The values by which somebody names a partition: all that filters look at, and no other.
+
+    Args:
+        used: the functions that filters call.
+        what: the partition is named for, in messages.
+        host_name: None: it is not named, and `login` likewise.
+
+    Raises:
+        SubscriptionError: one is named and no filter looks at it (20672, 20673), one is missing (20698, 20699), or
+            cannot be one.
+    """
+    values = {}
+    for name, function, value, if_unused, if_missing in (
+        ("host_name", "host_name", host_name, 20672, 20698),
+        ("login", "suser_sname", login, 20673, 20699),
+    ):
+        if function not in used and value is not None:
+            raise SubscriptionError(
+                f"{what}: no filter looks at msrepl.{function}(), and {name} is {value!r} ({if_unused}): leave it out"
+            )
+        if function in used and value is None:
+            raise SubscriptionError(
+                f"{what}: filters look at msrepl.{function}(), and {name} is missing ({if_missing}): name it as well"
+            )
+        values[name] = check_value(what, name, value or "")
+    return values

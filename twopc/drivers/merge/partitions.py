@@ -14,14 +14,14 @@ from psycopg import AsyncConnection, sql
 
 from twopc import names
 from twopc.drivers.merge.neighbours import close_generation
-from twopc.errors import SubscriptionError
+from twopc.errors import MergeError, SubscriptionError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
 from twopc.merge.partitions import (
     JoinFilter,
     MergeFilter,
     PartitionOption,
-    check_value,
+    check_named,
     values_of,
 )
 
@@ -173,6 +173,22 @@ async def partitions(connection: Connection) -> list[MergePartition]:
     ]
 
 
+async def find_partition(connection: Connection, number: int) -> MergePartition:
+    """The partition of that number.
+
+    Raises:
+        MergeError: there is none (20629).
+    """
+    for each in await partitions(connection):
+        if each.number == number:
+            return each
+    raise MergeError(
+        f"partition {number} is not in msrepl.msmerge_partition_groups of {connection.info.dbname!r} (20629): "
+        "unsubscribe whoever has it, and subscribe again",
+        number=20629,
+    )
+
+
 async def partition_of(connection: Connection, host_name: str, login: str) -> int | None:
     """The partition of a Subscriber with these values, which is made if it is not there; None: nothing is filtered."""
     used = await values_used(connection)
@@ -278,25 +294,28 @@ async def touch_partition(
         )
 
 
-async def add_partition(connection: Connection, host_name: str, login: str) -> MergePartition:
+async def add_partition(
+    connection: Connection, host_name: str | None, login: str | None
+) -> MergePartition:
     """Make a partition before anybody subscribes to it (sp_addmergepartition); one that is there is returned.
 
     Raises:
-        SubscriptionError: nothing is filtered by a value of a Subscriber (20675).
+        SubscriptionError: nothing is filtered by a value of a Subscriber (20674); see `check_named`.
     """
-    for name, value in (("host_name", host_name), ("login", login)):
-        check_value("partition", name, value)
-    if not await values_used(connection):
+    used = await values_used(connection)
+    if not used:
         raise SubscriptionError(
-            "no filter of this publication looks at host_name() or suser_sname(): all Subscribers get the same rows"
+            "no filter of this publication looks at host_name() or suser_sname(): all Subscribers get the same rows "
+            "(20674)"
         )
+    values = check_named(used, "partition", host_name, login)
     async with connection.transaction():
         await connection.execute("set transaction isolation level repeatable read")
         await connection.execute("lock table msrepl.msmerge_genhistory in share row exclusive mode")
-        number = await partition_of(connection, host_name, login)
+        number = await partition_of(connection, **values)
         assert number is not None
         await map_new(connection, number, await close_generation(connection))
-    return next(each for each in await partitions(connection) if each.number == number)
+    return await find_partition(connection, number)
 
 
 async def map_new(connection: Connection, partition: int, generation: Generation) -> None:
