@@ -51,9 +51,7 @@ class Project:
 
     def run(self, *options: str) -> pytest.RunResult:
         """Run it in this process, which has loaded what it needs."""
-        return self.pytester.runpytest_inprocess(
-            *arguments(), "-p", "no:cacheprovider", *options
-        )
+        return self.pytester.runpytest_inprocess(*arguments(), "-p", "no:cacheprovider", *options)
 
     def run_apart(self, *options: str) -> pytest.RunResult:
         """The same in a process of its own; the output of a run that hangs is shown."""
