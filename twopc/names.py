@@ -355,6 +355,11 @@ def merge_floor(nickname: int) -> str:
     return f"msmerge_floor_{nickname}"
 
 
+def merge_places(nickname: int) -> str:
+    """The sequence that counts the identity values that a Subscriber has drawn for one article."""
+    return f"msmerge_places_{nickname}"
+
+
 def merge_conflict_table(publication: str, schema: str, table: str) -> str:
     """``msmerge_conflict_<publication>_<article>``, which holds the rows that have lost."""
     return bounded(f"msmerge_conflict_{publication}_{table_part(schema, table)}")

@@ -15,6 +15,8 @@ from psycopg import AsyncConnection, sql
 from twopc import names
 from twopc.articles import Column, Table
 from twopc.drivers.merge import tracking
+from twopc.drivers.merge.ranges import identity_of
+from twopc.drivers.merge.tracking import StoredMergeArticle
 from twopc.errors import ArticleError
 from twopc.merge.articles import (
     COLUMNS_MAX,
@@ -24,6 +26,7 @@ from twopc.merge.articles import (
     MergeOptions,
 )
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.merge.ranges import IdentityRanges
 from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
 from twopc.publisher.merge.filters import (
@@ -66,6 +69,7 @@ async def publish(
     publication: str = PUBLICATION,
     options: MergeOptions = DEFAULT_OPTIONS,
     filters: Filters = NO_FILTERS,
+    identity: IdentityRanges | None = None,
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> MergeArticle:
     """Make a table an article whose changes are merged.
@@ -77,6 +81,7 @@ async def publish(
         publication: its name.
         options: how its conflicts and failures are dealt with.
         filters: which rows go to which Subscribers.
+        identity: the ranges from which nodes draw the values of its identity column; None: Subscribers name values.
         without: protections that are left out, to show what they protect from.
 
     Raises:
@@ -87,13 +92,7 @@ async def publish(
         where = f"table {schema}.{table}"
         if tracking_level not in _TRACKING:
             raise ArticleError(f"{where}: tracking {tracking_level!r}: use 'row' or 'column'")
-        others = await tracking.stored_articles(connection)
-        if any((other.schema, other.table) == (schema, table) for other in others):
-            raise ArticleError(f"{where} is merged already: `unpublish` it first")
-        if len(others) >= ARTICLES_MAX:
-            raise ArticleError(
-                f"{where} would be article {ARTICLES_MAX + 1} of its publication (20735)"
-            )
+        others = await _others(connection, schema, table, where)
         _check(described, where)
         artid = await _draw(connection)
         name = rowguid or ROWGUID
@@ -113,6 +112,9 @@ async def publish(
             options=options,
             references=described.references,
             filter=merge_filter,
+            identity=await identity_of(connection, described, where, identity)
+            if identity
+            else None,
         )
         check_resolver(article, where)
         await tracking.track(
@@ -125,6 +127,20 @@ async def publish(
         )
         await keep(connection)
         return article
+
+
+async def _others(
+    connection: Connection, schema: str, table: str, where: str
+) -> list[StoredMergeArticle]:
+    """The articles that there are; the table is to be a further one."""
+    others = await tracking.stored_articles(connection)
+    if any((other.schema, other.table) == (schema, table) for other in others):
+        raise ArticleError(f"{where} is merged already: `unpublish` it first")
+    if len(others) >= ARTICLES_MAX:
+        raise ArticleError(
+            f"{where} would be article {ARTICLES_MAX + 1} of its publication (20735)"
+        )
+    return others
 
 
 async def unpublish(connection: Connection, schema: str, table: str) -> None:

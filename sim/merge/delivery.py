@@ -36,7 +36,7 @@ from twopc.sim.merge.snapshot_files import (
 )
 from twopc.sim.merge.snapshot_schema import SnapshotConflicts, SnapshotKeys, SnapshotTable
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
-from twopc.sim.topology.nodes import grant_tables
+from twopc.sim.topology.grants import grant_tables
 from twopc.sql import path
 from twopc.sql.fragments import COMMA
 from twopc.sql.table_role import drop_text

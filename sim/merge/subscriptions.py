@@ -15,13 +15,14 @@ from psycopg import AsyncConnection
 
 from twopc.drivers.merge import neighbours, partitions, retention, tracking
 from twopc.drivers.merge.neighbours import MergeNeighbour
+from twopc.drivers.merge.ranges import begin_ranges
 from twopc.errors import SubscriptionError
 from twopc.merge.marks import Generation
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.merge import publication
 from twopc.sim.merge import moments
 from twopc.sim.merge.snapshot_schema import copied_articles
-from twopc.sim.topology.nodes import grant_tables
+from twopc.sim.topology.grants import grant_tables
 from twopc.sql import path
 from twopc.subscriber.merge import subscription
 
@@ -179,6 +180,7 @@ async def enter(pair: MergePair, kind: SubscriptionKind, generation: Generation)
                 partition=kind.partition,
             ),
         )
+        await begin_ranges(above, below, pair.subscriber)
 
 
 async def withdraw(pair: MergePair) -> None:

@@ -16,6 +16,7 @@ from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError
 from twopc.merge.articles import MergeArticle, options_of
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.merge.ranges import IdentityRanges
 from twopc.publisher.merge import publication
 from twopc.publisher.merge.filters import Filters, Join
 from twopc.sim.merge.backups import drop_backup
@@ -28,7 +29,8 @@ from twopc.sim.merge.subscriptions import MergePair
 from twopc.sim.merge.upkeep import MergeUpkeep
 from twopc.sim.topology import roles
 from twopc.sim.topology.blocking import blocking
-from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name, grant_tables
+from twopc.sim.topology.grants import grant_tables
+from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
 
 Connection = AsyncConnection[Any]
 
@@ -211,6 +213,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
         precomputed: bool = True,
         partition: int = 0,
         realigns: bool = True,
+        identity: IdentityRanges | None = None,
         **options: Any,
     ) -> MergeArticle:
         """Merge a table of the Publisher; see `twopc.publisher.merge.publication.publish`.
@@ -221,6 +224,8 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
             join: its rows go where the rows of another article go that they belong to.
             partition: a `PartitionOption`: what a Subscriber may do to the partition of a row.
             realigns: False: rows that leave a Subscriber's partition stay there, and are not brought up to date.
+            identity: the ranges from which nodes draw the values of its identity or serial column; None: Subscribers
+                name values themselves.
             precomputed: False: partitions are worked out of all rows each time, not of those that were changed.
             options: how its conflicts and failures are dealt with; see `twopc.merge.articles.options_of`.
 
@@ -252,6 +257,7 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
                 partition=partition,
                 realigns=realigns,
             ),
+            identity=identity,
             without=self._without,
         )
         await grant_tables(connection, schema, table, self.node(self.publisher).app_role)

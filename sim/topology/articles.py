@@ -16,8 +16,8 @@ from twopc.propagation import Propagation
 from twopc.publisher import publication
 from twopc.sim.topology import initial, warned
 from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.grants import grant_tables
 from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.nodes import grant_tables
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql.fragments import qualified

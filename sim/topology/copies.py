@@ -24,8 +24,9 @@ from twopc.publisher import proc_execution, subscriptions
 from twopc.publisher.distribution import registry, retention
 from twopc.sim.topology import initial
 from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.grants import revoke_tables
 from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.nodes import Node, revoke_tables
+from twopc.sim.topology.nodes import Node
 from twopc.sim.topology.registration import Registration, numbers
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql import path

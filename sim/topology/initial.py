@@ -15,7 +15,7 @@ from twopc.articles import Article
 from twopc.errors import LockTimeoutError, SubscriptionError
 from twopc.names import VERSION_COLUMN
 from twopc.publisher import membership
-from twopc.sim.topology.nodes import grant_tables
+from twopc.sim.topology.grants import grant_tables
 from twopc.sql import fragments as f
 from twopc.sql import path
 from twopc.sql.describe import describe

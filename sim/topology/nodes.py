@@ -412,38 +412,3 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
             f"node {where}: max_prepared_transactions is 0, so nothing can be prepared: "
             "ALTER SYSTEM SET max_prepared_transactions = 200; -- and restart the server"
         )
-
-
-async def grant_tables(
-    connection: psycopg.AsyncConnection[Any],
-    schema: str,
-    table: str,
-    role: str,
-    *,
-    read_only: bool = False,
-) -> None:
-    """Let the application's role use a table, or read it."""
-    name = sql.Identifier(role)
-    await connection.execute(
-        sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(schema), name)
-    )
-    await connection.execute(
-        sql.SQL("grant {} on {} to {}").format(
-            sql.SQL("select" if read_only else "select, insert, update, delete"),
-            sql.Identifier(schema, table),
-            name,
-        )
-    )
-
-
-async def revoke_tables(
-    connection: psycopg.AsyncConnection[Any], schema: str, table: str, role: str
-) -> None:
-    """Take back what `grant_tables` gave."""
-    name = sql.Identifier(role)
-    await connection.execute(
-        sql.SQL("revoke all on {} from {}").format(sql.Identifier(schema, table), name)
-    )
-    await connection.execute(
-        sql.SQL("revoke all on schema {} from {}").format(sql.Identifier(schema), name)
-    )

@@ -14,9 +14,9 @@ from twopc.publisher.proc_execution import proc_articles
 from twopc.sim.script import SyncScript, Trial, script_synctran_commands
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.copies import Copies, ServerCopyTarget
+from twopc.sim.topology.grants import grant_tables
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.naming import by_article
-from twopc.sim.topology.nodes import grant_tables
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql.describe import describe

@@ -80,6 +80,8 @@ SNAPSHOT_POINTS = (
 #: Those of a merge agent, in the order of a session with that Subscriber.
 MERGE_POINTS = (
     "merge.greeted(node)",  # the two ends know each other, and how far they are
+    "merge.ranges_allotted(node)",  # identity ranges are allotted at the Publisher, and are not at the Subscriber yet
+    "merge.ranges_received(node)",  # they are at the Subscriber
     "merge.upload_read(node)",  # the Subscriber has closed a generation, and its changes are read
     "merge.upload_applied(node)",  # a slice is committed at the Publisher
     "merge.upload_received(node)",  # the Publisher has marked the whole generation

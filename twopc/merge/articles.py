@@ -9,6 +9,7 @@ from uuid import UUID
 from twopc.articles import Column, ForeignKey
 from twopc.errors import ArticleError
 from twopc.merge.partitions import MergeFilter
+from twopc.merge.ranges import MergeIdentity
 from twopc.names import article_name
 
 #: The original's limit, of a table with column tracking and of an article without (facts 3.5).
@@ -118,6 +119,8 @@ class MergeArticle:
     options: MergeOptions = DEFAULT_OPTIONS
     references: tuple[ForeignKey, ...] = ()
     """Foreign keys of this table to tables that are merged, too."""
+    identity: MergeIdentity | None = None
+    """The column whose values are drawn from ranges; None: none is."""
     filter: MergeFilter | None = None
     """At the Publisher: which Subscribers get which rows; None: every one gets all."""
 

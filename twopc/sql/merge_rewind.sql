@@ -1,10 +1,12 @@
 -- msrepl.merge_rewind: becomes another replica, because this database was restored from a backup.
 -- called by: merge agents, if a neighbour knows what this database has forgotten
--- tables:    msrepl.msmerge_replica, msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory
+-- tables:    msrepl.msmerge_replica, msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory,
+--            msrepl.msmerge_identity_range
 -- holes:     owner
 --
 -- What was changed here up to the last generation that the neighbour has confirmed keeps its versions, under the old
--- number. What was changed later may have versions that were given before, to other changes: it is changed once
+-- number. Identity ranges of its own are withdrawn, since values were drawn from them that it does not know of; it allots
+-- none before each Subscriber has told what it holds. What was changed later may have versions that were given before, to other changes: it is changed once
 -- more, by the new number, and stands on the old one's changes no longer.
 create or replace function msrepl.merge_rewind() returns void
 language plpgsql security definer
@@ -28,6 +30,8 @@ begin
             select case when c.v <> 0 and c.v >> 31 in (0, old) then m.top + 1 else c.v end
             from unnest(m.colv) with ordinality as c(v, place) order by c.place) end
     where m.own > 0 and not pg_visible_in_snapshot(m.xid, common);
+    delete from msrepl.msmerge_identity_range as r where r.place_end is not null;
+    update msrepl.sysmergesubscriptions as s set ranges_known = false where s.login is not null and not s.is_publisher;
     perform msrepl.merge_begin_anew(peer.replnickname, greatest(peer.recgen, peer.known_from));
 end
 $msrepl$;

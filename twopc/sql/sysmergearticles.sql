@@ -7,7 +7,8 @@
 -- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys and
 -- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
 -- agents too; altered_keys are foreign keys that were made deferrable for them. cleanup_waits are the transactions for
--- whose end a clean-up waits.
+-- whose end a clean-up waits. identity_sequence gives the values of a column with identity ranges at the topmost Publisher,
+-- and counts places at a Subscriber; ranges hold values, as the original's do, and the threshold is in per cent.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,
@@ -30,6 +31,12 @@ create table if not exists msrepl.sysmergearticles (
     checked_keys text[] default array[]::text[],
     altered_keys text[] not null default array[]::text[],
     cleanup_waits text[] not null default array[]::text[],
+    identity_column text,
+    identity_sequence oid,
+    identity_step int8,
+    identity_range int8,
+    pub_identity_range int8,
+    identity_threshold integer,
     unique (source_schema, source_object)
 );
 alter table msrepl.sysmergearticles owner to {owner};

@@ -11,7 +11,8 @@
 -- status 0: the Publisher of a database that is being initialised from files; 3: that is being initialised anew, so that its tables
 -- were there before. status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
 -- no neighbour, but a server subscription below that republisher; with its priority its changes come from there. partition_id is that of a Subscriber, where the
--- publication is filtered.
+-- publication is filtered. ranges_known: this node, which allots identity ranges, knows all that a Subscriber holds; not so after
+-- it was restored.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
@@ -32,6 +33,7 @@ create table if not exists msrepl.sysmergesubscriptions (
     via text,
     cleaned_to int8 not null default 0,
     partition_id integer,
+    ranges_known boolean not null default true,
     subscribed_at timestamptz not null default clock_timestamp(),
     last_sync_date timestamptz
 );

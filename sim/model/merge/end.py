@@ -25,10 +25,11 @@ from twopc.merge.plan import MergeRow, Slice, slices
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.partitions import leave
+from twopc.sim.model.merge.ranges import ModelRanges
 from twopc.sim.model.merge.records import Incoming, ModelFailure, ModelOutgoing
 
 
-class ModelMergeEnd:
+class ModelMergeEnd(ModelRanges):
     """See `MergeEndPort`.
 
     Args:

@@ -44,7 +44,8 @@ comment on table msrepl.sysmergepublications is 'Publications, each with how lon
 -- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys and
 -- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
 -- agents too; altered_keys are foreign keys that were made deferrable for them. cleanup_waits are the transactions for
--- whose end a clean-up waits.
+-- whose end a clean-up waits. identity_sequence gives the values of a column with identity ranges at the topmost Publisher,
+-- and counts places at a Subscriber; ranges hold values, as the original's do, and the threshold is in per cent.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,
@@ -67,6 +68,12 @@ create table if not exists msrepl.sysmergearticles (
     checked_keys text[] default array[]::text[],
     altered_keys text[] not null default array[]::text[],
     cleanup_waits text[] not null default array[]::text[],
+    identity_column text,
+    identity_sequence oid,
+    identity_step int8,
+    identity_range int8,
+    pub_identity_range int8,
+    identity_threshold integer,
     unique (source_schema, source_object)
 );
 alter table msrepl.sysmergearticles owner to "msrepl_owner_0123456789ab";
@@ -242,7 +249,8 @@ comment on view msrepl.msmerge_tombstone is 'A row for each row of an article th
 -- status 0: the Publisher of a database that is being initialised from files; 3: that is being initialised anew, so that its tables
 -- were there before. status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
 -- no neighbour, but a server subscription below that republisher; with its priority its changes come from there. partition_id is that of a Subscriber, where the
--- publication is filtered.
+-- publication is filtered. ranges_known: this node, which allots identity ranges, knows all that a Subscriber holds; not so after
+-- it was restored.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,
@@ -263,6 +271,7 @@ create table if not exists msrepl.sysmergesubscriptions (
     via text,
     cleaned_to int8 not null default 0,
     partition_id integer,
+    ranges_known boolean not null default true,
     subscribed_at timestamptz not null default clock_timestamp(),
     last_sync_date timestamptz
 );
@@ -1189,7 +1198,7 @@ create or replace function msrepl.merge_articles()
 returns table (
     artid uuid, name text, parents uuid[], columns text[], types oid[], column_tracking boolean,
     article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean,
-    conflict_logging text, is_filtered boolean
+    conflict_logging text, is_filtered boolean, has_ranges boolean
 )
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -1203,7 +1212,8 @@ as $msrepl$
         left join pg_attribute as b on b.attrelid = a.objid and b.attname = c.name and not b.attisdropped
         left join pg_type as t on t.oid = b.atttypid order by c.place),
         a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking,
-        a.conflict_logging, exists (select from msrepl.sysmergepartitioninfo as i where i.artid = a.artid)
+        a.conflict_logging, exists (select from msrepl.sysmergepartitioninfo as i where i.artid = a.artid),
+        a.identity_column is not null
     from msrepl.sysmergearticles as a
     order by a.nickname
 $msrepl$;
@@ -1262,13 +1272,219 @@ alter function msrepl.merge_begin_anew(int8, int8) owner to "msrepl_owner_012345
 revoke all on function msrepl.merge_begin_anew(int8, int8) from public;
 comment on function msrepl.merge_begin_anew(int8, int8) is 'Forgets how far this node is with a neighbour';
 
+-- msrepl.msmerge_identity_range: ranges of identity values, who draws from each, and in which order.
+-- called by: msrepl.merge_allot_ranges, msrepl.merge_receive_ranges, msmerge_idn_<artid>, msmerge_idc_<artid>
+-- tables:    itself
+-- holes:     owner
+--
+-- A row is a run of values that stand step by step. Those of a Subscriber's own have places: its sequence counts
+-- places, so that a range ends, and the next begins, in the middle of a statement. allotment is the number that the
+-- Publisher has given to it. Rows are kept when a subscription ends: no value is allotted twice.
+create table if not exists msrepl.msmerge_identity_range (
+    id int8 generated always as identity primary key,
+    artid uuid not null references msrepl.sysmergearticles on delete cascade,
+    subscriber_server text not null,
+    range_begin int8 not null,
+    range_end int8 not null check (range_end >= range_begin),
+    allotment int8,
+    place_begin int8,
+    place_end int8,
+    check ((place_begin is null) = (place_end is null)),
+    unique (artid, range_begin)
+);
+create index if not exists msmerge_identity_range_place on msrepl.msmerge_identity_range (artid, place_end) where place_end is not null;
+alter table msrepl.msmerge_identity_range owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_identity_range from public;
+comment on table msrepl.msmerge_identity_range is 'Ranges of identity values, and who draws from each';
+
+-- msrepl.merge_identity_left: how many identity values of an article can still be drawn at this node.
+-- called by: msrepl.merge_ranges, msrepl.merge_allot_ranges; twopc.drivers.merge.ranges
+-- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, catalogs, the article's sequence
+-- holes:     owner
+create or replace function msrepl.merge_identity_left(artid uuid) returns int8
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select case
+        when a.created_table then (
+            select coalesce(sum(r.place_end - greatest(r.place_begin, coalesce(d.last, 0) + 1) + 1), 0)::int8
+            from msrepl.msmerge_identity_range as r where r.artid = a.artid and r.place_end > coalesce(d.last, 0))
+        else greatest(0, (least(s.seqmax, case c.atttypid when 'int2'::regtype then 32767 when 'int4'::regtype then 2147483647 else 9223372036854775807 end)
+            - coalesce(d.last, s.seqstart - s.seqincrement)) / s.seqincrement) end
+    from msrepl.sysmergearticles as a
+    join pg_sequence as s on s.seqrelid = a.identity_sequence
+    join pg_attribute as c on c.attrelid = a.objid and c.attname = a.identity_column
+    cross join lateral (select pg_sequence_last_value(a.identity_sequence) as last) as d
+    where a.artid = $1
+$msrepl$;
+alter function msrepl.merge_identity_left(uuid) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_identity_left(uuid) from public;
+comment on function msrepl.merge_identity_left(uuid) is 'How many identity values can still be drawn here';
+
+-- msrepl.merge_allot_ranges: allots identity values of an article to a Subscriber, for ever.
+-- called by: msrepl.merge_allot; twopc.drivers.merge.ranges, when a subscription begins
+-- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, the article's sequence
+-- holes:     owner
+--
+-- They are drawn as the node's own are, so that nobody waits and none is drawn twice: at the topmost Publisher from the
+-- table's sequence, at a republisher from its own ranges. What others draw meanwhile divides a range into runs. Fewer
+-- are allotted where fewer are left.
+create or replace function msrepl.merge_allot_ranges(subscriber text, artid uuid, count int8)
+returns table (allotment int8, range_begin int8, range_end int8)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    article msrepl.sysmergearticles;
+    amount constant int8 := least($3, msrepl.merge_identity_left($2));
+begin
+    select a.* into article from msrepl.sysmergearticles as a where a.artid = $2;
+    return query
+        with drawn as materialized (
+            select nextval(article.identity_sequence::regclass) as place from generate_series(1, amount)
+        ), own as (
+            select case when article.created_table
+                then (select r.range_begin + (d.place - r.place_begin) * article.identity_step from msrepl.msmerge_identity_range as r
+                      where r.artid = $2 and r.place_end >= d.place and r.place_begin <= d.place)
+                else d.place end as value
+            from drawn as d
+        ), runs as (
+            select min(o.value) as first, max(o.value) as last
+            from (select o.value, o.value - article.identity_step * row_number() over (order by o.value) as run
+                  from own as o where o.value is not null) as o
+            group by o.run order by 1
+        ), entered as (
+            insert into msrepl.msmerge_identity_range as r (artid, subscriber_server, range_begin, range_end)
+            select $2, $1, n.first, n.last from runs as n
+            where not exists (select from msrepl.msmerge_identity_range as r
+                              where r.artid = $2 and r.place_end is null and r.range_begin <= n.last and r.range_end >= n.first)
+            returning r.id, r.range_begin, r.range_end
+        )
+        select e.id, e.range_begin, e.range_end from entered as e order by 2;
+end
+$msrepl$;
+alter function msrepl.merge_allot_ranges(text, uuid, int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_allot_ranges(text, uuid, int8) from public;
+comment on function msrepl.merge_allot_ranges(text, uuid, int8) is 'Allots identity values to a Subscriber';
+
+-- msrepl.merge_allot: allots identity values to the neighbour, or tells again what was allotted and did not arrive.
+-- called by: merge agents, at a Publisher
+-- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range; see
+--            msrepl.merge_allot_ranges
+-- holes:     owner
+--
+-- None are allotted while a Publisher that was restored from a backup does not know what each Subscriber holds. What a
+-- Subscriber asks for is bounded: two ranges of its size.
+create or replace function msrepl.merge_allot(artid uuid, received int8, count int8)
+returns table (allotment int8, range_begin int8, range_end int8)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+    size int8;
+    amount int8;
+begin
+    select case peer.subscriber_type when 1 then a.pub_identity_range else a.identity_range end into size
+    from msrepl.sysmergearticles as a where a.artid = $1 and a.identity_column is not null for update;
+    if peer.is_publisher or not found or exists (
+        select from msrepl.sysmergesubscriptions as s
+        where not s.ranges_known and not s.is_publisher and s.login is not null and s.status = 1)
+    then
+        return;
+    end if;
+    amount := least($3, 2 * size);
+    return query
+        select r.id, r.range_begin, r.range_end from msrepl.msmerge_identity_range as r
+        where r.artid = $1 and r.subscriber_server = peer.subscriber_server and r.place_end is null and r.id > $2;
+    if not found then
+        return query select * from msrepl.merge_allot_ranges(peer.subscriber_server, $1, amount);
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_allot(uuid, int8, int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_allot(uuid, int8, int8) from public;
+comment on function msrepl.merge_allot(uuid, int8, int8) is 'Allots identity values to the neighbour';
+
+-- msrepl.merge_receive_ranges: takes ranges of identity values that the Publisher has allotted to this node.
+-- called by: merge agents, at a Subscriber; twopc.drivers.merge.ranges, when a subscription begins
+-- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
+-- holes:     owner
+--
+-- Harmless twice. Places go on above those that were counted.
+create or replace function msrepl.merge_receive_ranges(artid uuid, allotments int8[], begins int8[], ends int8[]) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    article msrepl.sysmergearticles;
+    name constant text := (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self);
+    run record;
+    place int8;
+begin
+    if session_user in (select s.login from msrepl.sysmergesubscriptions as s where not s.is_publisher) then
+        raise exception '% allots no ranges to this node', (msrepl.merge_neighbour()).subscriber_server
+            using errcode = 'insufficient_privilege';
+    end if;
+    select a.* into article from msrepl.sysmergearticles as a where a.artid = $1 and a.created_table for update;
+    place := 1 + greatest(
+        pg_sequence_last_value(article.identity_sequence),
+        (select max(r.place_end) from msrepl.msmerge_identity_range as r where r.artid = $1));
+    update msrepl.msmerge_identity_range as r set allotment = u.allotment
+    from unnest($2, $3) as u(allotment, first)
+    where r.artid = $1 and r.range_begin = u.first and r.place_end is not null;
+    for run in
+        select u.* from unnest($2, $3, $4) as u(allotment, first, last)
+        where not exists (select from msrepl.msmerge_identity_range as r where r.artid = $1 and r.range_begin = u.first)
+        order by u.allotment
+    loop
+        insert into msrepl.msmerge_identity_range as r
+            (artid, subscriber_server, range_begin, range_end, allotment, place_begin, place_end)
+        values ($1, name, run.first, run.last, run.allotment, place, place + (run.last - run.first) / article.identity_step);
+        place := place + (run.last - run.first) / article.identity_step + 1;
+    end loop;
+end
+$msrepl$;
+alter function msrepl.merge_receive_ranges(uuid, int8[], int8[], int8[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_receive_ranges(uuid, int8[], int8[], int8[]) from public;
+comment on function msrepl.merge_receive_ranges(uuid, int8[], int8[], int8[]) is 'Takes ranges of identity values that were allotted';
+
+-- msrepl.merge_ranges: what this node has left of its identity ranges, and how many values a range has.
+-- called by: merge agents, at a Subscriber
+-- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
+-- holes:     owner
+--
+-- received is the last allotment of the Publisher's that is here; NULL: none is, so that none that was allotted before
+-- may be drawn from.
+create or replace function msrepl.merge_ranges()
+returns table (artid uuid, left_over int8, range_size int8, threshold integer, received int8)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select a.artid, msrepl.merge_identity_left(a.artid),
+           case s.subscriber_type when 1 then a.pub_identity_range else a.identity_range end, a.identity_threshold,
+           (select max(r.allotment) from msrepl.msmerge_identity_range as r where r.artid = a.artid)
+    from msrepl.sysmergearticles as a
+    join msrepl.sysmergesubscriptions as s on s.is_self
+    where a.created_table and a.identity_column is not null
+    order by a.nickname
+$msrepl$;
+alter function msrepl.merge_ranges() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_ranges() from public;
+comment on function msrepl.merge_ranges() is 'What this node has left of its identity ranges';
+
 -- msrepl.merge_rewind: becomes another replica, because this database was restored from a backup.
 -- called by: merge agents, if a neighbour knows what this database has forgotten
--- tables:    msrepl.msmerge_replica, msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory
+-- tables:    msrepl.msmerge_replica, msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory,
+--            msrepl.msmerge_identity_range
 -- holes:     owner
 --
 -- What was changed here up to the last generation that the neighbour has confirmed keeps its versions, under the old
--- number. What was changed later may have versions that were given before, to other changes: it is changed once
+-- number. Identity ranges of its own are withdrawn, since values were drawn from them that it does not know of; it allots
+-- none before each Subscriber has told what it holds. What was changed later may have versions that were given before, to other changes: it is changed once
 -- more, by the new number, and stands on the old one's changes no longer.
 create or replace function msrepl.merge_rewind() returns void
 language plpgsql security definer
@@ -1292,6 +1508,8 @@ begin
             select case when c.v <> 0 and c.v >> 31 in (0, old) then m.top + 1 else c.v end
             from unnest(m.colv) with ordinality as c(v, place) order by c.place) end
     where m.own > 0 and not pg_visible_in_snapshot(m.xid, common);
+    delete from msrepl.msmerge_identity_range as r where r.place_end is not null;
+    update msrepl.sysmergesubscriptions as s set ranges_known = false where s.login is not null and not s.is_publisher;
     perform msrepl.merge_begin_anew(peer.replnickname, greatest(peer.recgen, peer.known_from));
 end
 $msrepl$;

@@ -126,6 +126,7 @@ class MergeSession:
             await together(publisher.open(alone=True), subscriber.open(alone=False))
             is_open = True
             above, below = await self._greet()
+            await self._refill_ranges()
             self._tally.is_resumed = _is_cut(below, above) or _is_cut(above, below)
             for handler in self._handlers.values():
                 handler.session_begins(publisher.name, subscriber.name)
@@ -212,6 +213,19 @@ class MergeSession:
             await self._publisher.introduce(below.servers)
         await self._reach("greeted")
         return above, below
+
+    async def _refill_ranges(self) -> None:
+        """Have the Subscriber draw identity values from further ranges, where few are left of those that it has."""
+        if not any(article.has_ranges for article in self._articles.values()):
+            return
+        for artid, held in (await self._subscriber.ranges()).items():
+            if not held.missing:
+                continue
+            allotted = await self._publisher.allot_ranges(artid, held)
+            await self._reach("ranges_allotted")
+            if allotted:
+                await self._subscriber.receive_ranges(artid, allotted)
+            await self._reach("ranges_received")
 
     async def _carry(
         self, sender: MergeEndPort, receiver: MergeEndPort, sent: Marks, received: Marks, way: str

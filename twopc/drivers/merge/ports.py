@@ -15,6 +15,7 @@ from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import Slice
+from twopc.merge.ranges import AllottedRange, RangesHeld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,8 @@ class SessionArticle:
     options: MergeOptions = DEFAULT_OPTIONS
     is_filtered: bool = False
     """At the Publisher: not every Subscriber gets every row."""
+    has_ranges: bool = False
+    """Values of its identity column are drawn from ranges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +108,26 @@ class SessionRecord:
     """Why it has failed."""
 
 
-class MergeEndPort(Protocol):
+class MergeRangePort(Protocol):
+    """One end of a session, as far as identity ranges go; only articles that have them are named."""
+
+    async def ranges(self) -> Mapping[UUID, RangesHeld]:
+        """At the Subscriber: what it has, by article."""
+        ...
+
+    async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
+        """At the Publisher: allot what is missing, in one commit, or repeat what has not arrived.
+
+        None are allotted while the Publisher does not know what its Subscribers hold: it was restored from a backup.
+        """
+        ...
+
+    async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
+        """At the Subscriber: take ranges that were allotted to it; harmless twice."""
+        ...
+
+
+class MergeEndPort(MergeRangePort, Protocol):
     """One end of a session: a database, as an agent for one neighbour sees it."""
 
     name: str

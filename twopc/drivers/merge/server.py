@@ -35,6 +35,7 @@ from twopc.drivers.merge.ports import (
     SliceOutcome,
 )
 from twopc.drivers.merge.row_texts import RowTexts
+from twopc.drivers.merge.server_ranges import ServerRanges
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging, MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter
@@ -70,7 +71,7 @@ _LOG_CONFLICTS = (
 )
 
 
-class ServerMergeEnd:
+class ServerMergeEnd(ServerRanges):
     """See `MergeEndPort`.
 
     Args:
@@ -197,7 +198,7 @@ class ServerMergeEnd:
         """See `MergeEndPort`."""
         for (
             artid, name, parents, columns, types, tracking, resolver, compensates, upload, deletes, logging,
-            is_filtered,
+            is_filtered, has_ranges,
         ) in await self._rows("select * from msrepl.merge_articles()"):  # fmt: skip
             self._types[artid] = types
             self._articles[artid] = SessionArticle(
@@ -206,6 +207,7 @@ class ServerMergeEnd:
                 columns=tuple(columns),
                 column_tracking=tracking,
                 is_filtered=is_filtered,
+                has_ranges=has_ranges,
                 options=MergeOptions(
                     resolver=resolver,
                     compensates=compensates,

@@ -16,13 +16,16 @@ from psycopg.rows import class_row
 
 from twopc import names
 from twopc.articles import Table
+from twopc.drivers.merge.ranges import install_ranges
 from twopc.errors import ArticleError
 from twopc.merge.articles import Logging, MergeArticle, MergeOptions, Upload
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.merge.ranges import IdentityRanges, MergeIdentity
 from twopc.merge.resolvers import SQL
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.merge_filter_texts import FilterTexts
+from twopc.sql.merge_identity_texts import drop_identity
 from twopc.sql.merge_session_texts import SessionTexts
 from twopc.sql.merge_texts import shared_texts
 from twopc.sql.render import compose
@@ -59,7 +62,8 @@ where a.artid = %s
 _STORED = """
 select a.artid, a.nickname, a.source_schema, a.source_object, a.rowguid, a.added_rowguid, a.created_table,
        a.column_tracking, a.columns, a.publication, a.article_resolver, a.compensate_for_errors,
-       a.upload_options, a.delete_tracking, a.conflict_retention, a.conflict_logging, n.nspname::text as schema, c.relname::text as table
+       a.upload_options, a.delete_tracking, a.conflict_retention, a.conflict_logging,
+       a.identity_column, a.identity_step, a.identity_range, a.pub_identity_range, a.identity_threshold, n.nspname::text as schema, c.relname::text as table
 from msrepl.sysmergearticles as a
 left join pg_class as c on c.oid = a.objid
 left join pg_namespace as n on n.oid = c.relnamespace
@@ -91,9 +95,32 @@ class StoredMergeArticle:
     conflict_logging: str
     conflict_retention: int
     """In days."""
+    identity_column: str | None
+    """None: no column has identity ranges."""
+    identity_step: int | None
+    identity_range: int | None
+    pub_identity_range: int | None
+    identity_threshold: int | None
+    """In per cent."""
     schema: str | None
     """Its name now; None if the table was dropped."""
     table: str | None
+
+    @property
+    def identity(self) -> MergeIdentity | None:
+        """The column whose values are drawn from ranges."""
+        if self.identity_column is None:
+            return None
+        step, threshold = self.identity_step, self.identity_threshold
+        subscriber, publisher = self.identity_range, self.pub_identity_range
+        assert step and threshold and subscriber and publisher
+        return MergeIdentity(
+            column=self.identity_column,
+            step=step,
+            ranges=IdentityRanges(
+                subscriber=subscriber, publisher=publisher, threshold_percent=threshold
+            ),
+        )
 
     @property
     def asks_sql(self) -> bool:
@@ -203,6 +230,7 @@ async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
                 columns=tuple(held[name] for name in stored.columns),
                 column_tracking=stored.column_tracking,
                 references=described.references,
+                identity=stored.identity,
                 options=MergeOptions(
                     resolver=stored.article_resolver,
                     compensates=stored.compensate_for_errors,
@@ -274,6 +302,10 @@ async def track(
             *texts.all(),
         ):
             await connection.execute(text.encode())
+        if article.identity is not None:
+            await install_ranges(
+                connection, article, owner_role(connection.info.dbname), is_copy=created_table
+            )
         if MergeProtection.KEY_CHECKS in without:
             await connection.execute(
                 "update msrepl.sysmergearticles set checked_keys = null where artid = %s",
@@ -329,6 +361,7 @@ async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
         guards = filters.drop_guard() if here else []
         for text in (
             *guards,
+            *drop_identity(texts, table=here),
             *texts.drop(table=here),
             *texts.drop_session(),
             *filters.drop_filter(),

@@ -1,0 +1,70 @@
+"""What the application's role may do with the tables of a topology."""
+
+from __future__ import annotations
+
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+
+_DEFAULT_SEQUENCES = """
+select distinct format('%%I.%%I', n.nspname, c.relname)
+from pg_attrdef as f
+join pg_depend as d on d.classid = 'pg_attrdef'::regclass and d.objid = f.oid and d.refclassid = 'pg_class'::regclass
+join pg_class as c on c.oid = d.refobjid and c.relkind = 'S'
+join pg_namespace as n on n.oid = c.relnamespace
+where f.adrelid = %s::text::regclass
+order by 1
+"""
+
+
+async def grant_tables(
+    connection: psycopg.AsyncConnection[Any],
+    schema: str,
+    table: str,
+    role: str,
+    *,
+    read_only: bool = False,
+) -> None:
+    """Let the application's role use a table, or read it."""
+    name = sql.Identifier(role)
+    await connection.execute(
+        sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(schema), name)
+    )
+    await connection.execute(
+        sql.SQL("grant {} on {} to {}").format(
+            sql.SQL("select" if read_only else "select, insert, update, delete"),
+            sql.Identifier(schema, table),
+            name,
+        )
+    )
+    for sequence in [] if read_only else await _default_sequences(connection, schema, table):
+        await connection.execute(
+            sql.SQL("grant usage on sequence {} to {}").format(sql.SQL(sequence), name)
+        )
+
+
+async def _default_sequences(
+    connection: psycopg.AsyncConnection[Any], schema: str, table: str
+) -> list[LiteralString]:
+    """The sequences that defaults of a table draw from, quoted; those of identity columns need no privilege."""
+    where = sql.Identifier(schema, table).as_string(None)
+    cursor = await connection.execute(_DEFAULT_SEQUENCES, (where,))
+    return [sequence for (sequence,) in await cursor.fetchall()]
+
+
+async def revoke_tables(
+    connection: psycopg.AsyncConnection[Any], schema: str, table: str, role: str
+) -> None:
+    """Take back what `grant_tables` gave."""
+    name = sql.Identifier(role)
+    await connection.execute(
+        sql.SQL("revoke all on {} from {}").format(sql.Identifier(schema, table), name)
+    )
+    await connection.execute(
+        sql.SQL("revoke all on schema {} from {}").format(sql.Identifier(schema), name)
+    )
+    for sequence in await _default_sequences(connection, schema, table):
+        await connection.execute(
+            sql.SQL("revoke all on sequence {} from {}").format(sql.SQL(sequence), name)
+        )

@@ -1,0 +1,31 @@
+-- msmerge_idc_<artid>: refuses identity values of an application's that are not this node's (548).
+-- called by: AFTER triggers of the article's table: for each INSERT, and for each row of which an UPDATE changes the value
+-- tables:    transition table inserted; msrepl.msmerge_identity_range, the table's sequence at the topmost Publisher
+-- holes:     function, table_name, column, column_text, is_foreign, whose, remedy, owner, comment
+--
+-- What an agent writes passes; what a trigger of the user's does then is at a deeper level, and is refused like others.
+create or replace function {function}() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    value int8;
+begin
+    if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
+        return null;
+    end if;
+    if tg_op = 'INSERT' then
+        select v.v into value from (select i.{column}::int8 as v from inserted as i) as v where {is_foreign} limit 1;
+    else
+        select v.v into value from (select new.{column}::int8 as v) as v where {is_foreign};
+    end if;
+    if found then
+        raise exception 'value % of column % of table % is % (548)', value, {column_text}, {table_name}, {whose}
+            using errcode = 'check_violation', hint = {remedy};
+    end if;
+    return null;
+end
+$msrepl$;
+alter function {function}() owner to {owner};
+revoke all on function {function}() from public;
+comment on function {function}() is {comment};

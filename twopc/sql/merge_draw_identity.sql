@@ -1,0 +1,38 @@
+-- msmerge_idn_<artid>: gives a row its identity value, out of the ranges that the Publisher has allotted (548).
+-- called by: BEFORE INSERT trigger of the article's table at a Subscriber, for a row without a value
+-- tables:    msrepl.msmerge_identity_range, msrepl.msmerge_places_<nickname>, msrepl.sysmergesubscriptions
+-- holes:     function, artid, table_name, column, sequence, step, owner, comment
+--
+-- A place that was counted while there was no range for it is lost, and no value with it.
+create or replace function {function}() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    place int8;
+    value int8;
+begin
+    loop
+        place := nextval({sequence});
+        select r.range_begin + (place - r.place_begin) * {step} into value
+        from msrepl.msmerge_identity_range as r
+        where r.artid = {artid} and r.place_end >= place and r.place_begin <= place;
+        exit when found;
+        if not exists (
+            select from msrepl.msmerge_identity_range as r where r.artid = {artid} and r.place_end > place)
+        then
+            raise exception 'table % has used up its identity ranges at % (548), the last of them %', {table_name},
+                (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self),
+                coalesce((select format('from %s to %s', r.range_begin, r.range_end) from msrepl.msmerge_identity_range as r
+                    where r.artid = {artid} and r.place_end is not null order by r.place_end desc limit 1), 'withdrawn')
+                using errcode = 'sequence_generator_limit_exceeded',
+                      hint = 'A session of the Merge Agent allots new ones: twopc merge sync; begin the transaction again then.';
+        end if;
+    end loop;
+    new.{column} := value;
+    return new;
+end
+$msrepl$;
+alter function {function}() owner to {owner};
+revoke all on function {function}() from public;
+comment on function {function}() is {comment};

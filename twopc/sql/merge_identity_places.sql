@@ -1,0 +1,10 @@
+-- msrepl.msmerge_places_<nickname>: how many identity values a Subscriber has drawn for one article.
+-- called by: msmerge_idn_<artid>, msrepl.merge_allot_ranges
+-- tables:    itself
+-- holes:     sequence, owner
+--
+-- A sequence, so that those who draw do not wait for one another.
+create sequence {sequence} as bigint minvalue 0 start 0;
+select setval({text}, 0);
+alter sequence {sequence} owner to {owner};
+revoke all on {sequence} from public;

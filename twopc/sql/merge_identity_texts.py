@@ -1,0 +1,138 @@
+"""What draws the identity values of a merged table from ranges, and refuses others, as text.
+
+Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.drivers.merge.ranges`.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from psycopg import sql
+
+from twopc import names
+from twopc.merge.articles import MergeArticle
+from twopc.merge.ranges import MergeIdentity
+from twopc.sql.merge_texts import TrackingTexts
+from twopc.sql.render import render
+
+_ALLOTTED: LiteralString = """exists (
+            select from msrepl.msmerge_identity_range as r
+            where r.artid = {artid} and r.place_end is null and v.v between r.range_begin and r.range_end)"""
+#: At a Subscriber: not in a range of its own, or in one that it has allotted further.
+_NOT_OWN: LiteralString = """(not exists (
+            select from msrepl.msmerge_identity_range as r
+            where r.artid = {artid} and r.place_end is not null and v.v between r.range_begin and r.range_end)
+            or """
+#: At the topmost Publisher: not drawn yet, or in a range that it has allotted.
+_NOT_DRAWN: LiteralString = """(v.v > (
+            select coalesce(pg_sequence_last_value(a.identity_sequence), s.seqstart - s.seqincrement)
+            from msrepl.sysmergearticles as a join pg_sequence as s on s.seqrelid = a.identity_sequence
+            where a.artid = {artid})
+            or """
+
+
+class IdentityTexts(TrackingTexts):
+    """Renders what gives an article's rows their identity values.
+
+    Args:
+        article: one with identity ranges.
+        is_copy: it is at a Subscriber.
+    """
+
+    def __init__(self, article: MergeArticle, owner: str, *, is_copy: bool) -> None:
+        super().__init__(article, owner)
+        assert article.identity is not None
+        self._identity: MergeIdentity = article.identity
+        self._column = sql.Identifier(article.identity.column)
+        self._artid = sql.Literal(str(article.artid))
+        self._is_copy = is_copy
+        self.places = sql.Identifier(names.SCHEMA, names.merge_places(article.nickname))
+
+    def all(self) -> list[str]:
+        """Sequence, functions and triggers, in the order of creation."""
+        return [*(self._draw() if self._is_copy else ()), *self._check()]
+
+    def _comment(self, does: str) -> sql.Literal:
+        return sql.Literal(f"{does} {self.article.name} for merge replication")
+
+    def _draw(self) -> list[str]:
+        text = sql.Literal(self.places.as_string(None))
+        return [
+            render(
+                "twopc", "merge_identity_places", sequence=self.places, text=text, owner=self.owner
+            ),
+            render(
+                "twopc",
+                "merge_draw_identity",
+                function=self.function("idn"),
+                artid=self._artid,
+                table_name=sql.Literal(self.article.name),
+                column=self._column,
+                sequence=text,
+                step=sql.Literal(self._identity.step),
+                owner=self.owner,
+                comment=self._comment("Gives identity values to rows of"),
+            ),
+            render(
+                "twopc",
+                "merge_draw_identity_trigger",
+                trigger=self.trigger("idn"),
+                table=self.table,
+                column=self._column,
+                function=self.function("idn"),
+            ),
+        ]
+
+    def _check(self) -> list[str]:
+        hint = "Leave the column out, and the row gets the next value of this node"
+        begin, whose = _NOT_OWN, "in no identity range of this node"
+        if not self._is_copy:
+            begin, whose = _NOT_DRAWN, "allotted to another node, or not drawn yet"
+            hint += "; for values of your own move the sequence beyond them before (setval)"
+        is_foreign = sql.SQL(begin + _ALLOTTED + ")").format(artid=self._artid)
+        return [
+            render(
+                "twopc",
+                "merge_check_identity",
+                function=self.function("idc"),
+                table_name=sql.Literal(self.article.name),
+                column=self._column,
+                column_text=sql.Literal(self._identity.column),
+                is_foreign=is_foreign,
+                whose=sql.Literal(whose),
+                remedy=sql.Literal(f"{hint}."),
+                owner=self.owner,
+                comment=self._comment("Refuses identity values of others in rows of"),
+            ),
+            render(
+                "twopc",
+                "merge_check_identity_triggers",
+                insert_trigger=self.trigger("idc"),
+                update_trigger=self.trigger("idu"),
+                table=self.table,
+                column=self._column,
+                function=self.function("idc"),
+            ),
+        ]
+
+
+def drop_identity(texts: TrackingTexts, *, table: bool) -> list[str]:
+    """What takes all of it away again, whether or not there is any.
+
+    Args:
+        table: the article's table is still there.
+    """
+    places = sql.Identifier(names.SCHEMA, names.merge_places(texts.article.nickname))
+    triggers = [texts.trigger(what) for what in ("idn", "idc", "idu")] if table else []
+    return [
+        text.as_string(None)
+        for text in (
+            *(
+                sql.SQL("drop trigger if exists {} on {}").format(each, texts.table)
+                for each in triggers
+            ),
+            sql.SQL("drop function if exists {}()").format(texts.function("idn")),
+            sql.SQL("drop function if exists {}()").format(texts.function("idc")),
+            sql.SQL("drop sequence if exists {}").format(places),
+        )
+    ]
