@@ -2,7 +2,7 @@
 -- called by: merge agents, in the transaction that has closed the last of these generations
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_*_partition_mappings,
 --            msrepl.msmerge_genhistory; the article's table
--- holes:     function, metadata, tablenick, read, changed_since, is_heard_of, rows_max, bytes_max, realigns,
+-- holes:     function, metadata, tablenick, read, lineage, changed_since, is_heard_of, rows_max, bytes_max, realigns,
 --            path_is_kept, owner, comment
 --
 -- A row of the result is a slice, as that of any article. Rows of its partition that were changed, rows that have come into
@@ -52,7 +52,7 @@ begin
         where p.tablenick = {tablenick} and p.partition_id = peer.partition_id and p.generation > $1 and p.generation <= $2
           and {is_heard_of}
     ), placed as (
-        select c.rowguid, k.gone, k.leaves, coalesce(msrepl.merge_lineage(m.lineage, me, m.own), '{{}}')::text as lineage,
+        select c.rowguid, k.gone, k.leaves, {lineage} as lineage,
                msrepl.merge_colv(m.colv, me)::text as colv, coalesce(m.writer, me) as writer,
                case when not c.left_it then r."row" end as "row",
                row_number() over w as place, sum(octet_length(r."row")) over w as size

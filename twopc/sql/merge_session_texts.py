@@ -34,6 +34,12 @@ _IN_GENERATIONS: LiteralString = """m.xid >= pg_snapshot_xmin(seen) and m.xid < 
           and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)"""
 #: Instead, as if transactions committed in the order of their numbers.
 _BY_NUMBERS: LiteralString = "m.xid >= pg_snapshot_xmax(seen) and m.xid < pg_snapshot_xmax(present)"
+#: As `merge_lineage` has it, printed: of up to two replicas without a call for each row, nor an array to print.
+_LINEAGE: LiteralString = """case when m.own = 0 then coalesce(m.lineage, '{}')::text
+                        when m.lineage is null and m.own > 0 then '{' || (me << 31 | m.own) || '}'
+                        when cardinality(m.lineage) = 1 then '{' || least(m.lineage[1], me << 31 | m.own)
+                            || ',' || greatest(m.lineage[1], me << 31 | m.own) || '}'
+                        else msrepl.merge_lineage(m.lineage, me, m.own)::text end"""
 _PRIORITY: LiteralString = "msrepl.merge_priority(peer, i.writer)"
 _FUNCTIONS: dict[str, LiteralString] = {
     **AGENT_FUNCTIONS,
@@ -294,6 +300,7 @@ class SessionTexts(TrackingTexts):
             function=self.function("enumerate"),
             metadata=self.metadata,
             read=self.function("read"),
+            lineage=sql.SQL(_LINEAGE),
             changed_since=self._part(
                 MergeProtection.GENERATION_SNAPSHOT, _IN_GENERATIONS, _BY_NUMBERS
             ),

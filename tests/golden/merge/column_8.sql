@@ -448,7 +448,7 @@ comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid
 -- msmerge_enumerate_<artid>: rows of an article that a range of generations changed, for the session's neighbour.
 -- called by: merge agents, in the transaction that has closed the last of these generations
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
--- holes:     function, metadata, read, changed_since, rows_max, bytes_max, path_is_kept, owner, comment
+-- holes:     function, metadata, read, lineage, changed_since, rows_max, bytes_max, path_is_kept, owner, comment
 --
 -- A row of the result is a slice, in arrays, which the neighbour takes as they are: all of it are deletions, or none is.
 -- What came from the neighbour is not sent back to it. Whether a row is gone is seen in the table: a trigger that
@@ -486,11 +486,11 @@ begin
                array_agg(p.writer order by p.rowguid), array_agg(p."row" order by p.rowguid)
         from (
             select m.rowguid, r.rowguid is null as gone, coalesce(m.writer, me) as writer, r."row",
-                   case when m.own = 0 then coalesce(m.lineage, '{}')
-                        when m.lineage is null or cardinality(m.lineage) = 0 then array[me << 31 | m.own]
-                        when cardinality(m.lineage) > 1 then msrepl.merge_lineage(m.lineage, me, m.own)
-                        when m.lineage[1] < me << 31 then m.lineage || (me << 31 | m.own)
-                        else (me << 31 | m.own) || m.lineage end::text as lineage,
+                   case when m.own = 0 then coalesce(m.lineage, '{}')::text
+                        when m.lineage is null and m.own > 0 then '{' || (me << 31 | m.own) || '}'
+                        when cardinality(m.lineage) = 1 then '{' || least(m.lineage[1], me << 31 | m.own)
+                            || ',' || greatest(m.lineage[1], me << 31 | m.own) || '}'
+                        else msrepl.merge_lineage(m.lineage, me, m.own)::text end as lineage,
                    case when m.colv is not null then array(
                        select case when c.v between 1 and 2147483647 then me << 31 | c.v else c.v end
                        from unnest(m.colv) with ordinality as c(v, place) order by c.place) end::text as colv,

@@ -491,6 +491,8 @@ comment on function msrepl.merge_map(int8, pg_snapshot, boolean, integer) is 'Wo
 -- called by: msrepl.merge_close
 -- tables:    msrepl.msmerge_*_partition_mappings, msrepl.msmerge_metadata
 -- holes:     owner
+--
+-- A row that was changed and has come into a partition, or has left it, counts twice.
 create or replace function msrepl.merge_map_generation(generation int8, seen pg_snapshot) returns void
 language sql
 set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
@@ -502,13 +504,13 @@ as $msrepl$
         select c.tablenick, c.rowguid, c.partition_id
         from changed as m join msrepl.msmerge_current_partition_mappings as c
             on c.tablenick = m.tablenick and c.rowguid = m.rowguid
-      union
+      union all
         select c.tablenick, c.rowguid, c.partition_id
         from msrepl.msmerge_current_partition_mappings as c where c.generation = $1
-      union
+      union all
         select p.tablenick, p.rowguid, p.partition_id
         from msrepl.msmerge_past_partition_mappings as p where p.generation = $1
-      union
+      union all
         select m.tablenick, m.rowguid, -1
         from changed as m
         where m.tablenick not in (
