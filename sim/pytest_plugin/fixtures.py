@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +10,8 @@ import pytest
 
 from twopc.errors import TwopcError
 from twopc.sim.pytest_plugin import config
-from twopc.sim.pytest_plugin.collect import selection, shown
 from twopc.sim.pytest_plugin.marks import options_of, wrong
 from twopc.sim.pytest_plugin.sections import TOPOLOGIES
-from twopc.sim.scenario.check import load
 
 if TYPE_CHECKING:
     from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
@@ -221,6 +214,9 @@ def play(request: pytest.FixtureRequest, player: FilePlayer) -> FileOutcome:
     Raises:
         pytest.fail.Exception: it did not go as the file expects, or the file is wrong.
     """
+    from twopc.sim.pytest_plugin.collect import selection, shown
+    from twopc.sim.scenario.check import load
+
     mark = request.node.get_closest_marker("twopc_scenario")
     if mark is None:
         raise wrong("twopc_run needs @pytest.mark.twopc_scenario('file.twopc.yaml')")

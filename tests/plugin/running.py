@@ -1,4 +1,4 @@
-"""Running pytest with the plugin in a process of its own, as a user's project would."""
+"""Running pytest with the plugin on a user's project."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ class Project:
         self.pytester.makepyfile(**{name: text})
 
     def run(self, *options: str) -> pytest.RunResult:
-        """Run it; the output of a run that hangs is shown."""
+        """Run it in this process, which has loaded what it needs."""
+        return self.pytester.runpytest_inprocess(*arguments(), "-p", "no:cacheprovider", *options)
+
+    def run_apart(self, *options: str) -> pytest.RunResult:
+        """The same in a process of its own; the output of a run that hangs is shown."""
         return self.pytester.runpytest_subprocess(
             *arguments(), "-p", "no:cacheprovider", *options, timeout=300
         )

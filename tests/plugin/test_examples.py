@@ -33,14 +33,14 @@ def test_they_run(project: Project) -> None:
     for path in EXAMPLES.iterdir():
         if path.is_file():
             shutil.copy(path, project.pytester.path)
-    result = project.run("-q")
+    result = project.run_apart("-q")
     result.assert_outcomes(passed=17)
 
 
 def test_applications_as_they_are(project: Project) -> None:
     """SQLAlchemy, Alembic, asyncpg and Django write at a Subscriber, in tables that they have made themselves."""
     shutil.copytree(ORM_EXAMPLES, project.pytester.path, dirs_exist_ok=True)
-    result = project.run("-q", "-o", "asyncio_mode=auto")
+    result = project.run_apart("-q", "-o", "asyncio_mode=auto")
     result.assert_outcomes(passed=7)
 
 

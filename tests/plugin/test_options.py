@@ -291,7 +291,7 @@ def test_what_a_topology_loads(project: Project) -> None:
             assert unneeded & {*sys.modules} == set()
         """
     )
-    project.run("-q", "-p", "no:hypothesispytest").assert_outcomes(passed=1)
+    project.run_apart("-q", "-p", "no:hypothesispytest").assert_outcomes(passed=1)
 
 
 def test_what_help_says(project: Project) -> None:
