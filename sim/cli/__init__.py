@@ -29,6 +29,7 @@ from twopc.sim.cli.init import init
 from twopc.sim.cli.listing import list_, show
 from twopc.sim.cli.matrix import matrix
 from twopc.sim.cli.merge import merge
+from twopc.sim.cli.merge_columns import column as merge_column
 from twopc.sim.cli.merge_conflicts import conflicts, resolve
 from twopc.sim.cli.merge_looking import doctor as merge_doctor
 from twopc.sim.cli.merge_looking import row, sessions
@@ -213,6 +214,9 @@ for _command, _name, _short in COMMANDS:
     app.command(_name, short_help=_short)(_command)
 for _command, _name, _short in MERGE_COMMANDS:
     merge.command(_name, short_help=_short)(_command)
+merge.add_typer(
+    merge_column, name="column", short_help="Add, drop or widen a column of a merged table."
+)
 for _group, _name, _short in GROUPS:
     app.add_typer(_group, name=_name, short_help=_short)
 

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc.articles import Article
-from twopc.drivers.merge import neighbours, retention, tracking
+from twopc.drivers.merge import neighbours, retention, schema_changes, snapshots, tracking
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
 from twopc.merge.articles import MergeArticle
@@ -244,11 +244,28 @@ class _Delivery:
                     await tracking.uninstall(self._below)
                 await tracking.install(self._below)
                 await neighbours.name_self(self._below, self._pair.subscriber)
+                await self._adopt_schema()
                 status = Unfinished.ANEW if self._over else Unfinished.FIRST
                 await self._below.execute(_BEGUN, (self._pair.publisher, self._publisher, status))
                 if self._over:
                     await self._empty()
         await self._reach("begun")
+
+    async def _adopt_schema(self) -> None:
+        """Note the schema changes after which the snapshot was made.
+
+        Raises:
+            MergeError: there was one since it was checked: a change forgets snapshots.
+        """
+        above = self._pair.above
+        changes = await schema_changes.schema_changes(above)
+        if all(self._stored.digest != each.digest for each in await snapshots.recorded(above)):
+            raise MergeError(
+                f"snapshot {self._stored.folder} is outdated: a column was changed since (20655): run the Snapshot Agent "
+                "again",
+                number=20655,
+            )
+        await schema_changes.adopt(self._below, changes)
 
     async def _empty(self) -> None:
         """Take all rows out of the tables that are there, and let nobody change them."""

@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, sql
 from twopc import names
 from twopc.articles import Article
 from twopc.drivers.merge import neighbours, partitions
+from twopc.drivers.merge.tracking import stored_articles
 from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
 from twopc.sql.fragments import AND, identifiers, qualified
@@ -42,6 +43,19 @@ class PageRange:
         return f"{self.relation}:{self.first}-{'' if self.end is None else self.end}"
 
 
+async def _lock_tables(reader: Connection) -> None:
+    """Have schema changes wait: a table that is rewritten is empty for whoever has an older snapshot."""
+    tables = [
+        qualified(each.source_schema, each.source_object)
+        for each in await stored_articles(reader)
+        if each.table is not None
+    ]
+    if tables:
+        await reader.execute(
+            sql.SQL("lock table {} in access share mode").format(sql.SQL(", ").join(tables))
+        )
+
+
 async def close_moment(
     above: Connection, readers: Sequence[Connection], partition: int | None
 ) -> Generation:
@@ -63,6 +77,7 @@ async def close_moment(
             await reader.execute(
                 sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot))
             )
+            await _lock_tables(reader)
         if partition is not None:
             await partitions.map_new(above, partition, generation)
             for reader in readers:

@@ -167,6 +167,8 @@ class MergeSubscribing(MergeSnapshots):
         for name, kind in kinds.items():
             given = snapshot_location if name == subscriber else None
             pair = await self.pair(name)
+            if name in whole:
+                await subscriptions.bring_schema(pair)
             initialised[name] = await self._initialise(pair, kind, given, tell, anew=True)
         return Reinitialisation(uploaded=uploaded, lost=lost, initialised=initialised)
 

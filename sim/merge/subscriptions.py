@@ -13,13 +13,15 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from twopc.drivers.merge import neighbours, partitions, retention, tracking
+from twopc.drivers.merge import neighbours, partitions, retention, schema_changes, tracking
 from twopc.drivers.merge.neighbours import MergeNeighbour
 from twopc.drivers.merge.ranges import begin_ranges
-from twopc.errors import SubscriptionError
+from twopc.errors import MergeError, SubscriptionError
 from twopc.merge.marks import Generation
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.merge.schema_changes import mark_of, missing_steps
 from twopc.publisher.merge import publication
+from twopc.publisher.merge.schema_changes import LOCK_TIMEOUT_MS
 from twopc.sim.merge import moments
 from twopc.sim.merge.snapshot_schema import copied_articles
 from twopc.sim.topology.grants import grant_tables
@@ -210,6 +212,17 @@ async def renew(pair: MergePair, kind: SubscriptionKind) -> None:
         await begin(pair, kind, over=True)
 
 
+async def bring_schema(pair: MergePair) -> None:
+    """Have a Subscriber make its Publisher's schema changes, before its tables are filled anew.
+
+    Where it has made one that the Publisher does not know, its tables stay as they are.
+    """
+    above, below = [await schema_changes.schema_changes(each) for each in (pair.above, pair.below)]
+    with suppress(MergeError):
+        for change in missing_steps(pair.publisher, above, pair.subscriber, mark_of(below)):
+            await schema_changes.replay(pair.below, change, lock_timeout_ms=LOCK_TIMEOUT_MS)
+
+
 async def unsent(below: Connection) -> dict[str, int]:
     """For each table, how many rows a Subscriber has changed that its Publisher has not confirmed."""
     counts = {}
@@ -229,6 +242,11 @@ async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Gener
         await reader.execute(path.SET_LOCAL)
         copied = await copied_articles(reader)
         articles = [article for _, article in copied]
+        await schema_changes.adopt(below, await schema_changes.schema_changes(reader))
+        if over:
+            for article in articles:
+                if await subscription.is_there(below, article.schema, article.table):
+                    await subscription.check_columns(below, article)
         async with subscription.emptied(below, articles) if over else nullcontext():
             for each, article in copied:
                 blocks = moments.row_blocks(

@@ -11,14 +11,17 @@ from psycopg import AsyncConnection
 
 from twopc.drivers.merge import neighbours, tracking
 from twopc.drivers.merge.engine import Ask, MergeReport, MergeSession
+from twopc.drivers.merge.schema_changes import replay
 from twopc.drivers.merge.server import ServerMergeEnd
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError
 from twopc.merge.articles import MergeArticle, options_of
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.ranges import IdentityRanges
+from twopc.merge.schema_changes import SchemaChange
 from twopc.publisher.merge import publication
 from twopc.publisher.merge.filters import Filters, Join
+from twopc.sim.merge.altering import MergeAltering
 from twopc.sim.merge.backups import drop_backup
 from twopc.sim.merge.convergence import MergeConvergence
 from twopc.sim.merge.desk import ConflictDesk
@@ -35,7 +38,7 @@ from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
 Connection = AsyncConnection[Any]
 
 
-class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkeep):
+class MergeTopology(ConflictDesk, MergeAltering, MergeConvergence, MergeSubscribing, MergeUpkeep):
     """One Publisher and its Subscribers; an async context manager.
 
     There is no coordinator, no distribution database and no log reader: every node is changed by ordinary local
@@ -302,7 +305,14 @@ class MergeTopology(ConflictDesk, MergeConvergence, MergeSubscribing, MergeUpkee
 
     def _end(self, node: str, other: str) -> ServerMergeEnd:
         login = self.login(node, other)
-        return ServerMergeEnd(node, login.connect, login.keep, lock_timeout_ms=self.lock_timeout_ms)
+
+        async def make_change(change: SchemaChange) -> None:
+            async with await self.node(node).connect() as connection:
+                await replay(connection, change, lock_timeout_ms=self.lock_timeout_ms)
+
+        return ServerMergeEnd(
+            node, login.connect, login.keep, make_change, lock_timeout_ms=self.lock_timeout_ms
+        )
 
     def _session(self, subscriber: str, ask: Ask | None, *, only_upload: bool) -> MergeSession:
         self.node(subscriber)

@@ -93,6 +93,11 @@ MERGE_POINTS = (
     "merge.cleaned(node)",  # the Publisher has forgotten what nobody needs any more
 )
 
+#: Those of a merge agent that brings schema changes, before `greeted`.
+MERGE_SCHEMA_POINTS = (
+    "merge.altered(node)",  # a schema change is committed at the Subscriber
+)
+
 #: Those of the Snapshot Agent of merge replication, in the order of a run.
 MERGE_SNAPSHOT_POINTS = (
     "merge_snapshot.generation_closed",  # what the files hold is fixed
@@ -211,6 +216,7 @@ KNOWN = frozenset(
         *AGENT_POINTS,
         *SNAPSHOT_POINTS,
         *MERGE_POINTS,
+        *MERGE_SCHEMA_POINTS,
         *MERGE_SNAPSHOT_POINTS,
         *MERGE_DELIVERY_POINTS,
         *ARCHIVE_POINTS,

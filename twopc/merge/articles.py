@@ -113,7 +113,9 @@ class MergeArticle:
     rowguid: str
     """The column by which a row is known at every node: uuid, NOT NULL and unique."""
     columns: tuple[Column, ...]
-    """What travels besides `rowguid`, in the order of the column versions; no generated columns."""
+    """What travels besides `rowguid`, in the order of a row's values; no generated columns."""
+    numbers: tuple[int, ...] = ()
+    """Which of the column versions is whose; that of a dropped column is never used again. Empty: as the columns stand."""
     column_tracking: bool = False
     """Changes of different columns of a row meet without a conflict."""
     options: MergeOptions = DEFAULT_OPTIONS
@@ -123,6 +125,16 @@ class MergeArticle:
     """The column whose values are drawn from ranges; None: none is."""
     filter: MergeFilter | None = None
     """At the Publisher: which Subscribers get which rows; None: every one gets all."""
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Which of the column versions is whose, from 1."""
+        return self.numbers or tuple(range(1, len(self.columns) + 1))
+
+    @property
+    def versions(self) -> int:
+        """How many column versions a row has, with those of dropped columns."""
+        return max(self.places, default=0)
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ create or replace function msrepl.merge_articles()
 returns table (
     artid uuid, name text, parents uuid[], columns text[], types oid[], column_tracking boolean,
     article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean,
-    conflict_logging text, is_filtered boolean, has_ranges boolean
+    conflict_logging text, is_filtered boolean, has_ranges boolean, numbers integer[]
 )
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -23,7 +23,7 @@ as $msrepl$
         left join pg_type as t on t.oid = b.atttypid order by c.place),
         a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking,
         a.conflict_logging, exists (select from msrepl.sysmergepartitioninfo as i where i.artid = a.artid),
-        a.identity_column is not null
+        a.identity_column is not null, a.column_numbers
     from msrepl.sysmergearticles as a
     order by a.nickname
 $msrepl$;

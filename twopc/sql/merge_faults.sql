@@ -53,10 +53,10 @@ as $msrepl$
         select 2, format('has another type in column %I: %s', w.name, format_type(b.atttypid, b.atttypmod)),
                format('alter table %s alter column %I type %s; or unsubscribe every Subscriber, unpublish the table, and publish it again',
                       t.here, w.name, format_type(r.atttypid, r.atttypmod))
-        from unnest(t.columns) with ordinality as w(name, place)
+        from unnest(t.columns, t.column_numbers) as w(name, number)
         join pg_attribute as b on b.attrelid = t.objid and b.attname = w.name and not b.attisdropped
         join pg_type as y on y.typnamespace = 'msrepl'::regnamespace and y.typname = 'msmerge_row_' || t.hex
-        join pg_attribute as r on r.attrelid = y.typrelid and r.attname = 'n' || w.place
+        join pg_attribute as r on r.attrelid = y.typrelid and r.attname = 'n' || w.number
         where b.atttypid <> r.atttypid
         union all
         select 3, format('%s: trigger %I is %s', w.missed, 'msmerge_' || w.kind || '_' || t.hex,

@@ -80,7 +80,7 @@ class SessionTexts(TrackingTexts):
             names.merge_conflict_table(publication, article.schema, article.table),
         )
         self._columns = [column.name for column in article.columns]
-        self._places = f.numbered("n", len(article.columns))
+        self._places = [f"n{number}" for number in article.places]
 
     def all(self) -> list[str]:
         """Role, row type, conflict table and functions, in the order of creation."""
@@ -103,6 +103,12 @@ class SessionTexts(TrackingTexts):
             self._take(),
             self._leave(),
         ]
+
+    def regenerated(self) -> list[str]:
+        """What hangs on the table's columns, again: in the transaction that alters it."""
+        drop = sql.SQL("drop type {}").format(self.row_type).as_string(None)
+        written = (self._read(), self._write(), self._log(), self._amend())
+        return [drop, self._type(), *written, *self.functions()]
 
     def drop_session(self) -> list[str]:
         """What takes all of it away again."""
@@ -210,10 +216,12 @@ class SessionTexts(TrackingTexts):
             sql.SQL("case when w.taken is null or (w.taken::boolean[])[{place}] then w.{value} else t.{column} end")
             .format(
                 column=sql.Identifier(column.name),
-                place=sql.Literal(place),
-                value=sql.Identifier(self._places[place - 1]),
+                place=sql.Literal(number),
+                value=sql.Identifier(place),
             )
-            for place, column in enumerate(self.article.columns, 1)
+            for number, place, column in zip(
+                self.article.places, self._places, self.article.columns, strict=True
+            )
         ]  # fmt: skip
         pairs = list(zip(self.article.columns, values, strict=True))
         assignments = [
@@ -343,7 +351,7 @@ class SessionTexts(TrackingTexts):
             metadata=self.metadata,
             write=self.function("write"),
             column_tracking=sql.Literal(self.article.column_tracking),
-            count=sql.Literal(len(self.article.columns)),
+            count=sql.Literal(self.article.versions),
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Puts values on rows of"),

@@ -48,6 +48,9 @@ _SHARED = (
     "merge_precedes",
     "merge_decide",
     "merge_neighbour",
+    "sysmergeschemachange",
+    "merge_schema_changes",
+    "merge_check_schema",
     "merge_conflict_id",
     "merge_record_conflicts",
     "merge_clean_conflicts",
@@ -148,7 +151,7 @@ class TrackingTexts:
 
     def functions(self) -> list[str]:
         """The functions of its triggers."""
-        count = sql.Literal(len(self.article.columns))
+        count = sql.Literal(self.article.versions)
         first: sql.Composable = sql.SQL("null")
         repeated: sql.Composable = sql.SQL("null")
         if self.article.column_tracking:
@@ -186,17 +189,20 @@ class TrackingTexts:
             )
             for column in self.article.columns
         ]
-        changed = [
-            sql.SQL("(({})::integer * first_version)::int8").format(each) for each in differs
-        ]
-        changed_ever = [
-            sql.SQL("(bool_or({})::integer * first_version)::int8").format(each) for each in differs
-        ]
+        changed = self._by_number(
+            [sql.SQL("(({})::integer * first_version)::int8").format(each) for each in differs]
+        )
+        changed_ever = self._by_number(
+            [
+                sql.SQL("(bool_or({})::integer * first_version)::int8").format(each)
+                for each in differs
+            ]
+        )
         versions = [
             sql.SQL(
                 "case excluded.colv[{0}] when 0 then coalesce(m.colv[{0}], 0) else m.top + 1 end"
             ).format(sql.Literal(place))
-            for place in range(1, len(self.article.columns) + 1)
+            for place in range(1, self.article.versions + 1)
         ]
         apart = sql.SQL(",\n            ")
         return self._track(
@@ -207,6 +213,14 @@ class TrackingTexts:
             changed_ever=apart.join(changed_ever),
             versions=apart.join(versions),
         )
+
+    def _by_number(self, of_columns: list[sql.Composed]) -> list[sql.Composable]:
+        """What is said of each column, in the place of its version; nothing of columns that were dropped."""
+        by_number = dict(zip(self.article.places, of_columns, strict=True))
+        return [
+            by_number.get(place, sql.SQL("0::int8"))
+            for place in range(1, self.article.versions + 1)
+        ]
 
     def triggers(self, *, is_local: bool = False) -> list[str]:
         """Its triggers, on a table that has none of them.

@@ -4,7 +4,7 @@
 -- holes:     owner
 --
 -- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
--- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys and
+-- columns are those that travel; column_numbers says which of the versions in colv is whose. checked_keys are the foreign keys and
 -- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
 -- agents too; altered_keys are foreign keys that were made deferrable for them. cleanup_waits are the transactions for
 -- whose end a clean-up waits. identity_sequence gives the values of a column with identity ranges at the topmost Publisher,
@@ -19,6 +19,7 @@ create table if not exists msrepl.sysmergearticles (
     added_rowguid boolean not null,
     column_tracking boolean not null,
     columns text[] not null,
+    column_numbers integer[] not null,
     created_table boolean not null default false,
     publication text not null,
     article_resolver text,

@@ -23,6 +23,7 @@ from twopc.merge.lineage import pack, packed, unpack, unpacked
 from twopc.merge.marks import Generation, Marks, ServerSubscription, introduced
 from twopc.merge.plan import MergeRow, Slice, slices
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.merge.schema_changes import SchemaChange
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.partitions import leave
 from twopc.sim.model.merge.ranges import ModelRanges
@@ -80,6 +81,14 @@ class ModelMergeEnd(ModelRanges):
     async def begin_anew(self, neighbour: int, cleaned: int) -> None:
         """See `MergeEndPort`."""
         self.node.begin_anew(self._neighbour, neighbour, cleaned)
+
+    async def schema_changes(self) -> Sequence[SchemaChange]:
+        """See `MergeEndPort`: nothing changes the tables of the model's nodes."""
+        return ()
+
+    async def alter(self, change: SchemaChange) -> None:
+        """See `MergeEndPort`: there is none to make."""
+        raise MergeError(f"{self.name} cannot make schema change {change.version}", node=self.name)
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
         """See `MergeEndPort`."""

@@ -41,7 +41,7 @@ comment on table msrepl.sysmergepublications is 'Publications, each with how lon
 -- holes:     owner
 --
 -- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
--- columns are those that travel, in the order of the versions in colv. checked_keys are the foreign keys and
+-- columns are those that travel; column_numbers says which of the versions in colv is whose. checked_keys are the foreign keys and
 -- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
 -- agents too; altered_keys are foreign keys that were made deferrable for them. cleanup_waits are the transactions for
 -- whose end a clean-up waits. identity_sequence gives the values of a column with identity ranges at the topmost Publisher,
@@ -56,6 +56,7 @@ create table if not exists msrepl.sysmergearticles (
     added_rowguid boolean not null,
     column_tracking boolean not null,
     columns text[] not null,
+    column_numbers integer[] not null,
     created_table boolean not null default false,
     publication text not null,
     article_resolver text,
@@ -849,6 +850,76 @@ alter function msrepl.merge_neighbour() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_neighbour() from public;
 comment on function msrepl.merge_neighbour() is 'The neighbour for whom the session works';
 
+-- msrepl.sysmergeschemachange: the schema changes of the publication, in the order in which every node makes them.
+-- called by: twopc.drivers.merge.schema_changes, msrepl.merge_schema_changes, msrepl.merge_check_schema
+-- tables:    itself
+-- holes:     owner
+--
+-- The last row says how far this node has come: it is written in the commit that alters the table. column_number is the
+-- place of the column's versions in colv, which no other column ever gets. column_default is the text of a constant.
+create table if not exists msrepl.sysmergeschemachange (
+    schemaversion integer primary key check (schemaversion > 0),
+    schemaguid uuid not null unique,
+    artid uuid not null,
+    schematype text not null check (schematype in ('add', 'drop', 'widen')),
+    column_name text not null,
+    column_number integer not null check (column_number > 0),
+    column_type text,
+    column_default text,
+    changed_at timestamptz not null default clock_timestamp()
+);
+alter table msrepl.sysmergeschemachange owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.sysmergeschemachange from public;
+comment on table msrepl.sysmergeschemachange is 'Schema changes, in the order in which every node makes them';
+
+-- msrepl.merge_schema_changes: the schema changes that this node has made, in order.
+-- called by: merge agents, at the beginning of a session
+-- tables:    msrepl.sysmergeschemachange
+-- holes:     owner
+create or replace function msrepl.merge_schema_changes()
+returns table (
+    version integer, guid uuid, artid uuid, kind text, column_name text, number integer, type text, column_default text
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    perform msrepl.merge_neighbour();
+    return query
+    select s.schemaversion, s.schemaguid, s.artid, s.schematype, s.column_name, s.column_number, s.column_type, s.column_default
+    from msrepl.sysmergeschemachange as s order by s.schemaversion;
+end
+$msrepl$;
+alter function msrepl.merge_schema_changes() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_schema_changes() from public;
+comment on function msrepl.merge_schema_changes() is 'The schema changes that this node has made';
+
+-- msrepl.merge_check_schema: refuses to go on with a session after the schema has changed, and has changes wait until the transaction ends.
+-- called by: merge agents, at the beginning of each transaction that reads or writes rows
+-- tables:    msrepl.sysmergeschemachange
+-- holes:     owner
+--
+-- Rows in another shape would count as rows that cannot be written. By LOCK TABLE, which takes no snapshot: what is
+-- read afterwards is what the change has left.
+create or replace function msrepl.merge_check_schema(version integer) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    held integer;
+begin
+    lock table msrepl.sysmergeschemachange in access share mode;
+    select coalesce(max(s.schemaversion), 0) into held from msrepl.sysmergeschemachange as s;
+    if held <> version then
+        raise exception 'schema change % was made during the session', held
+            using errcode = 'object_not_in_prerequisite_state', hint = 'The next session brings it to the Subscriber.';
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_check_schema(integer) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_check_schema(integer) from public;
+comment on function msrepl.merge_check_schema(integer) is 'Refuses to go on after the schema has changed';
+
 -- msrepl.merge_conflict_id: by which a conflict is known: the change that has lost.
 -- called by: msmerge_take_<artid>
 -- tables:    none
@@ -1202,7 +1273,7 @@ create or replace function msrepl.merge_articles()
 returns table (
     artid uuid, name text, parents uuid[], columns text[], types oid[], column_tracking boolean,
     article_resolver text, compensate_for_errors boolean, upload_options text, delete_tracking boolean,
-    conflict_logging text, is_filtered boolean, has_ranges boolean
+    conflict_logging text, is_filtered boolean, has_ranges boolean, numbers integer[]
 )
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -1217,7 +1288,7 @@ as $msrepl$
         left join pg_type as t on t.oid = b.atttypid order by c.place),
         a.column_tracking, a.article_resolver, a.compensate_for_errors, a.upload_options, a.delete_tracking,
         a.conflict_logging, exists (select from msrepl.sysmergepartitioninfo as i where i.artid = a.artid),
-        a.identity_column is not null
+        a.identity_column is not null, a.column_numbers
     from msrepl.sysmergearticles as a
     order by a.nickname
 $msrepl$;
@@ -2208,10 +2279,10 @@ as $msrepl$
         select 2, format('has another type in column %I: %s', w.name, format_type(b.atttypid, b.atttypmod)),
                format('alter table %s alter column %I type %s; or unsubscribe every Subscriber, unpublish the table, and publish it again',
                       t.here, w.name, format_type(r.atttypid, r.atttypmod))
-        from unnest(t.columns) with ordinality as w(name, place)
+        from unnest(t.columns, t.column_numbers) as w(name, number)
         join pg_attribute as b on b.attrelid = t.objid and b.attname = w.name and not b.attisdropped
         join pg_type as y on y.typnamespace = 'msrepl'::regnamespace and y.typname = 'msmerge_row_' || t.hex
-        join pg_attribute as r on r.attrelid = y.typrelid and r.attname = 'n' || w.place
+        join pg_attribute as r on r.attrelid = y.typrelid and r.attname = 'n' || w.number
         where b.atttypid <> r.atttypid
         union all
         select 3, format('%s: trigger %I is %s', w.missed, 'msmerge_' || w.kind || '_' || t.hex,

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from twopc import names
 from twopc.drivers.merge.packed_rows import arrays
-from twopc.drivers.merge.ports import SessionArticle
+from twopc.drivers.merge.ports import SessionArticle, SliceOutcome
 from twopc.drivers.merge.row_texts import RowTexts, Texts
 from twopc.merge.decision import RowVersion, Side, Verdict, decide
 from twopc.merge.encounters import MergeEncounter, Resolution, standing
@@ -55,6 +55,19 @@ class Taken:
     deferred: Sequence[UUID] = ()
     rejected: int = 0
 
+    @property
+    def outcome(self) -> SliceOutcome:
+        """The same, as a session counts it."""
+        applied, skipped, conflicts = self.counts
+        return SliceOutcome(
+            applied=applied,
+            skipped=skipped,
+            conflicts=conflicts,
+            deferred=self.deferred,
+            rejected=self.rejected,
+            failed={guid: reason for guid, (_, reason) in self.failed.items()},
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRow:
@@ -66,7 +79,7 @@ class JudgedRow:
     made: str | None = None
     """The row with other values, which are put on it afterwards; None: it stays as it is."""
     takens: tuple[bool, ...] = ()
-    """Which columns those are."""
+    """Which columns those are, by their numbers."""
 
 
 class JudgedRows:
@@ -269,7 +282,10 @@ class JudgedRows:
         made = self._texts.joined(changed)
         if encounter.default.verdict is Verdict.APPLY and side is Side.INCOMING:
             row = replace(row, row=made)
-        takens = tuple(one != other for one, other in zip(texts, changed, strict=True))
+        differs = [one != other for one, other in zip(texts, changed, strict=True)]
+        numbers = self._article.numbers or range(1, len(differs) + 1)
+        is_taken = dict(zip(numbers, differs, strict=True))
+        takens = tuple(is_taken.get(number, False) for number in range(1, max(is_taken) + 1))
         return JudgedRow(row=row, side=side, made=made, takens=takens)
 
     async def _put(self, planned: Sequence[JudgedRow]) -> Taken:

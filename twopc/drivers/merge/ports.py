@@ -16,6 +16,7 @@ from twopc.merge.judge import Judge
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import Slice
 from twopc.merge.ranges import AllottedRange, RangesHeld
+from twopc.merge.schema_changes import SchemaChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,8 @@ class SessionArticle:
     columns: tuple[str, ...]
     """In the order of a row's values."""
     column_tracking: bool
+    numbers: tuple[int, ...] = ()
+    """Of each column, which of the column versions is its own; empty: as they stand."""
     options: MergeOptions = DEFAULT_OPTIONS
     is_filtered: bool = False
     """At the Publisher: not every Subscriber gets every row."""
@@ -173,6 +176,14 @@ class MergeEndPort(MergeRangePort, Protocol):
 
         None is believed to have a higher priority than the neighbour.
         """
+        ...
+
+    async def schema_changes(self) -> Sequence[SchemaChange]:
+        """The schema changes that it has made, in order; rows travel from now on in the shape after the last."""
+        ...
+
+    async def alter(self, change: SchemaChange) -> None:
+        """At the Subscriber: make the Publisher's next schema change in one commit, which also notes it."""
         ...
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:

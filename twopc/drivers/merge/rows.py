@@ -174,8 +174,8 @@ async def read_row(
         lineage={name(replica): version for replica, version in map(unpack, lineage)},
         columns={
             column: (name(unpack(entry)[0]), unpack(entry)[1])
-            for column, entry in zip(stored.columns, columns or (), strict=False)
-            if entry
+            for column, number in zip(stored.columns, stored.column_numbers, strict=True)
+            if (entry := dict(enumerate(columns or (), 1)).get(number))
         },
         generation=generation,
         source=None if source is None else name(source),
@@ -200,7 +200,7 @@ async def touch_rows(connection: Connection, table: str, rowguids: Collection[UU
         table=where,
         rowguid=rowguid,
         column_tracking=sql.Literal(stored.column_tracking),
-        count=sql.Literal(len(stored.columns)),
+        count=sql.Literal(max(stored.column_numbers)),
     )
     lock = sql.SQL(
         "select from {} as t where t.{} operator(pg_catalog.=) any (%s) order by t.{} for update"

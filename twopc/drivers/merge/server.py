@@ -21,7 +21,6 @@ from twopc import names
 from twopc.drivers.merge.judging import (
     APPLY,
     JudgedRows,
-    Taken,
     apply_arguments,
     apply_rows,
     taken_of,
@@ -35,6 +34,7 @@ from twopc.drivers.merge.ports import (
     SliceOutcome,
 )
 from twopc.drivers.merge.row_texts import RowTexts
+from twopc.drivers.merge.schema_changes import changes_of
 from twopc.drivers.merge.server_ranges import ServerRanges
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging, MergeOptions, Upload
@@ -42,6 +42,7 @@ from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge, is_fault_of_row
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import Slice
+from twopc.merge.schema_changes import SchemaChange
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
 
@@ -79,6 +80,7 @@ class ServerMergeEnd(ServerRanges):
         connect: logs in there as the agent's role for the neighbour, in autocommit mode, with these settings and
             this ``application_name``.
         release: takes the connection back at the end of the session, which has left nothing in it.
+        make_change: makes the Publisher's schema changes here, which the agent's role may not.
         lock_timeout_ms: how long a slice may wait for an application's lock.
     """
 
@@ -87,12 +89,15 @@ class ServerMergeEnd(ServerRanges):
         name: str,
         connect: Callable[[Mapping[str, str], str], Awaitable[AsyncConnection[Any]]],
         release: Callable[[AsyncConnection[Any]], Awaitable[None]],
+        make_change: Callable[[SchemaChange], Awaitable[None]],
         *,
         lock_timeout_ms: int = 5000,
     ) -> None:
         self.name = name
         self._connect = connect
         self._release = release
+        self._make_change = make_change
+        self._check_schema = ""
         self._settings = {
             **path.VALUES,
             **path.LASTING,
@@ -194,11 +199,25 @@ class ServerMergeEnd(ServerRanges):
         """See `MergeEndPort`."""
         await self._rows("select msrepl.merge_begin_anew(%s, %s)", neighbour, cleaned)
 
+    async def schema_changes(self) -> Sequence[SchemaChange]:
+        """See `MergeEndPort`."""
+        changes = changes_of(await self._rows("select * from msrepl.merge_schema_changes()"))
+        self._expect(changes[-1].version if changes else 0)
+        return changes
+
+    def _expect(self, version: int) -> None:
+        self._check_schema = f"select msrepl.merge_check_schema({version})"
+
+    async def alter(self, change: SchemaChange) -> None:
+        """See `MergeEndPort`."""
+        await self._make_change(change)
+        self._expect(change.version)
+
     async def articles(self) -> Mapping[UUID, SessionArticle]:
         """See `MergeEndPort`."""
         for (
             artid, name, parents, columns, types, tracking, resolver, compensates, upload, deletes, logging,
-            is_filtered, has_ranges,
+            is_filtered, has_ranges, numbers,
         ) in await self._rows("select * from msrepl.merge_articles()"):  # fmt: skip
             self._types[artid] = types
             self._articles[artid] = SessionArticle(
@@ -206,6 +225,7 @@ class ServerMergeEnd(ServerRanges):
                 parents=tuple(parents),
                 columns=tuple(columns),
                 column_tracking=tracking,
+                numbers=tuple(numbers),
                 is_filtered=is_filtered,
                 has_ranges=has_ranges,
                 options=MergeOptions(
@@ -221,7 +241,7 @@ class ServerMergeEnd(ServerRanges):
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """See `MergeEndPort`."""
         assert self._connection is not None
-        for statement in _CLOSE:
+        for statement in (*_CLOSE, self._check_schema):
             await self._rows(statement)
         [(number, guid)] = await self._rows("select * from msrepl.merge_close()")
         changed: dict[UUID, Sequence[Slice]] = {}
@@ -244,7 +264,7 @@ class ServerMergeEnd(ServerRanges):
 
     async def encounters(self, part: Slice, *, is_upload: bool) -> Sequence[MergeEncounter]:
         """See `MergeEndPort`."""
-        await self._rows(_BEGIN)
+        await self._rows(f"{_BEGIN}; {self._check_schema}")
         try:
             return await self._judged(part).encounters(is_upload=is_upload)
         finally:
@@ -267,7 +287,7 @@ class ServerMergeEnd(ServerRanges):
         assert connection is not None
         try:
             async with connection.pipeline():
-                for statement in _BEGIN.split("; "):
+                for statement in (*_BEGIN.split("; "), self._check_schema):
                     await connection.execute(statement.encode())
                 cursor = await connection.execute(APPLY, apply_arguments(part))
                 if self._articles[part.artid].is_filtered:
@@ -279,7 +299,7 @@ class ServerMergeEnd(ServerRanges):
             await self._roll_back()
             raise
         assert answer is not None
-        return _outcome(taken_of(answer))
+        return taken_of(answer).outcome
 
     async def receive(
         self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
@@ -292,7 +312,7 @@ class ServerMergeEnd(ServerRanges):
 
     @asynccontextmanager
     async def _one_commit(self) -> AsyncIterator[None]:
-        await self._rows(_BEGIN)
+        await self._rows(f"{_BEGIN}; {self._check_schema}")
         try:
             yield
         except BaseException:
@@ -348,7 +368,7 @@ class ServerMergeEnd(ServerRanges):
             taken = await apply_rows(self._rows, part, is_final, ())
         if self._articles[part.artid].is_filtered:
             await self._rows(_TOUCH, part.artid, arrays(part.rows)[0], False)
-        return _outcome(taken)
+        return taken.outcome
 
     async def _roll_back(self) -> None:
         if self._connection is not None and not self._connection.broken:
@@ -414,18 +434,6 @@ class ServerMergeEnd(ServerRanges):
     async def settle(self, generation: Generation, cleaned: int) -> None:
         """See `MergeEndPort`."""
         await self._rows("select msrepl.merge_settle(%s, %s)", generation.number, cleaned)
-
-
-def _outcome(taken: Taken) -> SliceOutcome:
-    applied, skipped, conflicts = taken.counts
-    return SliceOutcome(
-        applied=applied,
-        skipped=skipped,
-        conflicts=conflicts,
-        deferred=taken.deferred,
-        rejected=taken.rejected,
-        failed={guid: reason for guid, (_, reason) in taken.failed.items()},
-    )
 
 
 def _server(stored: Mapping[str, Any]) -> ServerSubscription:

@@ -61,7 +61,7 @@ where a.artid = %s
 """
 _STORED = """
 select a.artid, a.nickname, a.source_schema, a.source_object, a.rowguid, a.added_rowguid, a.created_table,
-       a.column_tracking, a.columns, a.publication, a.article_resolver, a.compensate_for_errors,
+       a.column_tracking, a.columns, a.column_numbers, a.publication, a.article_resolver, a.compensate_for_errors,
        a.upload_options, a.delete_tracking, a.conflict_retention, a.conflict_logging,
        a.identity_column, a.identity_step, a.identity_range, a.pub_identity_range, a.identity_threshold, n.nspname::text as schema, c.relname::text as table
 from msrepl.sysmergearticles as a
@@ -87,6 +87,7 @@ class StoredMergeArticle:
     """The table was made for the subscription."""
     column_tracking: bool
     columns: list[str]
+    column_numbers: list[int]
     publication: str
     article_resolver: str | None
     compensate_for_errors: bool
@@ -228,6 +229,7 @@ async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
                 table=stored.source_object,
                 rowguid=stored.rowguid,
                 columns=tuple(held[name] for name in stored.columns),
+                numbers=tuple(stored.column_numbers),
                 column_tracking=stored.column_tracking,
                 references=described.references,
                 identity=stored.identity,
@@ -268,10 +270,10 @@ async def track(
         )
         await connection.execute(
             "insert into msrepl.sysmergearticles (artid, nickname, objid, source_schema, source_object,"
-            " rowguid, added_rowguid, created_table, column_tracking, columns, publication, article_resolver,"
+            " rowguid, added_rowguid, created_table, column_tracking, columns, column_numbers, publication, article_resolver,"
             " compensate_for_errors, upload_options, delete_tracking, conflict_retention, conflict_table,"
             " conflict_logging)"
-            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[], %s, %s, %s, %s, %s, %s, %s, %s"
+            " select %s, %s, c.oid, %s, %s, %s, %s, %s, %s, %s::text[], %s::integer[], %s, %s, %s, %s, %s, %s, %s, %s"
             " from pg_class as c where c.oid = %s::text::regclass",
             (
                 article.artid,
@@ -283,6 +285,7 @@ async def track(
                 created_table,
                 article.column_tracking,
                 [column.name for column in article.columns],
+                [*article.places],
                 publication,
                 article.options.resolver,
                 article.options.compensates,

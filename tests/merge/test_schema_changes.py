@@ -1,0 +1,239 @@
+"""Columns of merged tables that are added, dropped and widened while there are Subscribers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_merge import CUSTOMER, customer
+from twopc.drivers.points import MERGE_POINTS, MERGE_SCHEMA_POINTS
+from twopc.errors import ArticleError, MergeError, SubscriptionError
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+ROWS = "select id, phone, credit, mail from customer order by id"
+
+
+async def test_a_column_travels(merge_shop: MergeTopology) -> None:
+    """Both sides have changed rows before: each has its change and the default, and the column merges like the others."""
+    await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
+    await merge_shop.add_column("customer", "mail", "text", default="none")
+    await merge_shop.add_column("purchase", "price", "numeric(8,2)")
+    await merge_shop.execute("pub", "update customer set mail = 'a@b' where id = 1")
+    await merge_shop.execute("pub", "update customer set credit = 30 where id = 2")
+    report = await merge_shop.sync("anna")
+    assert (report.conflicts, report.retried) == (0, 0)
+    assert await customer(merge_shop, "pub") == ("2", 10)
+    await merge_shop.execute("anna", "update customer set phone = '3', mail = 'c@d' where id = 2")
+    await merge_shop.execute("pub", "update customer set credit = 40 where id = 2")
+    await merge_shop.sync("anna")
+    await merge_shop.sync("ben")
+    await merge_shop.assert_converged()
+    for node in ("pub", "anna", "ben"):
+        assert await merge_shop.execute(node, ROWS) == [(1, "2", 10, "a@b"), (2, "3", 40, "c@d")]
+    assert await merge_shop.conflicts() == []
+    assert await merge_shop.check() == []
+
+
+async def test_numbers_are_never_given_again(merge_shop: MergeTopology) -> None:
+    """What was known of a dropped column is not taken for a later one's: changes of two columns still meet without a conflict."""
+    await merge_shop.add_column("customer", "mail", "text")
+    await merge_shop.sync("anna")
+    await merge_shop.execute("anna", "update customer set mail = 'x' where id = 1")
+    await merge_shop.drop_column("customer", "mail")
+    await merge_shop.drop_column("customer", "phone")
+    await merge_shop.add_column("customer", "mail", "text", default="none")
+    await merge_shop.execute("pub", "update customer set mail = 'y' where id = 1")
+    report = await merge_shop.sync("anna")
+    assert (report.conflicts, report.uploaded, report.downloaded) == (0, 1, 1)
+    await merge_shop.execute("anna", "update customer set credit = 20 where id = 1")
+    await merge_shop.execute("pub", "update customer set mail = 'z' where id = 1")
+    await merge_shop.execute("pub", "update customer set mail = 'w' where id = 2")
+    assert (await merge_shop.sync("anna")).conflicts == 0
+    await merge_shop.sync("ben")
+    await merge_shop.assert_converged()
+    assert await merge_shop.execute("ben", "select credit, mail from customer order by id") == [
+        (20, "z"),
+        (10, "w"),
+    ]
+    [row, *_] = await merge_shop.show_row("customer", {"id": 2})
+    assert row.columns == {"mail": ("pub", 1)}
+
+
+async def test_a_wider_type(merge_shop: MergeTopology) -> None:
+    """A value that only the wider type takes arrives, from either side."""
+    await merge_shop.execute("anna", "update customer set credit = 77 where id = 1")
+    await merge_shop.widen_column("customer", "credit", "bigint")
+    await merge_shop.execute("pub", f"update customer set credit = {2**40} where id = 2")
+    await merge_shop.sync("anna")
+    await merge_shop.execute("anna", f"update customer set credit = {2**41} where id = 1")
+    await merge_shop.sync("anna")
+    await merge_shop.sync("ben")
+    await merge_shop.assert_converged()
+    assert await merge_shop.execute("ben", "select credit from customer order by id") == [
+        (2**41,),
+        (2**40,),
+    ]
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        point
+        for each in (*MERGE_SCHEMA_POINTS, *MERGE_POINTS)
+        if "ranges" not in (point := each.partition("(")[0])
+    ],
+)
+async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) -> None:
+    """Wherever it ends, each change is made once at the Subscriber, and no row is lost."""
+    await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
+    await merge_shop.add_column("customer", "mail", "text", default="none")
+    await merge_shop.widen_column("customer", "credit", "bigint")
+    await merge_shop.add_column("purchase", "price", "integer")
+    await merge_shop.execute("pub", "update customer set mail = 'a@b', credit = 20 where id = 2")
+
+    class CutError(Exception):
+        """The agent is gone."""
+
+    def cut(_: str) -> None:
+        raise CutError
+
+    merge_shop.points.arm(f"{point}(anna)", cut)
+    with pytest.raises(CutError):
+        await merge_shop.sync("anna")
+    report = await merge_shop.sync("anna")
+    assert (report.conflicts, report.retried) == (0, 0)
+    for node in ("pub", "anna"):
+        assert await merge_shop.execute(node, ROWS) == [
+            (1, "2", 10, "none"),
+            (2, "1", 20, "a@b"),
+        ]
+
+
+async def test_a_change_during_a_session(merge_shop: MergeTopology) -> None:
+    """The session ends before any row travels in a shape that the other end does not have; the next brings it all."""
+    await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
+    await merge_shop.execute("pub", "update customer set credit = 20 where id = 2")
+
+    async def change(_: str) -> None:
+        await merge_shop.add_column("customer", "mail", "text", default="none")
+
+    merge_shop.points.arm("merge.upload_read(anna)", change)
+    with pytest.raises(MergeError, match="schema change 1 was made during the session"):
+        await merge_shop.sync("anna")
+    report = await merge_shop.sync("anna")
+    assert (report.uploaded, report.downloaded, report.retried) == (1, 1, 0)
+    assert await merge_shop.conflicts() == []
+    await merge_shop.sync("ben")
+    await merge_shop.assert_converged()
+
+
+async def test_a_conflict_before_and_after(merge_shop: MergeTopology) -> None:
+    """A row that is in conflict, or has lost one, when its table changes: the loser is kept, and can still be written."""
+    for node, code in (("anna", "b"), ("pub", "c")):
+        await merge_shop.execute(node, f"update purchase set code = '{code}' where id = 1")
+    await merge_shop.sync("anna")
+    await merge_shop.execute("anna", "update purchase set code = 'd' where id = 1")
+    await merge_shop.execute("pub", "update purchase set code = 'e' where id = 1")
+    await merge_shop.add_column("purchase", "price", "integer", default="5")
+    report = await merge_shop.sync("anna")
+    assert report.conflicts == 1
+    older, newer = await merge_shop.conflicts()
+    assert older.loser is not None and newer.loser is not None
+    assert (older.loser["code"], older.loser["price"]) == ("b", None)
+    assert (newer.loser["code"], newer.loser["price"]) == ("d", 5)
+    await merge_shop.resolve(newer.id, keep="loser")
+    await merge_shop.sync("anna")
+    await merge_shop.sync("ben")
+    await merge_shop.assert_converged()
+    assert await merge_shop.execute("ben", "select code, price from purchase") == [("d", 5)]
+
+
+async def test_republishers_and_newcomers(server: EmbeddedServer) -> None:
+    """A republisher passes changes on; whoever subscribes or begins anew in between has what it is to have."""
+    tree = {"pub": ["hub", "cleo"], "hub": ["anna"]}
+    async with MergeTopology(server=server, tree=tree) as topology:
+        await topology.execute("pub", CUSTOMER)
+        await topology.publish("customer", tracking="column")
+        await topology.publish("purchase")
+        await topology.subscribe("hub", kind="server", priority=50)
+        await topology.add_column("customer", "mail", "text", default="none")
+        await topology.subscribe("cleo")
+        await topology.subscribe("anna")
+        await topology.add_column("purchase", "price", "integer", default="1")
+        await topology.execute("pub", "update customer set mail = 'a@b' where id = 1")
+        await topology.execute("anna", "update customer set phone = '2' where id = 2")
+        await topology.sync("hub")
+        await topology.reinitialise("cleo")
+        await topology.sync("anna")
+        await topology.sync("hub")
+        await topology.sync("cleo")
+        await topology.assert_converged()
+        for node in ("pub", "hub", "anna", "cleo"):
+            assert await topology.execute(node, ROWS) == [
+                (1, "1", 10, "a@b"),
+                (2, "2", 10, "none"),
+            ]
+            assert await topology.execute(node, "select price from purchase") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("drop_column", "customer", "rowguid"), "rows are known by column 'rowguid'"),
+        (("drop_column", "customer", "id"), "belongs to the primary key"),
+        (("drop_column", "purchase", "customer"), "purchase_customer_fkey"),
+        (("drop_column", "purchase", "code"), "purchase_code_key"),
+        (("drop_column", "customer", "credit"), "customer_credit_check"),
+        (("drop_column", "customer", "fax"), "no column 'fax' travels; those that do: id, phone"),
+        (("drop_column", "nothing", "fax"), "table nothing is not merged"),
+        (("widen_column", "customer", "credit", "smallint"), "does not take all of its values"),
+        (("widen_column", "customer", "credit", "text"), "does not take all of its values"),
+        (("add_column", "customer", "phone", "text"), "has a column 'phone' already"),
+        (("add_column", "customer", "mail", "txet"), "name a type of PostgreSQL's own"),
+        (("add_column", "customer", "mail", "mood"), "name a type of PostgreSQL's own"),
+        (("add_column", "customer", "mail", "text); drop table customer; --"), "cannot be text)"),
+    ],
+)
+async def test_what_is_refused(
+    merge_shop: MergeTopology, change: tuple[str, ...], words: str
+) -> None:
+    """The message names the column and what to do instead, and nothing is changed."""
+    await merge_shop.execute("pub", "create domain mood as text")
+    what, *arguments = change
+    with pytest.raises(ArticleError, match=words.replace("(", r"\(").replace(")", r"\)")):
+        await getattr(merge_shop, what)(*arguments)
+    assert await merge_shop.execute("pub", "select from msrepl.sysmergeschemachange") == []
+    assert (await merge_shop.sync("anna")).retried == 0
+
+
+async def test_a_default_is_a_constant(merge_shop: MergeTopology) -> None:
+    """An expression would have another value at each node; a time by the clock is read once."""
+    with pytest.raises(ArticleError, match="no constant of type integer"):
+        await merge_shop.add_column("customer", "n", "integer", default="random()")
+    await merge_shop.add_column("customer", "since", "timestamptz", default="now")
+    await merge_shop.sync("anna")
+    query = "select since from customer where id = 1"
+    assert await merge_shop.execute("pub", query) == await merge_shop.execute("anna", query)
+
+
+async def test_changes_by_hand(merge_shop: MergeTopology) -> None:
+    """At either end a column that is missing stops sessions, and the message says what to do; one that was added does not travel."""
+    await merge_shop.execute("pub", "alter table customer add column fax text")
+    with pytest.raises(ArticleError, match="'fax' already, which does not travel"):
+        await merge_shop.add_column("customer", "fax", "text")
+    await merge_shop.execute("anna", "alter table customer drop column phone")
+    with pytest.raises(MergeError, match=r"has lost its column phone: .*rename it back"):
+        await merge_shop.sync("anna")
+
+
+async def test_a_restored_publisher(merge_shop: MergeTopology) -> None:
+    """A Subscriber that has made a change which its Publisher has forgotten is refused, and is not filled with rows of another shape."""
+    await merge_shop.back_up("pub")
+    await merge_shop.add_column("customer", "mail", "text")
+    await merge_shop.sync("anna")
+    await merge_shop.restore_backup("pub")
+    await merge_shop.add_column("customer", "fax", "text")
+    with pytest.raises(MergeError, match="anna has made schema change 1, which pub does not know"):
+        await merge_shop.sync("anna")
+    with pytest.raises(SubscriptionError, match=r"its column 'fax' .* is missing there"):
+        await merge_shop.reinitialise("anna")
