@@ -46,8 +46,21 @@ def pytest_collection() -> Iterator[None]:
 _STARTS_SERVERS = {"server", "two_servers", "rig", "on"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist names the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a PostgreSQL server: they ask for a fixture that starts one."""
+    """Mark the tests that need a PostgreSQL server, and give one worker those that share what a module makes."""
     for item in items:
         if _STARTS_SERVERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("postgres")
+        if not item.get_closest_marker("xdist_group") and _shares_what_its_module_makes(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _shares_what_its_module_makes(item: pytest.Item) -> bool:
+    """Whether another worker would make a fixture of the module again."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    return fixtures is not None and any(
+        fixture.scope == "module"
+        for known in fixtures.name2fixturedefs.values()
+        for fixture in known[-1:]
+    )

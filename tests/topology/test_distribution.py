@@ -251,7 +251,7 @@ async def test_without_distribution(make_topology: MakeTopology) -> None:
 async def test_a_prepared_transaction_in_the_way_is_named(make_topology: MakeTopology) -> None:
     """The first subscription waits for it a bounded time, names its gid, and leaves nothing behind."""
     topology = await make_topology(subscribers=("a",))
-    topology.slot_timeout_ms = 200
+    topology.registration.slot_timeout_ms = 200
     await topology.execute("pub", ACCOUNT)
     await topology.publish("account")
     gid = f"somebody's {uuid.UUID(int=7)}"
