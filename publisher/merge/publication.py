@@ -167,17 +167,21 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
 
 
 async def keep(connection: Connection) -> None:
-    """Keep the database from being dropped (sp_replicationdboption). Idempotent."""
+    """Keep the database, and what is published of it, from being dropped (sp_replicationdboption). Idempotent."""
     name = sql.Identifier(names.KEEP)
     if not (await connection.execute(_IS_KEPT, (names.KEEP,))).rowcount:
         await connection.execute(
             "set local client_min_messages = error"
         )  # that it connects to none
         await connection.execute(compose("twopc", "merge_keep", name=name))
+        owner = sql.Identifier(tracking.owner_role(connection.info.dbname))
+        await connection.execute(compose("twopc", "merge_drop_guard", owner=owner))
+        await connection.execute(compose("twopc", "merge_drop_guard_trigger"))
 
 
 async def let_go(connection: Connection) -> None:
-    """Let the database be dropped. Idempotent."""
+    """Let the database be dropped, and its tables. Idempotent."""
+    await connection.execute("drop event trigger if exists msrepl_merge_drop_guard")
     if (await connection.execute(_IS_KEPT, (names.KEEP,))).rowcount:
         await connection.execute(sql.SQL("drop subscription {}").format(sql.Identifier(names.KEEP)))
 

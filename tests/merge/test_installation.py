@@ -197,7 +197,7 @@ async def _objects(node: TrackedDatabase) -> list[tuple[str, ...]]:
 async def test_a_published_database_cannot_be_dropped(
     server: EmbeddedServer, fresh_database: Database
 ) -> None:
-    """Nor with force, until nothing is published; whoever looks for the reason finds it."""
+    """Nor with force, nor a table of it, until nothing is published; whoever looks for the reason finds it."""
     drop = f'drop database "{fresh_database.name}" with (force)'.encode()
     async with await AsyncConnection.connect(
         server.superuser_dsn("postgres"), autocommit=True
@@ -210,7 +210,12 @@ async def test_a_published_database_cannot_be_dropped(
                 "select obj_description(oid) from pg_subscription where subname = 'msrepl_keep'"
             )
             assert "twopc merge unpublish" in why
+            for statement in ("drop table item", "drop schema public cascade"):
+                with pytest.raises(psycopg.errors.ObjectInUse, match=r"public.item .*\(3724\)"):
+                    await node.run(f"set session_replication_role = replica; {statement}")
+            await node.run("create temp table item (id int); drop table pg_temp.item")
             await publication.unpublish(node.connection, "public", "item")
+            await node.run("drop table item")
             await tracking.uninstall(node.connection)
         await other.execute(drop)
 

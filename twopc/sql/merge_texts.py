@@ -91,6 +91,12 @@ _SHARED = (
     "merge_refuse_uninitialised",
     "mssnapshotdeliveryprogress",
     "msmerge_dynamic_snapshots",
+    "msmerge_replinfo",
+    "msmerge_history",
+    "msrepl_errors",
+    "sysmergepartitioninfoview",
+    "msdynamicsnapshotjobs",
+    "msmerge_errorlineage",
     "merge_faults",
 )
 

@@ -2224,6 +2224,86 @@ alter table msrepl.msmerge_dynamic_snapshots owner to "msrepl_owner_0123456789ab
 revoke all on msrepl.msmerge_dynamic_snapshots from public;
 comment on table msrepl.msmerge_dynamic_snapshots is 'Snapshots in files, by the digests of their manifests';
 
+-- msrepl.msmerge_replinfo: how far this node is with each neighbour.
+-- called by: administrators
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+create or replace view msrepl.msmerge_replinfo as
+select s.subscriber_server as subscriber, s.replnickname, s.sentgen, s.sentguid, s.recgen, s.recguid, s.subscriber_type, s.last_sync_date
+from msrepl.sysmergesubscriptions as s
+where s.login is not null;
+alter view msrepl.msmerge_replinfo owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_replinfo from public;
+comment on view msrepl.msmerge_replinfo is 'A row for each neighbour, with the generations sent and received';
+
+-- msrepl.msmerge_history: what came of each session, in words.
+-- called by: administrators
+-- tables:    msrepl.msmerge_sessions
+-- holes:     owner
+create or replace view msrepl.msmerge_history as
+select m.session_id, m.subscriber_server as subscriber, m.start_time, m.end_time as "time", m.duration, m.runstatus,
+       coalesce(m.error, format('uploaded %s, downloaded %s, %s conflicts, %s deferred, %s retried',
+                                m.upload_rows, m.download_rows, m.conflicts, m.rows_deferred, m.rows_retried)) as comments
+from msrepl.msmerge_sessions as m;
+alter view msrepl.msmerge_history owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_history from public;
+comment on view msrepl.msmerge_history is 'Sessions that have ended here, in words';
+
+-- msrepl.msrepl_errors: why sessions have ended early.
+-- called by: administrators
+-- tables:    msrepl.msmerge_sessions
+-- holes:     owner
+create or replace view msrepl.msrepl_errors as
+select m.session_id as id, m.end_time as "time", m.subscriber_server as source_name, m.error as error_text
+from msrepl.msmerge_sessions as m
+where m.error is not null;
+alter view msrepl.msrepl_errors owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msrepl_errors from public;
+comment on view msrepl.msrepl_errors is 'Failures of merge agents';
+
+-- msrepl.sysmergepartitioninfoview: all articles, each with its filter if there is one.
+-- called by: administrators
+-- tables:    msrepl.sysmergearticles, msrepl.sysmergepartitioninfo
+-- holes:     owner
+create or replace view msrepl.sysmergepartitioninfoview as
+select a.artid, a.nickname, a.objid, a.source_schema, a.source_object, a.rowguid, a.publication, i.subset_filterclause,
+       i.use_partition_groups, i.filters_on_time, coalesce(i.partition_options, 0::smallint) as partition_options,
+       coalesce(i.allow_partition_realignment, true) as allow_partition_realignment
+from msrepl.sysmergearticles as a left join msrepl.sysmergepartitioninfo as i on i.artid = a.artid;
+alter view msrepl.sysmergepartitioninfoview owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.sysmergepartitioninfoview from public;
+comment on view msrepl.sysmergepartitioninfoview is 'Articles, with what is known of their partitions';
+
+-- msrepl.msdynamicsnapshotjobs: the runs of the Snapshot Agent whose snapshots there are.
+-- called by: administrators
+-- tables:    msrepl.msmerge_dynamic_snapshots, msrepl.msmerge_partition_groups, msrepl.sysmergepublications, msrepl.sysmergesubscriptions
+-- holes:     owner
+create or replace view msrepl.msdynamicsnapshotjobs as
+select concat_ws('-', s.subscriber_server, current_database(), p.name, d.partition_id) as name, p.name as publication,
+       g.host_name_fn as dynamic_filter_hostname, g.suser_sname_fn as dynamic_filter_login, d.partition_id,
+       d.dynamic_snapshot_location, d.initiated_by, d.last_updated
+from msrepl.msmerge_dynamic_snapshots as d
+cross join msrepl.sysmergepublications as p
+join msrepl.sysmergesubscriptions as s on s.is_self
+left join msrepl.msmerge_partition_groups as g on g.partition_id = d.partition_id;
+alter view msrepl.msdynamicsnapshotjobs owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msdynamicsnapshotjobs from public;
+comment on view msrepl.msdynamicsnapshotjobs is 'Runs of the Snapshot Agent, by Publisher, database, publication and partition';
+
+-- msrepl.msmerge_errorlineage: rows that were deleted at a Subscriber, and could not be deleted at its Publisher.
+-- called by: administrators
+-- tables:    msrepl.msmerge_conflicts_info, msrepl.msmerge_metadata, msrepl.msmerge_replica
+-- holes:     owner
+create or replace view msrepl.msmerge_errorlineage as
+select c.tablenick, c.rowguid, msrepl.merge_lineage(m.lineage, r.replica, m.own) as lineage
+from msrepl.msmerge_conflicts_info as c
+left join msrepl.msmerge_metadata as m on m.tablenick = c.tablenick and m.rowguid = c.rowguid
+cross join msrepl.msmerge_replica as r
+where c.conflict_type = 7 and m.gone is not true;
+alter view msrepl.msmerge_errorlineage owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_errorlineage from public;
+comment on view msrepl.msmerge_errorlineage is 'Deletions that were not carried on';
+
 -- msrepl.merge_faults: what has become of merged tables that sessions cannot go on with, and what mends each.
 -- called by: msrepl.merge_hello; twopc.drivers.merge.checks
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, catalogs

@@ -1,0 +1,93 @@
+"""The original's system tables, by their names, at both ends; what stands in those that are views of others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from psycopg import AsyncConnection
+
+from tests.merge.partitions import publish_shop
+from twopc.errors import MergeError
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
+
+_PAGE = Path(__file__).parents[2] / "docs/merge.md"
+_HELD = "select c.relname::text from pg_class as c where c.relnamespace = 'msrepl'::regnamespace and c.relkind in ('r', 'v', 'p')"
+
+
+async def test_all_of_them(server: EmbeddedServer) -> None:
+    """Each that the page says is there is there; of the others it says why not."""
+    _, _, table = _PAGE.read_text().partition("| system table | here |")
+    rows = re.findall(r"^\| (\*\*)?`(MS\w+|sysm\w+)`(\*\*)? \|", table, re.MULTILINE)
+    there = {name.lower() for bold, name, _ in rows if not bold}
+    assert len(rows) == 31
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute("pub", "create table item (id int primary key)")
+        await topology.publish("item")
+        await topology.subscribe("anna")
+        for node in ("pub", "anna"):
+            held = {name for (name,) in await topology.execute(node, _HELD)}
+            assert there <= held, node
+
+
+def test_the_page_names_tests_that_there_are() -> None:
+    """Each that it names beside a sentence of the original's is a test of ours."""
+    _, _, rest = _PAGE.read_text().partition("## Initialisation in the original")
+    named = {*re.findall(r"`(test_\w+)`", rest.partition("\n## ")[0])}
+    tests = Path(__file__).parents[1]
+    texts = [
+        path.read_text() for path in (*tests.glob("merge/*.py"), *tests.glob("cli/*merge*.py"))
+    ]
+    there = {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
+    assert len(named) > 20
+    assert not named - there
+
+
+async def test_what_they_say(server: EmbeddedServer, tmp_path: Path) -> None:
+    """Of a session that failed, a snapshot of a partition, and a parent that could not be deleted."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await publish_shop(topology)
+        await topology.snapshot(tmp_path, host_name="north")
+        await topology.subscribe("anna", host_name="north")
+
+        await topology.execute("anna", "update customer set phone = '3' where id = 1")
+        topology.lock_timeout_ms = 50
+        async with await AsyncConnection.connect(topology.node("pub").dsn) as application:
+            await application.execute("update customer set phone = '2' where id = 1")
+            with pytest.raises(MergeError, match="ended early"):
+                await topology.sync("anna")
+            await application.rollback()
+        topology.lock_timeout_ms = 5000
+        failure = "canceling statement due to lock timeout"
+        await topology.execute(
+            "anna", "delete from line; delete from purchase; delete from customer"
+        )
+        await topology.execute("pub", "insert into purchase values (9, 1, 9)")
+        report = await topology.sync("anna")
+        assert report.uploaded == 2
+        for query, expected in (
+            (
+                "select source_name, split_part(error_text, chr(10), 1) from msrepl.msrepl_errors",
+                [("anna", failure)],
+            ),
+            (
+                "select split_part(comments, chr(10), 1) from msrepl.msmerge_history order by session_id",
+                [(failure,), ("uploaded 2, downloaded 0, 0 conflicts, 0 deferred, 2 retried",)],
+            ),
+            (
+                "select name, dynamic_filter_hostname, initiated_by from msrepl.msdynamicsnapshotjobs",
+                [(f"pub-{topology.node('pub').database}-merge-1", "north", None)],
+            ),
+            ("select count(*) from msrepl.msmerge_errorlineage where tablenick = 1", [(1,)]),
+            (
+                "select subscriber, sentgen from msrepl.msmerge_replinfo",
+                [("anna", 1)],
+            ),
+            (
+                "select source_object, subset_filterclause is null from msrepl.sysmergepartitioninfoview order by nickname",
+                [("customer", False), ("purchase", True), ("line", True), ("product", True)],
+            ),
+        ):
+            assert await topology.execute("pub", query) == expected, query
