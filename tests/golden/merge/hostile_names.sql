@@ -783,19 +783,23 @@ begin
         set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
             colv = excluded.colv, source = excluded.source, writer = excluded.writer;
     end if;
-    perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
-        coalesce(array_agg(w.rowguid) filter (where w.gone and w.is_present), '{}'),
-        coalesce(array_agg(w.rowguid) filter (where not w.gone and w.is_present), '{}'),
-        coalesce(array_agg(w."row") filter (where not w.gone and w.is_present), '{}'),
-        array_agg(w.taken) filter (where not w.gone and w.is_present),
-        coalesce(array_agg(w.rowguid) filter (where not w.gone and not w.is_present), '{}'),
-        coalesce(array_agg(w."row") filter (where not w.gone and not w.is_present), '{}'))
-    from (
-        select i.rowguid, i.gone, i."row", i.taken, h.rowguid is not null as is_present
-        from unnest($1, $2, $6, takens, verdicts) as i(rowguid, gone, "row", taken, verdict)
-        left join unnest(present) as h(rowguid) on h.rowguid = i.rowguid
-        where i.verdict is distinct from 'keep'
-    ) as w;
+    if verdicts is null and present = $1 and true <> all ($2) then  -- updates, as nearly always: nothing to sort out
+        perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"('{}', $1, $6, null, '{}', '{}');
+    else
+        perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
+            coalesce(array_agg(w.rowguid) filter (where w.gone and w.is_present), '{}'),
+            coalesce(array_agg(w.rowguid) filter (where not w.gone and w.is_present), '{}'),
+            coalesce(array_agg(w."row") filter (where not w.gone and w.is_present), '{}'),
+            array_agg(w.taken) filter (where not w.gone and w.is_present),
+            coalesce(array_agg(w.rowguid) filter (where not w.gone and not w.is_present), '{}'),
+            coalesce(array_agg(w."row") filter (where not w.gone and not w.is_present), '{}'))
+        from (
+            select i.rowguid, i.gone, i."row", i.taken, h.rowguid is not null as is_present
+            from unnest($1, $2, $6, takens, verdicts) as i(rowguid, gone, "row", taken, verdict)
+            left join unnest(present) as h(rowguid) on h.rowguid = i.rowguid
+            where i.verdict is distinct from 'keep'
+        ) as w;
+    end if;
 -- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
 -- called by: rendered behind calls of functions of a table's role
 -- tables:    none
