@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import textwrap
 import zipfile
 from pathlib import Path
@@ -20,9 +21,11 @@ FOLDERS = ("twopc", "publisher", "subscriber", "sim", "scenarios")
 PROJECT = """
 import publisher, sim, subscriber
 import twopc.publisher
+import twopc.sim as sim_of_twopc
 from twopc.sim.testing import topology
 
 def test_both(twopc):
+    print("\\ntwopc.sim is", sim_of_twopc.__file__)
     assert (publisher.OWN, sim.OWN, subscriber.OWN) == ("publisher", "sim", "subscriber")
     alice = twopc.session("sub1")
     alice.execute("update account set balance = 90 where id = 1")
@@ -60,19 +63,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel."""
+    """The wheel, made of the source distribution, which is made where links may be missing: it has none."""
     out = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", out, source, cwd=out)
+    run(sys.executable, "-m", "build", "--outdir", out, source, cwd=out)
+    (archive,) = out.glob("*.tar.gz")
+    with tarfile.open(archive) as held:
+        assert not [each.name for each in held if each.issym() or each.islnk()]
     (built,) = out.glob("*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def sdist(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution, which is made where links may be missing: it has none."""
-    out = tmp_path_factory.mktemp("sdist")
-    run(sys.executable, "-m", "build", "--sdist", "--outdir", out, source, cwd=out)
-    (built,) = out.glob("*.tar.gz")
     return built
 
 
@@ -92,8 +89,28 @@ def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
     assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"twopc"}
 
 
+def project_of_the_same_names(folder: Path) -> Path:
+    """A user's project with packages `sim`, `publisher` and `subscriber`."""
+    project = folder / "project"
+    for name in ("publisher", "sim", "subscriber"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text(f'OWN = "{name}"\n')
+    (project / "conftest.py").write_text(textwrap.dedent(BANK))
+    (project / "test_it.py").write_text(PROJECT)
+    return project
+
+
+def plays(environment: Path, project: Path, place: Path) -> None:
+    """The project's packages are its own, and the plugin finds ours, which is installed at a place."""
+    python = environment / "bin" / "python"
+    told = run(python, "-m", "pytest", "-q", "-s", cwd=project, PYTHONPATH="")
+    assert "1 passed" in told.stdout
+    found = next(line for line in told.stdout.splitlines() if line.startswith("twopc.sim is "))
+    assert Path(found.removeprefix("twopc.sim is ")).is_relative_to(place)
+
+
 @pytest.mark.slow
-def test_an_empty_environment_runs_a_scenario(wheel: Path, tmp_path: Path) -> None:
+def test_an_empty_environment_runs_a_scenario_and_a_test(wheel: Path, tmp_path: Path) -> None:
     """Nothing but the wheel and what it asks for is needed, for scenarios and for tests; pictures are an extra."""
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
@@ -104,40 +121,23 @@ def test_an_empty_environment_runs_a_scenario(wheel: Path, tmp_path: Path) -> No
     assert not [name for name in ("numpy", "matplotlib", "PIL") if (libraries / name).exists()]
 
     scenario = "scenarios/immediate/lost_update.twopc.yaml"  # the one that is installed
-    done = run(environment / "bin" / "twopc", "run", scenario, cwd=tmp_path)
+    done = run(
+        environment / "bin" / "twopc", "run", scenario, "--order", "alice first", cwd=tmp_path
+    )
 
     assert "alice first" in done.stdout
-    (tmp_path / "conftest.py").write_text(textwrap.dedent(BANK))
-    (tmp_path / "test_it.py").write_text("def test_it(twopc): twopc.assert_converged()\n")
-    tested = run(environment / "bin" / "python", "-m", "pytest", "-q", cwd=tmp_path, PYTHONPATH="")
-    assert "1 passed" in tested.stdout
+    plays(environment, project_of_the_same_names(tmp_path), environment)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["wheel", "sdist", "editable"])
-def test_a_project_has_packages_of_the_same_names(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    """A user's `sim`, `publisher` and `subscriber` are his, and the plugin finds ours."""
+def test_a_folder_of_sources_is_installed(source: Path, tmp_path: Path) -> None:
+    """Of links to folders whose names are a user's."""
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
-    what: Path = request.getfixturevalue("source" if kind == "editable" else kind)
     pip = [sys.executable, "-m", "pip", "--python", environment, "install", "-q", "--no-deps"]
-    run(*pip, *(["--editable", what] if kind == "editable" else [what]), cwd=tmp_path)
+    run(*pip, "--editable", source, cwd=tmp_path)
     # what it requires is taken from here: a path that is no site directory activates nothing else
     (libraries,) = environment.glob("lib/python*/site-packages")
     (libraries / "required.pth").write_text(sysconfig.get_path("purelib"))
 
-    project = tmp_path / "project"
-    for name in ("publisher", "sim", "subscriber"):
-        (project / name).mkdir(parents=True)
-        (project / name / "__init__.py").write_text(f'OWN = "{name}"\n')
-    (project / "conftest.py").write_text(textwrap.dedent(BANK))
-    (project / "test_it.py").write_text(PROJECT)
-    python = environment / "bin" / "python"
-    told = run(python, "-m", "pytest", "-q", cwd=project, PYTHONPATH="")
-    assert "1 passed" in told.stdout
-    place = run(
-        python, "-c", "import twopc.sim; print(twopc.sim.__file__)", cwd=project, PYTHONPATH=""
-    )
-    assert Path(place.stdout.strip()).is_relative_to(what if kind == "editable" else environment)
+    plays(environment, project_of_the_same_names(tmp_path), source)

@@ -1,4 +1,7 @@
-"""`--accept`: the file is changed so that what has happened is expected, where that may be."""
+"""`--accept`: the file is changed so that what has happened is expected, where that may be.
+
+What happened is the same on servers and on the model (tests/agreement): one test looks at servers, the others do not.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ import pytest
 from tests.cli.files import ACCOUNT, OPEN, STUCK, WRONG
 from twopc.sim.cli import exits
 
-pytestmark = pytest.mark.postgres
-
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     """Write a scenario file, at a desk and not in CI."""
     monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TWOPC_ON", "model")
 
     def write(text: str):
         path = tmp_path / "account.twopc.yaml"
@@ -109,7 +111,9 @@ def test_there_must_be_a_file(twopc, file):
     assert twopc("run", "-", "--accept").returncode == exits.USAGE
 
 
-def test_ends_of_lines_stay(twopc, file):
+@pytest.mark.postgres
+def test_ends_of_lines_stay(twopc, file, monkeypatch):
+    monkeypatch.delenv("TWOPC_ON")
     path = file(WRONG.replace("\n", "\r\n"))
     assert twopc("run", path, "--accept", "--no-timeline").returncode == exits.PASS
     assert b"sessions: {alice: committed}\r\n" in path.read_bytes()

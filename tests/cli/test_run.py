@@ -1,4 +1,8 @@
-"""`twopc run` with its options, on real servers: what is played, what is told, and how it ends."""
+"""`twopc run` with its options: what is played, what is told, and how it ends.
+
+What happens is the same on servers and on the model (tests/agreement). Tests that ask for `on_servers` are about what a
+server does besides.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,20 @@ ROOT = Path(__file__).parents[2]
 LOST_UPDATE = ROOT / "scenarios/immediate/lost_update.twopc.yaml"
 ABA = ROOT / "scenarios/immediate/aba.twopc.yaml"
 
-pytestmark = pytest.mark.postgres
+
+@pytest.fixture(autouse=True)
+def on_model(monkeypatch):
+    """Played on the model, unless a test says otherwise."""
+    monkeypatch.setenv("TWOPC_ON", "model")
+
+
+@pytest.fixture
+def on_servers(on_model, monkeypatch):
+    """Played on servers, as without any setting."""
+    monkeypatch.delenv("TWOPC_ON")
+
+
+ON_SERVERS = pytest.mark.usefixtures("on_servers")
 
 
 @pytest.fixture
@@ -38,6 +55,8 @@ def lines(done) -> list[str]:
     return [line.strip() for line in done.stdout.splitlines()]
 
 
+@ON_SERVERS
+@pytest.mark.postgres
 def test_generated_orders_are_one_line(twopc, file):
     done = twopc("run", file(ACCOUNT), "--no-timeline")
     assert done.returncode == exits.PASS, done.stdout
@@ -80,6 +99,8 @@ def test_tags(twopc, file):
     assert twopc("run", file(ACCOUNT), ABA, "--tag", "teaching").returncode == exits.PASS
 
 
+@ON_SERVERS
+@pytest.mark.postgres
 def test_a_failure_tells_all_that_a_reader_needs(twopc, file):
     wrong = file(WRONG)
     done = twopc("run", wrong, "--seed", "3", "--no-timeline")
@@ -115,6 +136,9 @@ def test_repeating(twopc, file):
     assert "failed 1 of 1" in done.stdout or "alice first" in done.stdout
 
 
+@ON_SERVERS
+@pytest.mark.postgres
+@pytest.mark.turn(3)
 def test_what_comes_out_in_several_ways_is_inconclusive(twopc, file):
     done = twopc("run", file(CHANCE), "--repeat", "12", "--no-timeline")
     assert done.returncode == exits.UNKNOWN
@@ -124,8 +148,10 @@ def test_what_comes_out_in_several_ways_is_inconclusive(twopc, file):
     assert (told["verdict"], told["kind"], told["exit_code"]) == ("unknown", "unstable", 3)
 
 
-def test_several_at_once_are_told_in_the_files_order(twopc, file):
+@pytest.mark.postgres
+def test_several_at_once_are_told_in_the_files_order(twopc, file, monkeypatch):
     one = twopc("run", file(BOTH), "--no-timeline")
+    monkeypatch.delenv("TWOPC_ON")
     two = twopc("run", file(BOTH), "--no-timeline", "-j", "3")
     assert two.returncode == exits.PASS, two.stdout + two.stderr
 
@@ -158,6 +184,8 @@ def test_documents(twopc, file, tmp_path):
     assert twopc("run", ABA, "--junit", "/nowhere/x").returncode == exits.ENVIRONMENT
 
 
+@ON_SERVERS
+@pytest.mark.postgres
 def test_one_that_cannot_be_played_keeps_no_other_from_it(twopc, file, tmp_path):
     """Because of what it asks for, or of what a server does not take."""
     folder = tmp_path / "several"
@@ -186,6 +214,8 @@ def test_events_for_tools(twopc, file):
     assert "✓ alice first" in done.stderr
 
 
+@ON_SERVERS
+@pytest.mark.postgres
 def test_what_is_written_down(twopc, file, tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.twopc]\nout = "elsewhere"\nseed = 5\n')
     done = twopc("run", file(ACCOUNT), "--order", "alice first")
@@ -233,6 +263,8 @@ def test_a_wrong_setting_is_named_where_it_stands(twopc, file, tmp_path, monkeyp
     assert f"job in {tmp_path / 'pyproject.toml'}: there is no such setting" in done.stderr
 
 
+@ON_SERVERS
+@pytest.mark.postgres
 def test_standard_input(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "twopc.sim", "run", "-", "--order", "alice first"],

@@ -16,26 +16,22 @@ from twopc.sim.scenario.check import load
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.postgres
-
 
 @pytest.fixture
-def step(tmp_path):
-    """Type commands; returns what was printed after each prompt, the prompt with it."""
+def step(twopc, tmp_path, monkeypatch):
+    """Type commands, on the model unless a test says otherwise; returns what was printed, prompts with it."""
     (tmp_path / "account.twopc.yaml").write_text(ACCOUNT)
     (tmp_path / "stuck.twopc.yaml").write_text(STUCK)
+    monkeypatch.setenv("COLUMNS", "120")
 
-    def run(*commands: str, name="account", arguments=(), code=exits.PASS):
-        done = subprocess.run(
-            [sys.executable, "-m", "twopc.sim", "step", f"{name}.twopc.yaml", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
-            input="".join(f"{command}\n" for command in commands),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    def run(*commands: str, name="account", arguments=(), code=exits.PASS, on="model"):
+        monkeypatch.setenv("TWOPC_ON", on)
+        reading, writing = os.pipe()
+        with open(reading, encoding="utf-8") as typed, monkeypatch.context() as patch:
+            with open(writing, "w", encoding="utf-8") as keyboard:
+                keyboard.writelines(f"{command}\n" for command in commands)
+            patch.setattr(sys, "stdin", typed)
+            done = twopc("step", f"{name}.twopc.yaml", *arguments)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done.stdout, done.stderr
@@ -43,8 +39,9 @@ def step(tmp_path):
     return run
 
 
-def test_to_the_end(step):
-    out, _ = step(*["n"] * 9, "n", "q")
+@pytest.mark.parametrize("on", ["model", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_to_the_end(step, on):
+    out, _ = step(*["n"] * 9, "n", "q", on=on)
     assert "(0 of 8, next: a_begin) n" in out
     assert "(6 of 8, next: a_end) n" in out
     assert "(8 of 8, next: deliver everything) n" in out
@@ -116,18 +113,16 @@ def test_what_cannot_go_on(step):
     assert "this was your own way" in out[stuck:]
 
 
-def test_it_needs_a_file(step):
-    done = subprocess.run(
-        [sys.executable, "-m", "twopc.sim", "step", "-"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        input="", capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+def test_it_needs_a_file(twopc):
+    done = twopc("step", "-")
     assert done.returncode == exits.USAGE
     assert "standard input is where you type" in done.stderr
 
 
-def test_somebody_gives_up(step, tmp_path):
+@pytest.mark.postgres
+def test_somebody_gives_up(tmp_path):
     """By Ctrl-C at a prompt, with a step that waits: everything is gone."""
+    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT)
     process = subprocess.Popen(
         [sys.executable, "-m", "twopc.sim", "--log-level", "debug", "step", "account.twopc.yaml"],
         cwd=tmp_path,

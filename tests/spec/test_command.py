@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.cli.in_process import Done
+from tests.cli.in_process import twopc as run_command
 
 ROOT = Path(__file__).parents[2]
 SPECS = Path(__file__).parent / "specs"
 
 
 @pytest.fixture
-def twopc(tmp_path):
+def twopc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     """The command line, in a folder of its own."""
-
-    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "twopc.sim", *map(str, arguments)],
-            cwd=tmp_path,
-            env={"PYTHONPATH": str(ROOT), "PATH": "", "COLUMNS": "100", "NO_COLOR": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    return call
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return run_command
 
 
 def test_a_spec_becomes_a_file_that_is_right(twopc, tmp_path) -> None:

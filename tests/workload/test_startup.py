@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.cli.in_process import twopc
+
 ROOT = Path(__file__).parents[2]
 _LOOK = """
 import sys
@@ -26,15 +30,13 @@ def test_nothing_of_it_is_loaded():
     assert ran.stdout.strip() == ""
 
 
-def test_a_load_without_pictures(tmp_path):
+def test_a_load_without_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Matplotlib is not installed everything else is there, and what brings it is said."""
     path = ROOT / "scenarios" / "stress" / "agent_outage.twopc.yaml"
-    without = "import sys; sys.modules['matplotlib'] = None; from twopc.sim.cli import main; main()"
-    arguments = ["run", path, "--on", "model", "--out", tmp_path]
-    ran = subprocess.run(
-        [sys.executable, "-c", without, *arguments],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ran = twopc("run", path, "--on", "model", "--out", tmp_path)
     assert "no pictures were drawn: pip install 'twopc[plots]'" in ran.stdout
     assert "Traceback" not in ran.stderr
     (written,) = tmp_path.rglob("verdict.json")
