@@ -49,7 +49,7 @@ def check_kind(document: Document, scenario: Scenario) -> None:
     else:
         for place, order in enumerate(scenario.orders):
             for number, item in enumerate(order.steps):
-                for word in ("age", "backup", "restore_backup"):
+                for word in ("age", "backup", "restore_backup", "add_column"):
                     if getattr(item, word) is not None:
                         mark = document.mark(("orders", place, "steps", number))
                         document.error(mark, f"'{word.replace('_', ' ')}' {_OF_MERGE}")

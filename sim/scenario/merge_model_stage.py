@@ -13,6 +13,7 @@ from twopc.sim.model.merge.merging import ModelMerging
 from twopc.sim.model.merge.site import RecordedConflict
 from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.merge_parts import AddedColumn
 from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN
 from twopc.sim.scenario.merge_watch import MergeWatch, NeighbourMarks, NodeKnowledge
 from twopc.sim.scenario.model_check import NullRecorder
@@ -169,6 +170,10 @@ class MergeModelStage(ModelStage):
             return
         self._merging.restore_backup(node)
         self._recorded[node] = len(self._every_conflict(node))
+
+    async def add_column(self, added: AddedColumn) -> None:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        self._merging.add_column(added.table, added.column, added.type, added.default)
 
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""

@@ -55,6 +55,21 @@ class MergedTable(Part):
         return self.filter is not None or bool(self.join)
 
 
+class AddedColumn(Part):
+    """A column that is added to a table which is merged."""
+
+    what = "an added column"
+    blank = {"table": "", "column": "", "type": "text"}
+    table: str
+    """The table."""
+    column: str
+    """The column's name."""
+    type: str
+    """One of PostgreSQL's own types."""
+    default: str | None = None
+    """The text of a constant, which all rows get; none: NULL."""
+
+
 class MergeSubscription(Part):
     """How a Subscriber merges."""
 

@@ -23,6 +23,7 @@ from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_knowledge import read_knowledge
+from twopc.sim.scenario.merge_parts import AddedColumn
 from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, set_up_merge
 from twopc.sim.scenario.merge_watch import MergeWatch, NodeKnowledge
 from twopc.sim.scenario.model import Scenario
@@ -276,6 +277,12 @@ class MergeStage:
             await self._topology.restore_backup(node)
             self._recorded[node] = len(await self._every_conflict(node))
         await self._observer.return_to(node, self._topology.node(node).dsn)
+
+    async def add_column(self, added: AddedColumn) -> None:
+        """See `twopc.sim.scenario.stage.Stage`."""
+        await self._topology.add_column(
+            added.table, added.column, added.type, default=added.default
+        )
 
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""

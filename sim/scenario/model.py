@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.generated import Generate
+from twopc.sim.scenario.merge_parts import AddedColumn
 from twopc.sim.scenario.parts import (
     EVERY_NODE,
     ONE_OR_MORE,
@@ -59,6 +60,7 @@ __all__ = [
 #: What an order's item may be besides a step's name.
 _ITEMS = (
     "rollback", "wait", "sync", "fault", "cut", "restore", "pause", "resume", "age", "backup", "restore_backup",
+    "add_column",
 )  # fmt: skip
 _TWIN = "it stands under 'twin'"
 
@@ -126,8 +128,8 @@ class ScenarioTopology(Part):
 _WAIT = re.compile(r"\S+ (?:blocked|done|notices (?P<notices>[1-9]\d*))")
 _ITEMS_WRITTEN = (
     "{rollback: session}, {sync: node}, {wait: step blocked}, {fault: id}, {cut: node}, "
-    "{restore: node}, {pause: agent node}, {resume: agent node}, {age: days}, {backup: node} "
-    "and {restore backup: node}"
+    "{restore: node}, {pause: agent node}, {resume: agent node}, {age: days}, {backup: node}, "
+    "{restore backup: node} and {add column: {table: …, column: …, type: …}}"
 )
 
 
@@ -160,6 +162,8 @@ class OrderItem(Part):
     """The node that merges and is backed up, in place of its backup before."""
     restore_backup: str | None = Field(default=None, alias="restore backup")
     """The node that is put back to what it was when it was backed up."""
+    add_column: AddedColumn | None = Field(default=None, alias="add column")
+    """The column that a table of the Publisher gets; sessions bring it to Subscribers."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from twopc.sim.scenario.generated import Generate
+from twopc.sim.scenario.merge_parts import AddedColumn
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.reach import check_agent, check_sync
 from twopc.sim.scenario.steps import OF_AGENTS
@@ -170,6 +171,8 @@ class _OrderWalk:
         self._open: set[str] = set()
         self._cut: set[str] = set()
         self._backed_up: set[str] = set()
+        self._added: set[tuple[str, str]] = set()
+        """Tables and columns."""
         self._paused: set[str] = set()
         self._unknown: set[str] = set()
         """Sessions with a step that could not be read: it may have begun or ended anything."""
@@ -208,6 +211,8 @@ class _OrderWalk:
             pass
         elif item.backup is not None or item.restore_backup is not None:
             self._backup(at, item)
+        elif item.add_column is not None:
+            self._add_column(at, item.add_column)
         elif item.pause is not None or item.resume is not None:
             self._agent(at, item.pause, item.resume)
         else:
@@ -240,15 +245,44 @@ class _OrderWalk:
             self._error((*at, word), f"no node '{node}'{suggestion(node, nodes)}")
         elif node in self._cut:
             self._error((*at, word), f"node '{node}' is cut off here: {{restore: {node}}} first")
+        elif word == "restore backup" and self._added:
+            self._error((*at, word), "'restore backup' cannot come after 'add column'")
         elif word == "restore backup" and node not in self._backed_up:
             self._error((*at, word), f"node '{node}' has no backup here: {{backup: {node}}} first")
+        self._refuse_open(at, word, node)
+        self._backed_up.add(node)
+
+    def _refuse_open(self, at: Path, word: str, node: str) -> None:
         for session in sorted(self._open - self._unknown):
             if self._scenario.sessions[session].node == node:
                 self._error(
                     (*at, word),
                     f"'{word}' comes while '{session}' has a transaction open at '{node}': end it first",
                 )
-        self._backed_up.add(node)
+
+    def _add_column(self, at: Path, added: AddedColumn) -> None:
+        word, publisher, tables = (
+            "add column",
+            self._scenario.topology.publisher,
+            self._scenario.tables,
+        )
+        if added.table not in tables:
+            self._error(
+                (*at, word, "table"), f"no table '{added.table}'{suggestion(added.table, tables)}"
+            )
+        elif added.column in tables[added.table].columns or (
+            (added.table, added.column) in self._added
+        ):
+            self._error(
+                (*at, word, "column"),
+                f"table '{added.table}' has a column '{added.column}' already",
+            )
+        if publisher in self._cut:
+            self._error(
+                (*at, word), f"node '{publisher}' is cut off here: {{restore: {publisher}}} first"
+            )
+        self._refuse_open(at, word, publisher)
+        self._added.add((added.table, added.column))
 
     def _agent(self, at: Path, pause: str | None, resume: str | None) -> None:
         word = "pause" if pause is not None else "resume"

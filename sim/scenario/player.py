@@ -17,6 +17,7 @@ from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.scenario.case_sessions import CaseSessions, StuckError, now_s
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
+from twopc.sim.scenario.merge_parts import AddedColumn
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
 from twopc.sim.scenario.observe import (
     answers,
@@ -243,6 +244,8 @@ class Player(CaseSessions):
             await self._backup(
                 item.backup or item.restore_backup or "", kept=item.backup is not None
             )
+        elif item.add_column is not None:
+            await self._add_column(item.add_column)
         elif item.pause is not None or item.resume is not None:
             await self._pause(item.pause or item.resume or "", on=item.pause is not None)
         else:
@@ -294,15 +297,27 @@ class Player(CaseSessions):
         self._gone = [each for each in self._gone if each != node] + [node] * on
         self._history.write("outage", node=node, data={"on": on})
 
-    async def _backup(self, node: str, *, kept: bool) -> None:
-        """Back a node up, or put it back; a merge session, or whoever is at work there, must have ended."""
+    def _require_rest(self, node: str, what: str) -> None:
+        """A merge session, or whoever is at work at a node, must have ended."""
         for lane in self._busy:
             play = lane.running
             if play is not None and (lane.node == node or play.step.action in OF_AGENTS):
-                name, done = play.name, "backed up" if kept else "restored"
-                text = f"{name} is not over, so {node} cannot be {done}"
-                self._history.write("stuck", session=lane.name, step=name, message=text)
+                text = f"{play.name} is not over, so {what}"
+                self._history.write("stuck", session=lane.name, step=play.name, message=text)
                 raise StuckError(text)
+
+    async def _add_column(self, added: AddedColumn) -> None:
+        """Add a column to a table of the Publisher."""
+        what = f"{added.table} gets no column {added.column}"
+        self._require_rest(self._scenario.topology.publisher, what)
+        await self._stage.add_column(added)
+        self._history.write(
+            "info", message=f"{added.table} gets a column {added.column} {added.type}"
+        )
+
+    async def _backup(self, node: str, *, kept: bool) -> None:
+        """Back a node up, or put it back."""
+        self._require_rest(node, f"{node} cannot be {'backed up' if kept else 'restored'}")
         await self._stage.backup(node, kept=kept)
         self._history.write("backup", node=node, data={"restored": not kept})
         if not kept:

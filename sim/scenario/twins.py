@@ -40,6 +40,7 @@ Protection = Literal[
     "losers",
     "key_checks",
     "guid_check",
+    "schema",
     "past_mappings",
     "past_touched",
     "children_follow",

@@ -30,6 +30,8 @@ class MergeProtection(StrEnum):
     GUID_CHECK = "guid_check"
     """A node that does not know a generation which its neighbour has from it was restored from a backup, so everything
     is compared."""
+    SCHEMA = "schema"
+    """A session has the Subscriber make schema changes before any row travels."""
     PAST_MAPPINGS = "past_mappings"
     """A row that has left a Subscriber's partition leaves the Subscriber."""
     PAST_TOUCHED = "past_touched"

@@ -37,6 +37,7 @@ def initialise(node: ModelMergeNode, publisher: str, above: ModelMergeNode) -> N
         }
         for artid, rows in above.metadata.items()
     }
+    node.schema = above.schema
     node.generations, node.cleaned, node.floors = {}, 0, dict(above.floors)
     node.add_generation(0, 0)
     node.neighbours = {

@@ -83,11 +83,11 @@ class ModelMergeEnd(ModelRanges):
         self.node.begin_anew(self._neighbour, neighbour, cleaned)
 
     async def schema_changes(self) -> Sequence[SchemaChange]:
-        """See `MergeEndPort`: nothing changes the tables of the model's nodes."""
-        return ()
+        """See `MergeEndPort`."""
+        return self.node.schema
 
     async def alter(self, change: SchemaChange) -> None:
-        """See `MergeEndPort`: there is none to make."""
+        """See `MergeEndPort`: without tables nothing is altered."""
         raise MergeError(f"{self.name} cannot make schema change {change.version}", node=self.name)
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
@@ -159,11 +159,11 @@ class ModelMergeEnd(ModelRanges):
                     (REJECTED, f"the change was rejected at {self.name}"),
                     rejected + 1,
                 )
-                self._record(part.artid, encounter, row, fault, is_pending=False)
+                self._record(part.artid, row, fault, is_pending=False)
             elif fault is not None:
                 undone = judge.rule_failure(encounter, fault) if judge and is_final else None
                 if is_final:
-                    self._record(part.artid, encounter, row, fault, is_pending=undone is None)
+                    self._record(part.artid, row, fault, is_pending=undone is None)
                 if undone is None:
                     failed[row.rowguid] = fault[1]
                     continue
@@ -194,7 +194,6 @@ class ModelMergeEnd(ModelRanges):
     def _record(
         self,
         artid: UUID,
-        encounter: MergeEncounter,
         row: Incoming,
         fault: Fault,
         *,

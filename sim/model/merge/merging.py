@@ -11,6 +11,7 @@ from twopc.drivers.merge.engine import MergeReport, MergeSession
 from twopc.drivers.points import Points
 from twopc.merge.articles import MergeOptions
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind
 from twopc.sim.model.builder import blaming, create_text
 from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.filters import join_condition, row_condition
@@ -22,6 +23,7 @@ from twopc.sim.model.merge.partitions import (
 )
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
 from twopc.sim.model.merge.records import Values as MergeValues
+from twopc.sim.model.merge.schema_changes import add_column
 from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge, travelling
 from twopc.sim.model.merge.site_end import SiteMergeEnd
 from twopc.sim.model.node import backups
@@ -214,11 +216,34 @@ class ModelMerging:
     def reinitialise(self, subscriber: str) -> None:
         """Have a Subscriber begin anew with its Publisher's rows, outside of time."""
         node = self._model.nodes[subscriber]
+        held = self.sites[subscriber].knowledge.schema
+        for change in self.sites[self.publishers[subscriber]].knowledge.schema[len(held) :]:
+            add_column(self.sites[subscriber], change)
         node.on_commit = None
         for each in reversed(self._made):
             node.outside(_delete_all(node, each.table.name), f"the rows of {each.table.name}")
         self._begin(subscriber)
         self.sites[subscriber].knowledge.recorded.clear()
+
+    def add_column(self, table: str, column: str, type_: str, default: str | None) -> None:
+        """Add a column to a table of the topmost Publisher, which sessions bring to Subscribers. SqlError
+
+        Raises:
+            UnsupportedError: the model does not know the type.
+        """
+        site, artid = self.sites[self._model.publisher.name], self._artid(table)
+        version = len(site.knowledge.schema) + 1
+        change = SchemaChange(
+            version=version,
+            guid=UUID(int=version),
+            artid=artid,
+            kind=SchemaChangeKind.ADD,
+            column=column,
+            number=site.knowledge.articles[artid].columns + 1,
+            type=type_,
+            default=default,
+        )
+        add_column(site, change)
 
     def cut(self, node: str) -> None:
         """A node lets nobody in any more, and ends the connections of agents to it; harmless twice."""
@@ -281,7 +306,7 @@ class ModelMerging:
             column.name: value
             if value is None or isinstance(value, str)
             else column.type.text(value)
-            for column, value in zip(columns, values, strict=True)
+            for column, value in zip(columns, values, strict=False)  # of an earlier shape, perhaps
         }
 
     def _artid(self, table: str) -> UUID:

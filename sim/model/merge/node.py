@@ -27,6 +27,7 @@ from twopc.merge.encounters import MergeEncounter
 from twopc.merge.lineage import stamped
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.retention import RETENTION_DAYS
+from twopc.merge.schema_changes import SchemaChange
 from twopc.sim.model.merge.partitions import PartitionMappings
 from twopc.sim.model.merge.records import (
     Incoming,
@@ -72,6 +73,7 @@ class ModelMergeNode:
     """Of each article, the highest version of a row that is forgotten: new rows go on above it."""
     sessions: list[tuple[str, SessionRecord]] = field(default_factory=list)
     """Those that have ended here, each with the Subscriber."""
+    schema: tuple[SchemaChange, ...] = ()
     mappings: PartitionMappings | None = None
     """At a Publisher that filters."""
 
@@ -114,7 +116,7 @@ class ModelMergeNode:
                 columns = tuple(
                     stamp
                     if held is None or held[place] != value
-                    else (columns or (None,) * len(values))[place]
+                    else (*(columns or ()), *(None,) * len(values))[place]
                     for place, value in enumerate(values)
                 )
             self.rows[artid][rowguid] = values

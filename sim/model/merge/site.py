@@ -147,6 +147,14 @@ class MergeSite:
             }
         self.watch()
 
+    def reshape(self, artid: UUID) -> None:
+        """A table has a further column."""
+        table, article = self.tables[artid], self.knowledge.articles[artid]
+        self._travelling[artid] = tuple(table.at[name] for name in article.names)
+        self.knowledge.rows[artid] = {
+            self.rowguid(artid, row): self.values(artid, row) for row in table.rows()
+        }
+
     def watch(self) -> None:
         """Write down what applications commit from now on."""
         self.node.on_commit = self._committed

@@ -15,15 +15,16 @@ import psycopg
 
 from twopc.drivers.merge.ports import OutgoingChanges, SessionRecord, SliceOutcome
 from twopc.merge.decision import ConflictType
-from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Fault, Judge
 from twopc.merge.marks import Generation
 from twopc.merge.plan import MergeRow, Slice
 from twopc.merge.protections import MergeProtection
+from twopc.merge.schema_changes import SchemaChange
 from twopc.sim.model.bridge import performed
 from twopc.sim.model.merge.end import ModelMergeEnd, incoming_of
 from twopc.sim.model.merge.records import Incoming
 from twopc.sim.model.merge.records import Values as MergeValues
+from twopc.sim.model.merge.schema_changes import add_column
 from twopc.sim.model.merge.site import AGENT, MergeSite, RecordedConflict
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
@@ -34,6 +35,7 @@ T = TypeVar("T")
 #: What is the caller's, and no fault of a row.
 _OF_THE_CALLER = frozenset({"40P01", "40001", "55P03", "57014", "57P01"})
 _SAVEPOINT = "rows"
+_MALFORMED: Fault = "22P02", "malformed record literal"
 
 
 class SiteMergeEnd(ModelMergeEnd):
@@ -178,13 +180,14 @@ class SiteMergeEnd(ModelMergeEnd):
         self, tx: OpenTx, part: Slice, judge: Judge | None, *, is_final: bool
     ) -> Steps[SliceOutcome]:
         """The rows of a slice at once, if that works; else each by itself."""
-        before = self._known(part.artid)
-        outcome = self._take(part, judge, is_final=is_final)
-        for write in (self._write, self._replace):
-            error = yield from self._tried(tx, write, part, before["rows"])
-            if error is None:
-                return outcome
-        self._forget(part.artid, before)
+        if all(self._fits(part, row) for row in part.rows):
+            before = self._known(part.artid)
+            outcome = self._take(part, judge, is_final=is_final)
+            for write in (self._write, self._replace):
+                error = yield from self._tried(tx, write, part, before["rows"])
+                if error is None:
+                    return outcome
+            self._forget(part.artid, before)
         total, failed = SliceOutcome(), dict[UUID, str]()
         for row in part.rows:
             one = replace(part, rows=(row,))
@@ -197,6 +200,10 @@ class SiteMergeEnd(ModelMergeEnd):
         self, tx: OpenTx, part: Slice, row: MergeRow, judge: Judge | None, *, is_final: bool
     ) -> Steps[SliceOutcome]:
         incoming = incoming_of(row)
+        if not self._fits(part, row):
+            if is_final:
+                self._record(part.artid, incoming, _MALFORMED, is_pending=True)
+            return SliceOutcome(failed={row.rowguid: _MALFORMED[1]})
         encounter = self.node.encounter(part.artid, self._neighbour, incoming)
         before = self._known(part.artid)
         outcome = self._take(part, judge, is_final=is_final)
@@ -207,12 +214,17 @@ class SiteMergeEnd(ModelMergeEnd):
         fault = (error.sqlstate, error.message)
         undone = judge.rule_failure(encounter, fault) if judge is not None and is_final else None
         if is_final:
-            self._record(part.artid, encounter, incoming, fault, is_pending=undone is None)
+            self._record(part.artid, incoming, fault, is_pending=undone is None)
         if undone is None:
             return SliceOutcome(failed={row.rowguid: error.message})
         self._put(part.artid, incoming, encounter, undone)
         yield from self._write(tx, part, before["rows"])
         return SliceOutcome(rejected=int(undone.row is None))
+
+    def _fits(self, part: Slice, row: MergeRow) -> bool:
+        """Whether a row has the columns of the table here; sessions that bring schema changes see to it."""
+        values = incoming_of(row).values if MergeProtection.SCHEMA in self._without else None
+        return values is None or len(values) == self.node.articles[part.artid].columns
 
     def _tried(
         self,
@@ -265,6 +277,13 @@ class SiteMergeEnd(ModelMergeEnd):
         pairs = [(row.rowguid, before.get(row.rowguid), rows.get(row.rowguid)) for row in part.rows]
         return [each for each in pairs if each[1] != each[2]]
 
+    async def alter(self, change: SchemaChange) -> None:
+        """See `MergeEndPort`."""
+        self._refuse_if_lost()
+        if self._site.tables[change.artid].locks:  # as on servers, where it has waited for them
+            raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
+        add_column(self._site, change)
+
     # -- what is known, and taken back ---------------------------------------------------------------
 
     def _known(self, artid: UUID) -> dict[str, Any]:
@@ -286,7 +305,6 @@ class SiteMergeEnd(ModelMergeEnd):
     def _record(
         self,
         artid: UUID,
-        encounter: MergeEncounter,
         row: Incoming,
         fault: Fault,
         *,
@@ -296,7 +314,11 @@ class SiteMergeEnd(ModelMergeEnd):
         known = self._site.knowledge
         is_upload = not known.neighbours[self._neighbour].is_publisher
         what = (
-            "delete" if row.version.gone else "update" if encounter.held is not None else "insert"
+            "delete"
+            if row.version.gone
+            else "update"
+            if row.rowguid in self.node.rows[artid]
+            else "insert"
         )
         kind = ConflictType[f"{'upload' if is_upload else 'download'}_{what}_failed".upper()]
         if any((each.rowguid, each.winner) == (row.rowguid, None) for each in known.recorded):
