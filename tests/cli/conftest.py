@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.cli.in_process import Done
@@ -22,18 +23,37 @@ def twopc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done
     return run_command
 
 
-@pytest.fixture
-def shop(twopc: Any) -> Iterator[Shop]:
-    """Nothing of ours is there."""
+@pytest.fixture(scope="session")
+def shop_server() -> Iterator[EmbeddedServer]:
+    """A server that somebody else runs; tests have its databases under the same names, one after the other."""
     with EmbeddedServer.start() as server:
-        for name in NODES:
-            server.create_database(name)
-        made = Shop(server, twopc)
-        made.sql("pub", "create table account (id int primary key, balance int not null)")
-        made.sql("pub", "insert into account values (1, 100), (2, 100)")
-        made.sql("pub", "create table note (id int primary key, text text)")
-        made.sql(
-            "pub",
-            "create procedure double() language sql as 'update account set balance = balance * 2'",
-        )
-        yield made
+        yield server
+
+
+def clear(server: EmbeddedServer, names: Iterable[str]) -> None:
+    """Drop databases, and roles of ours."""
+    for name in names:
+        server.drop_database(name, may_roll_back=lambda gid: gid.startswith("twopc:shop:"))
+    with psycopg.connect(server.superuser_dsn("postgres"), autocommit=True) as connection:
+        roles = connection.execute("select rolname from pg_roles where rolname ~ '^msrepl_'")
+        for (role,) in roles.fetchall():
+            connection.execute(f"drop owned by {role}")
+            connection.execute(f"drop role {role}")
+
+
+@pytest.fixture
+def shop(shop_server: EmbeddedServer, twopc: Any) -> Iterator[Shop]:
+    """Nothing of ours is there."""
+    for name in NODES:
+        shop_server.create_database(name)
+    made = Shop(shop_server, twopc)
+    made.sql("pub", "create table account (id int primary key, balance int not null)")
+    made.sql("pub", "insert into account values (1, 100), (2, 100)")
+    made.sql("pub", "create table note (id int primary key, text text)")
+    made.sql(
+        "pub",
+        "create procedure double() language sql as 'update account set balance = balance * 2'",
+    )
+    yield made
+    made.close()
+    clear(shop_server, NODES)

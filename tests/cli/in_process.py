@@ -7,12 +7,15 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
+from typing import Any
 
 import pytest
+import typer
 
 from tests.fix_log import loggers_restored
-from twopc.sim.cli import main
+from twopc.sim.cli import app, main
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,21 @@ def twopc(*words: object) -> Done:
         return pool.submit(_run, words).result()
 
 
+@cache
+def _commands() -> Any:
+    """Every process makes them once, which takes as long as a command that is refused."""
+    return typer.main.get_command(app)
+
+
 def _run(words: tuple[object, ...]) -> Done:
-    out, err = StringIO(), StringIO()
+    out, err, commands = StringIO(), StringIO(), _commands()
     with (
         pytest.MonkeyPatch.context() as patch,
         redirect_stdout(out),
         redirect_stderr(err),
         loggers_restored(),
     ):
+        patch.setattr("typer.main.get_command", lambda _: commands)
         patch.setattr(sys, "argv", ["twopc", *map(str, words)])
         with pytest.raises(SystemExit) as left:
             main()

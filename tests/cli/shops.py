@@ -26,31 +26,47 @@ class Shop:
     def __init__(self, server: EmbeddedServer, twopc: Any) -> None:
         self.twopc = twopc
         self.dsns = {name: server.superuser_dsn(name) for name in NODES}
+        self._eyes = {
+            name: psycopg.connect(dsn, autocommit=True) for name, dsn in self.dsns.items()
+        }
+        self._seen: dict[str, set[object]] | None = None
+        """What was in each database after the last refusal; None: something was done since."""
+
+    def close(self) -> None:
+        """Look no more."""
+        for each in self._eyes.values():
+            each.close()
 
     def sql(self, node: str, statement: str) -> list[tuple[object, ...]]:
         """As psql would, at a node."""
+        self._seen = None
         with psycopg.connect(self.dsns[node], autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
     def catalog(self) -> dict[str, set[object]]:
         """What is in each database."""
-        return {name: {line for (line,) in self.sql(name, CATALOG)} for name in NODES}
+        return {
+            name: {line for (line,) in eyes.execute(CATALOG).fetchall()}
+            for name, eyes in self._eyes.items()
+        }
 
     def does(self, *words: str, at: tuple[str, ...] = NODES) -> str:
         """Run a command that goes well; what it prints."""
+        self._seen = None
         done = self.twopc(*words, *self.options(at))
         assert (done.returncode, "error" in done.stderr) == (0, False), (words, done)
         return done.stdout
 
     def refuses(self, code: int, text: str, *words: str, at: tuple[str, ...] = NODES) -> None:
         """Run one that does not, and changes nothing."""
-        before = self.catalog()
+        before = self._seen or self.catalog()
         done = self.twopc(*words, *self.options(at))
         assert done.returncode == code, (words, done.stdout, done.stderr)
         assert text in done.stderr, (words, done.stderr)
         assert "Traceback" not in done.stderr, done.stderr
-        assert self.catalog() == before, words
+        self._seen = self.catalog()
+        assert self._seen == before, words
 
     def options(self, at: tuple[str, ...]) -> list[str]:
         """``--node`` options."""
@@ -58,6 +74,7 @@ class Shop:
 
     def cut_off(self, point: str, *words: str, at: tuple[str, ...] = NODES) -> None:
         """Run a command in a process that is killed at a point of a copy."""
+        self._seen = None
         done = subprocess.run(
             [sys.executable, "-m", "twopc.sim", *words, *self.options(at)],
             cwd=ROOT,

@@ -144,7 +144,8 @@ def test_a_run_that_passes(twopc, tmp_path, monkeypatch):
     assert len(read(run / "history.jsonl")) > 50
 
 
-def test_a_run_that_fails(twopc, tmp_path):
+def test_a_run_that_fails(twopc, tmp_path, monkeypatch):
+    monkeypatch.setenv("TWOPC_ON", "model")
     wrong = tmp_path / "wrong.twopc.yaml"
     wrong.write_text(
         LOST_UPDATE.read_text().replace("{id: 1, balance: 90}", "{id: 1, balance: 80}")
@@ -164,7 +165,8 @@ def test_a_run_that_fails(twopc, tmp_path):
     assert verdict["first_failure"]["line"] == 45
 
 
-def test_json_and_several_files(twopc):
+def test_json_and_several_files(twopc, monkeypatch):
+    monkeypatch.setenv("TWOPC_ON", "model")
     folder = ROOT / "scenarios/immediate"
     done = twopc("run", folder, "-k", "insert-insert or (aba and there)", "--json", "--out", "runs")
     assert done.returncode == 0

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
 from psycopg import conninfo
 
+from tests.cli.conftest import clear
 from tests.cli.in_process import twopc
 from twopc.errors import RejectedError
 from twopc.server import EmbeddedServer
 from twopc.sim import Topology
 from twopc.sim.operate import attach
-
-
-@pytest.fixture(scope="module")
-def shop_server() -> Iterator[EmbeddedServer]:
-    """A server that somebody else runs."""
-    with EmbeddedServer.start() as server:
-        yield server
 
 
 @pytest.fixture
@@ -37,13 +31,7 @@ async def nodes(shop_server: EmbeddedServer) -> AsyncIterator[list[str]]:
         await topology.subscribe("store")
         await topology.run("store", "update account set balance = 90 where id = 1")
     yield [word for name, dsn in dsns.items() for word in ("--node", f"{name}={dsn}")]
-    for name in dsns:
-        shop_server.drop_database(name, may_roll_back=lambda gid: gid.startswith("twopc:shop:"))
-    with psycopg.connect(shop_server.superuser_dsn("postgres"), autocommit=True) as connection:
-        roles = connection.execute("select rolname from pg_roles where rolname ~ '^msrepl_'")
-        for (role,) in roles.fetchall():
-            connection.execute(f"drop owned by {role}")
-            connection.execute(f"drop role {role}")
+    clear(shop_server, dsns)
 
 
 def dsn_of(nodes: list[str], name: str) -> str:
