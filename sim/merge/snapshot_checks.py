@@ -39,12 +39,12 @@ async def check_snapshot(pair: MergePair, kind: SubscriptionKind, stored: Stored
     _check_versions(pair, manifest, str(folder))
     await check_partition(pair, kind, stored)
     await check_generation(pair, stored)
+    await _check_tables(pair, manifest, str(folder))
     if all(stored.digest != each.digest for each in await snapshots.recorded(pair.above)):
         raise MergeError(
             f"snapshot {folder}: its manifest is none that {pair.publisher} has recorded: it was altered, or the agent "
             f"did not end: {_ANEW}"
         )
-    await _check_tables(pair, manifest, str(folder))
 
 
 def _check_versions(pair: MergePair, manifest: SnapshotManifest, folder: str) -> None:

@@ -133,3 +133,25 @@ def test_what_is_refused_changes_nothing(twopc, databases) -> None:
         assert (ran.returncode != 0, text in " ".join(ran.stderr.split())) == (True, True), words
     assert _left(databases, "anna") == 0
     assert twopc("merge", "unpublish", "customer", *_nodes(databases, "pub")).returncode == 0
+
+
+def test_columns(twopc, databases) -> None:
+    """Columns are changed at the Publisher alone; the next session says nothing of it, and the Subscriber has them."""
+    pub, both = _nodes(databases, "pub"), _nodes(databases, "pub", "anna")
+    twopc("merge", "publish", "customer", *pub)
+    twopc("merge", "subscribe", "anna", *both)
+    for words, text in (
+        (("add", "customer", "mail", "varchar(9)", "--default", "none"), "mail: added, character varying(9); schema change 1"),
+        (("widen", "customer", "mail", "text"), "mail: widened to text; schema change 2"),
+        (("drop", "customer", "phone"), "phone: dropped; schema change 3"),
+    ):  # fmt: skip
+        ran = twopc("merge", "column", *words, *both)
+        assert (ran.returncode, ran.stdout) == (0, f"customer.{text}; next: twopc merge sync\n")
+    ran = twopc("merge", "column", "drop", "customer", "id", *both)
+    assert ran.returncode != 0
+    assert "belongs to the primary key" in ran.stderr
+    assert twopc("merge", "sync", *both).returncode == 0
+    assert _execute(databases["anna"], "select id, credit, mail from customer") == [(1, 10, "none")]
+    twopc("merge", "unsubscribe", "anna", *both)
+    twopc("merge", "unpublish", "customer", *pub)
+    assert [_left(databases, name) for name in ("pub", "anna")] == [0, 0]

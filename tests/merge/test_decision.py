@@ -172,8 +172,10 @@ async def test_the_sql_twin(fresh_database: Database, number: int) -> None:
     chance = random.Random(f"merge decisions {number}")
     cases = []
     for _ in range(4000):
-        columns = chance.randint(1, 4)
-        held = drawn(chance, columns) if chance.random() < 0.95 else None
+        columns, added = chance.randint(1, 4), chance.choice((0, 0, 1, 2))  # since one was written
+        held = (
+            drawn(chance, columns + chance.choice((0, added))) if chance.random() < 0.95 else None
+        )
         options = {
             "resolves": chance.random() < 0.8,
             "column_tracking": chance.random() < 0.6,
@@ -186,7 +188,7 @@ async def test_the_sql_twin(fresh_database: Database, number: int) -> None:
             "lowest": chance.choice((0, 0, 7)),
             "is_confirmed": chance.random() < 0.2,
         }
-        row = held if held is not None and chance.random() < 0.1 else drawn(chance, columns)
+        row = held if held is not None and chance.random() < 0.1 else drawn(chance, columns + added)
         cases.append((held, row, options))
     asked = json.dumps(
         [{"held": as_json(held), "row": as_json(row), **options} for held, row, options in cases]

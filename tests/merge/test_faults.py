@@ -41,9 +41,12 @@ async def test_tables_that_were_altered(merge_shop: MergeTopology, node: str) ->
 
 async def test_triggers_that_are_mended(merge_shop: MergeTopology) -> None:
     """A foreign key that was added, and triggers that were all disabled and enabled: no orphan comes of either."""
+    await merge_shop.add_column("purchase", "other", "integer")
+    await merge_shop.sync("anna")
+    await merge_shop.sync("ben")
     for node in ("pub", "anna", "ben"):
         await merge_shop.execute(
-            node, "alter table purchase add column other int references customer"
+            node, "alter table purchase add foreign key (other) references customer"
         )
     await merge_shop.execute("anna", "insert into customer values (3, '3', 3)")
     with pytest.raises(MergeError, match="has key purchase_other_fkey"):

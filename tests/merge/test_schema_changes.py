@@ -221,6 +221,14 @@ async def test_changes_by_hand(merge_shop: MergeTopology) -> None:
     await merge_shop.execute("pub", "alter table customer add column fax text")
     with pytest.raises(ArticleError, match="'fax' already, which does not travel"):
         await merge_shop.add_column("customer", "fax", "text")
+    await merge_shop.add_column("purchase", "memo", "varchar(5)")
+    await merge_shop.sync("anna")
+    await merge_shop.execute("pub", "alter table purchase alter column memo type varchar(9)")
+    found = {(each.node, each.what.partition(",")[0]) for each in await merge_shop.check()}
+    assert found == {
+        ("pub", "table customer has a column 'fax' that does not travel: it was added by hand"),
+        ("anna", "table purchase has column 'memo' as character varying(5)"),
+    }
     await merge_shop.execute("anna", "alter table customer drop column phone")
     with pytest.raises(MergeError, match=r"has lost its column phone: .*rename it back"):
         await merge_shop.sync("anna")

@@ -216,7 +216,9 @@ def _type(winner: RowVersion, loser: RowVersion, *, column_tracking: bool) -> Co
 def _padded(
     columns: tuple[ColumnVersion | None, ...] | None, count: int
 ) -> tuple[ColumnVersion | None, ...]:
-    return columns if columns is not None else (None,) * count
+    """With nothing for columns that were added since."""
+    held = columns or ()
+    return (*held, *(None,) * (count - len(held)))
 
 
 def unseen(one: RowVersion, other: RowVersion) -> tuple[bool, ...]:

@@ -22,6 +22,14 @@ select r.system_identifier <> s.system_identifier or r.database <> d.oid
 from msrepl.msmerge_replica as r, pg_control_system() as s, pg_database as d
 where d.datname = current_database()
 """
+#: Columns that take values, with what a node says of each: whether it travels, its type, and how many schema changes it has made.
+_COLUMNS = """
+select a.artid, a.source_schema, a.source_object, b.attname::text, b.attname = any (a.columns), format_type(b.atttypid, b.atttypmod),
+       (select count(*) from msrepl.sysmergeschemachange)
+from msrepl.sysmergearticles as a join pg_attribute as b on b.attrelid = a.objid
+where b.attnum > 0 and not b.attisdropped and b.attgenerated = '' and b.attname <> a.rowguid
+order by a.nickname, b.attnum
+"""
 _REPLICA = "select r.replica from msrepl.msmerge_replica as r"
 _NEIGHBOURS = (
     "select s.subscriber_server, s.replnickname from msrepl.sysmergesubscriptions as s"
@@ -83,6 +91,7 @@ async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFindin
                 )
             )
         replicas.setdefault(replica, node)
+    findings += await _check_columns(connections)
     numbers = {node: replica for replica, node in replicas.items()}
     for node, connection in connections.items():
         for neighbour, replica in await _rows(connection, _NEIGHBOURS):
@@ -92,6 +101,35 @@ async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFindin
                         node=node,
                         what=f"knows {neighbour} by a number that it has no more: it was restored, or set up anew",
                         remedy="run a session; if that is refused, reinitialise the Subscriber of the two",
+                    )
+                )
+    return findings
+
+
+async def _check_columns(connections: Mapping[str, Connection]) -> list[MergeFinding]:
+    """Columns that somebody has added or widened by hand: at one node alone, so that values are lost or do not fit."""
+    findings: list[MergeFinding] = []
+    types: dict[tuple[Any, ...], tuple[str, str]] = {}
+    for node, connection in connections.items():
+        for artid, schema, table, column, travels, type_, made in await _rows(connection, _COLUMNS):
+            name = names.article_name(schema, table)
+            if not travels:
+                findings.append(
+                    MergeFinding(
+                        node=node,
+                        what=f"table {name} has a column {column!r} that does not travel: it was added by hand",
+                        remedy=f"drop it, and add it by `twopc merge column add {name} {column} '{type_}'`",
+                    )
+                )
+                continue
+            other, known = types.setdefault((artid, column, made), (node, type_))
+            if known != type_:
+                findings.append(
+                    MergeFinding(
+                        node=node,
+                        what=f"table {name} has column {column!r} as {type_}, and that of {other} is {known}: one of them "
+                        "was altered by hand",
+                        remedy="alter it back, and use `twopc merge column widen`",
                     )
                 )
     return findings

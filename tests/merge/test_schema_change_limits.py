@@ -1,0 +1,230 @@
+"""What else hangs on the columns of merged tables: filters, snapshots, resolvers, handlers, owners, locks and commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.merge.partitions import assert_mapped, publish_shop
+from tests.merge.snapshots import CutError, cut, one, shop
+from twopc.errors import ArticleError, MergeError
+from twopc.merge.encounters import MergeEncounter
+from twopc.merge.handlers import Accept, Answer, MergeHandler, Replace
+from twopc.merge.ladder import InitialisationMethod
+from twopc.merge.schema_changes import widens
+from twopc.publisher.merge import schema_changes
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology, moments
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_wider"),
+    [
+        ("integer", "bigint", True),
+        ("smallint", "numeric", True),
+        ("bigint", "integer", False),
+        ("integer", "numeric(12,2)", False),
+        ("integer", "double precision", False),
+        ("real", "double precision", True),
+        ("character varying(9)", "character varying(10)", True),
+        ("character varying(9)", "character varying", True),
+        ("character varying", "text", True),
+        ("character varying", "character varying(9)", False),
+        ("character varying(10)", "character varying(9)", False),
+        ("text", "character varying", False),
+        ("character(3)", "character(4)", False),
+        ("numeric(8,2)", "numeric(9,2)", True),
+        ("numeric(8,2)", "numeric", True),
+        ("numeric(8,2)", "numeric(9,3)", False),
+        ("numeric", "numeric(9,2)", False),
+        ("integer", "integer", False),
+        ("date", "timestamp without time zone", False),
+        ("sales.mood", "text", False),
+    ],
+)
+def test_what_is_wider(old: str, new: str, is_wider: bool) -> None:
+    """Every value of the old type, with the same text at every node, and no other."""
+    assert widens(old, new) is is_wider
+
+
+async def test_filtered_tables(server: EmbeddedServer) -> None:
+    """A column that no filter looks at comes and goes; one that filters need stays, with the number of rows in each partition."""
+    async with MergeTopology(server=server, subscribers=("north", "south")) as topology:
+        await publish_shop(topology)
+        await topology.subscribe("north")
+        await topology.subscribe("south")
+        for refused in (
+            topology.drop_column("customer", "region"),
+            topology.widen_column("purchase", "customer", "bigint"),
+            topology.widen_column("customer", "id", "bigint"),
+        ):
+            with pytest.raises(ArticleError, match="filters look at column"):
+                await refused
+        await topology.add_column("customer", "mail", "text", default="none")
+        await topology.drop_column("purchase", "total")
+        await topology.execute(
+            "pub", "update customer set region = 'south', mail = 'a' where id = 1"
+        )
+        await topology.execute("north", "update customer set phone = '2' where id = 1")
+        await topology.sync("north")
+        await topology.sync("south")
+        await assert_mapped(topology)
+        query = "select id, phone, mail from customer order by id"
+        assert await topology.execute("south", query) == [(1, "2", "a"), (2, "1", "none")]
+        assert await topology.execute("north", query) == []
+        await topology.assert_converged()
+
+
+async def test_snapshots_that_were_made_before(server: EmbeddedServer, tmp_path: Path) -> None:
+    """They are not used any more, neither by themselves nor by name, nor is a delivery of one gone on with."""
+    async with shop(server, "anna", "ben") as topology:
+        await topology.snapshot(tmp_path)
+        topology.points.arm("merge_delivery.file_loaded(anna)", cut, nth=5)
+        with pytest.raises(CutError):
+            await topology.subscribe("anna")
+        await topology.add_column("customer", "mail", "text", default="none")
+        folder = one(tmp_path, "manifest.json").parent
+        with pytest.raises(MergeError, match=r"customer was altered since.*\(20655\)"):
+            await topology.subscribe("ben", snapshot_location=folder)
+        report = await topology.subscribe("ben")
+        assert report.method is InitialisationMethod.SELECT
+        await topology.subscribe("anna")
+        await topology.widen_column("customer", "credit", "bigint")
+        await topology.snapshot(tmp_path)
+        await topology.drop_column("customer", "mail")
+        await topology.snapshot(tmp_path)
+        await topology.sync("ben")
+        report = (await topology.reinitialise("anna")).initialised["anna"]
+        assert report.method is InitialisationMethod.APPLY
+        await topology.execute("pub", "update customer set credit = 99999999999 where id = 1")
+        await topology.sync("anna")
+        await topology.sync("ben")
+        await topology.assert_converged()
+
+
+async def test_an_agent_that_goes_on_after_a_change(server: EmbeddedServer, tmp_path: Path) -> None:
+    """What it had written before is not taken for a part of the snapshot that it writes now."""
+    async with shop(server, "anna") as topology:
+        topology.points.arm("merge_snapshot.file_written", cut, nth=4)
+        with pytest.raises(CutError):
+            await topology.snapshot(tmp_path)
+        await topology.add_column("customer", "mail", "text", default="none")
+        await topology.snapshot(tmp_path)
+        assert (await topology.subscribe("anna")).method is InitialisationMethod.APPLY
+        await topology.sync("anna")
+        await topology.assert_converged()
+
+
+async def test_resolvers_and_handlers(server: EmbeddedServer) -> None:
+    """A resolver's column stays; what a handler gives lands in its column, though another before it was dropped."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute(
+            "pub",
+            "create table item (id int primary key, old int, stock int, name text);"
+            " insert into item values (1, 0, 10, 'a')",
+        )
+        await topology.publish("item", tracking="column", resolver="additive(stock)")
+        await topology.subscribe("anna")
+        with pytest.raises(ArticleError, match="stock"):
+            await topology.drop_column("item", "stock")
+        await topology.drop_column("item", "old")
+        await topology.add_column("item", "mark", "text")
+
+        class Stamps(MergeHandler):
+            def row_updated(self, encounter: MergeEncounter) -> Answer:
+                assert encounter.incoming is not None
+                if encounter.is_upload:
+                    return Replace({"mark": "seen"})
+                return Accept()
+
+        topology.handlers["item"] = Stamps()
+        await topology.execute("anna", "update item set name = 'b' where id = 1")
+        await topology.execute("pub", "update item set stock = 20 where id = 1")
+        await topology.sync("anna")
+        await topology.assert_converged()
+        for node in ("pub", "anna"):
+            assert await topology.execute(node, "select stock, name, mark from item") == [
+                (20, "b", "seen")
+            ]
+
+
+async def test_code_of_the_owner(server: EmbeddedServer) -> None:
+    """A check that is evaluated while a table is rewritten runs in its owner's name, at either end, and reaches nothing."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        for node in ("pub", "anna"):
+            await topology.execute(
+                node,
+                "create table ran (who text); grant insert on ran to public;"
+                " create function spring(n bigint) returns boolean language plpgsql as $$ begin"
+                " begin execute 'set local role postgres'; exception when others then null; end;"
+                " begin execute 'reset role'; exception when others then null; end;"
+                " insert into public.ran values (current_user); return true; end $$",
+            )
+        await topology.execute(
+            "pub", "create table item (id int primary key, n int); insert into item values (1, 1)"
+        )
+        await topology.publish("item")
+        await topology.subscribe("anna")
+        for node in ("pub", "anna"):
+            role = f"owner_of_{topology.node(node).database}"
+            await topology.execute(
+                node,
+                f"create role {role}; alter table item owner to {role};"
+                " alter table item add check (public.spring(n));"
+                " delete from ran",
+            )
+        await topology.widen_column("item", "n", "bigint")
+        await topology.sync("anna")
+        for node in ("pub", "anna"):
+            role = f"owner_of_{topology.node(node).database}"
+            who = await topology.execute(node, "select distinct who from ran")
+            await topology.execute(node, f"alter table item owner to postgres; drop role {role}")
+            assert who == [(role,)]
+
+
+async def test_a_table_in_use(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application keeps the table: the change gives up, at the Publisher and at the Subscriber, and is made later."""
+    monkeypatch.setattr(schema_changes, "LOCK_TIMEOUT_MS", 50)
+    async with MergeTopology(server=server, subscribers=("anna",), lock_timeout_ms=50) as topology:
+        await topology.execute("pub", "create table item (id int primary key, n int)")
+        await topology.publish("item")
+        await topology.subscribe("anna")
+        for node in ("pub", "anna"):
+            async with await psycopg.AsyncConnection.connect(topology.node(node).dsn) as busy:
+                await busy.execute("insert into item values (1, 1)")
+                if node == "pub":
+                    with pytest.raises(ArticleError, match="was in use for 50 ms"):
+                        await topology.add_column("item", "mark", "text")
+                    await busy.rollback()
+                    await topology.add_column("item", "mark", "text")
+                else:
+                    with pytest.raises(MergeError, match="lock timeout"):
+                        await topology.sync("anna")
+                    await busy.rollback()
+        await topology.execute("pub", "insert into item (id, mark) values (2, 'x')")
+        await topology.sync("anna")
+        assert await topology.execute("anna", "select id, mark from item") == [(2, "x")]
+
+
+async def test_who_reads_a_moment(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is rewritten would be empty for whoever copies it as it was before: the change waits."""
+    monkeypatch.setattr(schema_changes, "LOCK_TIMEOUT_MS", 50)
+    async with MergeTopology(server=server, subscribers=()) as topology:
+        await topology.execute(
+            "pub", "create table item (id int primary key, n int); insert into item values (1, 1)"
+        )
+        await topology.publish("item")
+        node = topology.node("pub")
+        async with (
+            await node.connect() as above,
+            await node.connect() as reader,
+            reader.transaction(),
+        ):
+            await moments.close_moment(above, [reader], None)
+            with pytest.raises(ArticleError, match="was in use"):
+                await topology.widen_column("item", "n", "bigint")
+            rows = await reader.execute("select n from item")
+            assert await rows.fetchall() == [(1,)]
+        await topology.widen_column("item", "n", "bigint")
