@@ -131,7 +131,7 @@ class ServerMergeEnd(ServerRanges):
             return
         try:  # a server process that ends a moment later keeps the next agent out
             await connection.execute("rollback")
-            await connection.execute("discard all")
+            await connection.execute("discard all")  # plans, too: tables may grow
         except psycopg.Error:
             await connection.close()
         else:
