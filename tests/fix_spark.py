@@ -4,8 +4,9 @@ Each module that uses it has ``pytestmark = [pytest.mark.spark, pytest.mark.xdis
 there is one JVM, however many workers pytest has.
 
 Frames of tests are tiny: what Spark would spend on making them quick costs more than they do. So expressions are
-interpreted, plans stay as they were made, and Java compiles once and simply. Commands that tests begin as processes
-of their own, and the cluster, have Spark's own settings; `tests/spark/fold` compares both.
+interpreted, plans stay as they were made, and Java compiles once and simply. It does not verify the classes of Spark's
+jars, which was a quarter of its work. Commands that tests begin as processes of their own, and the cluster, have
+Spark's own settings; `tests/spark/fold` compares both.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from twopc.server import EmbeddedServer
 
 #: For this process's Java and that of all processes that it begins.
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 
 #: What no test is about, and makes most of what a tiny query costs.
 INTERPRETED = {
