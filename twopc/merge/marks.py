@@ -8,6 +8,7 @@ from enum import Enum, auto
 from uuid import UUID
 
 from twopc.errors import MergeError
+from twopc.merge.schema_changes import NO_STEP, SchemaMark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,8 @@ class Marks:
     """Server subscriptions at the node, and below it."""
     behind: tuple[ServerSubscription, ...] = ()
     """Those that the neighbour has named, with no higher a priority than its own."""
+    schema: SchemaMark = NO_STEP
+    """The last schema change that the node has made."""
     is_expired: bool = False
     """The neighbour is a Subscriber that has had no session for too long."""
 

@@ -51,11 +51,12 @@ class SchemaMark:
     """None: there was no step yet."""
 
 
+NO_STEP = SchemaMark()
+
+
 def mark_of(changes: Sequence[SchemaChange]) -> SchemaMark:
     """How far somebody has come who has made these."""
-    return (
-        SchemaMark(version=changes[-1].version, guid=changes[-1].guid) if changes else SchemaMark()
-    )
+    return SchemaMark(version=changes[-1].version, guid=changes[-1].guid) if changes else NO_STEP
 
 
 def missing_steps(
@@ -70,7 +71,7 @@ def missing_steps(
     Raises:
         MergeError: the Subscriber has made a step that the Publisher does not know: one of them was restored.
     """
-    known = [SchemaMark(), *(SchemaMark(version=each.version, guid=each.guid) for each in changes)]
+    known = [NO_STEP, *(SchemaMark(version=each.version, guid=each.guid) for each in changes)]
     if held not in known:
         raise MergeError(
             f"{below} has made schema change {held.version}, which {above} does not know: {above} was restored to "

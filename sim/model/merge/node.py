@@ -27,7 +27,7 @@ from twopc.merge.encounters import MergeEncounter
 from twopc.merge.lineage import stamped
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.retention import RETENTION_DAYS
-from twopc.merge.schema_changes import SchemaChange
+from twopc.merge.schema_changes import SchemaChange, mark_of
 from twopc.sim.model.merge.partitions import PartitionMappings
 from twopc.sim.model.merge.records import (
     Incoming,
@@ -142,6 +142,7 @@ class ModelMergeNode:
             coming=peer.coming,
             known_from=peer.known_from,
             cleaned=self.cleaned,
+            schema=mark_of(self.schema),
             is_expired=not peer.is_publisher and self.is_expired(peer),
             servers=self.servers(),
             behind=peer.behind,

@@ -1215,13 +1215,14 @@ comment on function msrepl.merge_priority(msrepl.sysmergesubscriptions, int8) is
 
 -- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
 -- called by: merge agents, at the beginning of a session
--- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired, msrepl.merge_faults
+-- tables:    msrepl.sysmergeschemachange, msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired, msrepl.merge_faults
 -- holes:     owner
 --
 -- Refused if a merged table is not what it was.
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
-    out coming_guid uuid, out known_from int8, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb
+    out coming_guid uuid, out known_from int8, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb,
+    out schemaversion integer, out schemaguid uuid
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -1256,6 +1257,8 @@ begin
     cleaned := me.cleaned;
     servers := msrepl.merge_servers(null);
     behind := msrepl.merge_servers(peer.subscriber_server);
+    select c.schemaversion, c.schemaguid into schemaversion, schemaguid
+    from msrepl.sysmergeschemachange as c order by c.schemaversion desc limit 1;
     is_expired := coalesce(msrepl.merge_is_expired(peer), false);
 end
 $msrepl$;

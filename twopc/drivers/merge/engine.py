@@ -40,7 +40,7 @@ from twopc.merge.plan import (
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.resolvers import MergeResolver
 from twopc.merge.retention import check_age
-from twopc.merge.schema_changes import mark_of, missing_steps
+from twopc.merge.schema_changes import SchemaMark, missing_steps
 from twopc.together import together
 
 T = TypeVar("T")
@@ -198,7 +198,7 @@ class MergeSession:
                 await end.begin_anew(marks.replica, marks.cleaned)
             self._tally.is_anew = True
             above, below = await together(*[end.marks() for end in ends])
-        await self._bring_schema()
+        await self._bring_schema(above.schema, below.schema)
         articles, others = await together(*[end.articles() for end in ends])
         if articles.keys() != others.keys():
             raise MergeError(
@@ -229,13 +229,13 @@ class MergeSession:
                 await self._subscriber.receive_ranges(artid, allotted)
             await self._reach("ranges_received")
 
-    async def _bring_schema(self) -> None:
+    async def _bring_schema(self, above: SchemaMark, below: SchemaMark) -> None:
         """Have the Subscriber make the schema changes that it lacks, each in a commit, before any row travels."""
         publisher, subscriber = self._publisher, self._subscriber
-        changes, made = await together(publisher.schema_changes(), subscriber.schema_changes())
-        if MergeProtection.SCHEMA in self._without:
+        if above == below or MergeProtection.SCHEMA in self._without:
             return
-        for change in missing_steps(publisher.name, changes, subscriber.name, mark_of(made)):
+        changes = await publisher.schema_changes()
+        for change in missing_steps(publisher.name, changes, subscriber.name, below):
             await subscriber.alter(change)
             await self._reach("altered")
 

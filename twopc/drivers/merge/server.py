@@ -42,7 +42,7 @@ from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge, is_fault_of_row
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import Slice
-from twopc.merge.schema_changes import SchemaChange
+from twopc.merge.schema_changes import SchemaChange, SchemaMark, mark_of
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
 
@@ -61,7 +61,6 @@ _ENUMERATE: LiteralString = (
     " where s.leaves or not (s.gone and %s)"
 )
 _RECEIVE = "select msrepl.merge_receive(%s, %s, %s)"
-
 _END = (
     "select msrepl.merge_end_session(%s::real, %s, %s, %s, %s::uuid[], %s::smallint[], %s::integer[], %s::integer[],"
     " %s::integer[], %s::integer[], %s::integer[])"
@@ -169,6 +168,8 @@ class ServerMergeEnd(ServerRanges):
             is_expired,
             servers,
             behind,
+            made,
+            made_guid,
         ) = answer
         recgen, recguid, coming, coming_guid, known_from = arrived
         return Marks(
@@ -181,6 +182,7 @@ class ServerMergeEnd(ServerRanges):
             coming=_generation(coming, coming_guid),
             known_from=known_from,
             cleaned=cleaned,
+            schema=self._shape(SchemaMark(version=made or 0, guid=made_guid)),
             is_expired=is_expired,
             servers=tuple(map(_server, servers)),
             behind=tuple(map(_server, behind)),
@@ -202,16 +204,18 @@ class ServerMergeEnd(ServerRanges):
     async def schema_changes(self) -> Sequence[SchemaChange]:
         """See `MergeEndPort`."""
         changes = changes_of(await self._rows("select * from msrepl.merge_schema_changes()"))
-        self._expect(changes[-1].version if changes else 0)
+        self._shape(mark_of(changes))
         return changes
 
-    def _expect(self, version: int) -> None:
-        self._check_schema = f"select msrepl.merge_check_schema({version})"
+    def _shape(self, schema: SchemaMark) -> SchemaMark:
+        """Have rows travel in the shape after a change, or not at all."""
+        self._check_schema = f"select msrepl.merge_check_schema({schema.version})"
+        return schema
 
     async def alter(self, change: SchemaChange) -> None:
         """See `MergeEndPort`."""
         await self._make_change(change)
-        self._expect(change.version)
+        self._shape(mark_of([change]))
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
         """See `MergeEndPort`."""
