@@ -245,3 +245,17 @@ async def test_a_restored_publisher(merge_shop: MergeTopology) -> None:
         await merge_shop.sync("anna")
     with pytest.raises(SubscriptionError, match=r"its column 'fax' .* is missing there"):
         await merge_shop.reinitialise("anna")
+
+
+async def test_a_restored_subscriber(merge_shop: MergeTopology) -> None:
+    """A Subscriber that has forgotten a change makes it once more, and gets back what it had."""
+    await merge_shop.back_up("anna")
+    await merge_shop.add_column("customer", "mail", "text", default="none")
+    await merge_shop.sync("anna")
+    await merge_shop.execute("anna", "update customer set mail = 'a@b' where id = 1")
+    await merge_shop.sync("anna")
+    await merge_shop.restore_backup("anna")
+    assert (await merge_shop.sync("anna")).anew
+    await merge_shop.sync("ben")
+    await merge_shop.assert_converged()
+    assert await merge_shop.execute("anna", ROWS) == [(1, "1", 10, "a@b"), (2, "1", 10, "none")]
