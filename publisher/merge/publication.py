@@ -93,7 +93,7 @@ async def publish(
         if tracking_level not in _TRACKING:
             raise ArticleError(f"{where}: tracking {tracking_level!r}: use 'row' or 'column'")
         others = await _others(connection, schema, table, where)
-        _check(described, where)
+        check_table(described, where)
         artid = await _draw(connection)
         name = rowguid or ROWGUID
         is_added = _needs_rowguid(described, where, name, is_named=rowguid is not None)
@@ -186,8 +186,15 @@ async def let_go(connection: Connection) -> None:
         await connection.execute(sql.SQL("drop subscription {}").format(sql.Identifier(names.KEEP)))
 
 
-def _check(table: Table, where: str) -> None:
-    """Refuse what cannot be merged: what no publication takes, and what this kind does not."""
+def check_table(table: Table, where: str) -> None:
+    """Refuse what cannot be merged: what no publication takes, and what this kind does not.
+
+    Args:
+        where: the table, for messages.
+
+    Raises:
+        ArticleError: says what is wrong with it.
+    """
     article_of(table)
     if table.kind == "p":
         raise ArticleError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -18,8 +19,8 @@ from twopc.drivers.merge import partitions, schema_changes, tracking
 from twopc.drivers.merge.rows import article_named
 from twopc.drivers.merge.tracking import StoredMergeArticle
 from twopc.errors import ArticleError
-from twopc.merge.articles import COLUMNS_MAX
 from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind, widens
+from twopc.publisher.merge.publication import check_table
 from twopc.publisher.merge.resolvers import check_resolver
 from twopc.publisher.row_filter import read_filter
 from twopc.sql.describe import describe
@@ -80,9 +81,9 @@ async def add_column(
                     else ", which does not travel: drop it, and add it again by this command"
                 )
             )
-        if len(stored.columns) >= COLUMNS_MAX:
-            raise ArticleError(f"{where} has {COLUMNS_MAX} columns, as many as can be merged")
         canonical = await _own_type(connection, where, column, type_)
+        added = Column(name=column, type=canonical, monetary=canonical.startswith("money"))
+        check_table(replace(described, columns=(*described.columns, added)), where)
         if default is not None:
             default = await _constant(connection, where, column, canonical, default)
         return await _make(

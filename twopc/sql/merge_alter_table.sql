@@ -1,11 +1,11 @@
 -- msmerge_alter_<artid>: alters an article's table, in its owner's name, for the one transaction that calls it.
 -- called by: twopc.drivers.merge.schema_changes, which drops it in the same transaction
 -- tables:    the article's table
--- holes:     function, statement, owner, owner_text
+-- holes:     function, owner, owner_text
 --
 -- A table that is rewritten has its checks and generated columns evaluated: not with an administrator's rights. Within a
 -- function of this kind nobody can take on another role.
-create function {function}() returns void
+create function {function}(statement text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -13,8 +13,8 @@ begin
     if current_user <> {owner_text} then
         raise exception 'the table is not altered as %', {owner_text};
     end if;
-    {statement};
+    execute statement;
 end
 $msrepl$;
-alter function {function}() owner to {owner};
-revoke all on function {function}() from public;
+alter function {function}(text) owner to {owner};
+revoke all on function {function}(text) from public;

@@ -144,13 +144,13 @@ async def _alter(connection: Connection, stored: StoredMergeArticle, change: Sch
         "twopc",
         "merge_alter_table",
         function=function,
-        statement=_statement(table, change),
         owner=sql.Identifier(owner),
         owner_text=sql.Literal(owner),
     )
     await connection.execute(text.encode())
-    await connection.execute(sql.SQL("select {}()").format(function))
-    await connection.execute(sql.SQL("drop function {}()").format(function))
+    statement = _statement(table, change).as_string(connection)
+    await connection.execute(sql.SQL("select {}(%s)").format(function), (statement,))
+    await connection.execute(sql.SQL("drop function {}(text)").format(function))
     await connection.execute(_statement(losers, change, of_losers=True))
 
 
