@@ -47,7 +47,7 @@ def bank(bench: Bench, request: pytest.FixtureRequest) -> Iterator[TestTopology]
 def make_bank(
     bench: Bench, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., TestTopology]]:
-    """The same with options of `TopologyRequest`; dropped afterwards."""
+    """The same with options of `TopologyRequest`; put back for the next test with the same options."""
     made: list[tuple[Any, TopologyRequest]] = []
 
     def make(**options: Any) -> TestTopology:
@@ -58,4 +58,4 @@ def make_bank(
 
     yield make
     for bed, wanted in made:
-        bench.close_bed(bed, wanted, "clone")
+        bench.close_bed(bed, wanted, "truncate")
