@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from twopc.drivers.points import (
     AGENT_POINTS,
     MERGE_POINTS,
+    MERGE_RANGE_POINTS,
     MERGE_SCHEMA_POINTS,
     POINTS,
     SNAPSHOT_POINTS,
@@ -31,7 +32,9 @@ AGENTS = frozenset(point.partition("(")[0] for point in AGENT_POINTS)
 #: Of who copies a Subscriber's rows.
 COPIES = frozenset(SNAPSHOT_POINTS)
 #: Of merge sessions.
-MERGE = frozenset(point.partition("(")[0] for point in (*MERGE_POINTS, *MERGE_SCHEMA_POINTS))
+MERGE = frozenset(
+    point.partition("(")[0] for point in (*MERGE_POINTS, *MERGE_RANGE_POINTS, *MERGE_SCHEMA_POINTS)
+)
 _WHEREVER = COORDINATOR | ANSWERS | GATED
 
 #: By first word of `do`, the points at which it is performed.

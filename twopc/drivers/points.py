@@ -80,8 +80,6 @@ SNAPSHOT_POINTS = (
 #: Those of a merge agent, in the order of a session with that Subscriber.
 MERGE_POINTS = (
     "merge.greeted(node)",  # the two ends know each other, and how far they are
-    "merge.ranges_allotted(node)",  # identity ranges are allotted at the Publisher, and are not at the Subscriber yet
-    "merge.ranges_received(node)",  # they are at the Subscriber
     "merge.upload_read(node)",  # the Subscriber has closed a generation, and its changes are read
     "merge.upload_applied(node)",  # a slice is committed at the Publisher
     "merge.upload_received(node)",  # the Publisher has marked the whole generation
@@ -91,6 +89,12 @@ MERGE_POINTS = (
     "merge.download_received(node)",  # the Subscriber has marked the whole generation
     "merge.download_acknowledged(node)",  # the Publisher knows of it
     "merge.cleaned(node)",  # the Publisher has forgotten what nobody needs any more
+)
+
+#: Those of a merge agent that brings identity ranges, after `greeted`.
+MERGE_RANGE_POINTS = (
+    "merge.ranges_allotted(node)",  # identity ranges are allotted at the Publisher, and are not at the Subscriber yet
+    "merge.ranges_received(node)",  # they are at the Subscriber
 )
 
 #: Those of a merge agent that brings schema changes, before `greeted`.
@@ -216,6 +220,7 @@ KNOWN = frozenset(
         *AGENT_POINTS,
         *SNAPSHOT_POINTS,
         *MERGE_POINTS,
+        *MERGE_RANGE_POINTS,
         *MERGE_SCHEMA_POINTS,
         *MERGE_SNAPSHOT_POINTS,
         *MERGE_DELIVERY_POINTS,
