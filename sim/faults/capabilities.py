@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from twopc.drivers.points import (
     AGENT_POINTS,
+    MERGE_DELIVERY_POINTS,
     MERGE_POINTS,
     MERGE_RANGE_POINTS,
     MERGE_SCHEMA_POINTS,
@@ -35,11 +36,13 @@ COPIES = frozenset(SNAPSHOT_POINTS)
 MERGE = frozenset(
     point.partition("(")[0] for point in (*MERGE_POINTS, *MERGE_RANGE_POINTS, *MERGE_SCHEMA_POINTS)
 )
+#: Of whoever delivers a snapshot to a Subscriber that merges.
+MERGE_DELIVERY = frozenset(point.partition("(")[0] for point in MERGE_DELIVERY_POINTS)
 _WHEREVER = COORDINATOR | ANSWERS | GATED
 
 #: By first word of `do`, the points at which it is performed.
 ON_POSTGRES: Mapping[str, frozenset[str]] = {
-    "crash": _WHEREVER | AGENTS | MERGE,
+    "crash": _WHEREVER | AGENTS | MERGE | MERGE_DELIVERY,
     "pause": _WHEREVER | AGENTS | MERGE,
     "kill": _WHEREVER | COPIES,
     "terminate": _WHEREVER | COPIES,

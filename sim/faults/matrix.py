@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from twopc.sim.faults.capabilities import MERGE
+from twopc.sim.faults.capabilities import MERGE, MERGE_DELIVERY
 from twopc.sim.faults.plans import needs_servers
 from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.scenario.cases import groups
@@ -192,7 +192,9 @@ def _points(scenario: Scenario, possible: Capabilities, nodes: list[str]) -> Ite
         nodes = [node for node in nodes if node in scenario.topology.subscribers]
     for template in sorted(points()):
         name = template.partition("(")[0]
-        if (name in MERGE) != scenario.merges:
+        if (name in MERGE or name in MERGE_DELIVERY) != scenario.merges:
+            continue
+        if name in MERGE_DELIVERY and scenario.topology.snapshot == "none":
             continue
         if name not in possible.points and template not in possible.points:
             continue
@@ -207,7 +209,7 @@ def _points(scenario: Scenario, possible: Capabilities, nodes: list[str]) -> Ite
 def deeds(possible: Capabilities, nodes: list[str], point: str) -> Iterator[str]:
     """What can be done at a point."""
     name, _, node = point.rstrip(")").partition("(")
-    if name in MERGE:
+    if name in MERGE or name in MERGE_DELIVERY:
         yield f"crash agent {node}"
         return
     for text in _OF_ALL + tuple(text.format(node=node) for text in _OF_NODES for node in nodes):

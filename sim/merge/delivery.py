@@ -24,8 +24,9 @@ from twopc.errors import MergeError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.ladder import InitialisationMethod
 from twopc.merge.marks import Generation
+from twopc.merge.protections import MergeProtection
 from twopc.merge.snapshots import OF_DATA, SnapshotFile, SnapshotFormat, SnapshotKind
-from twopc.sim.merge import subscriptions
+from twopc.sim.merge import moments, subscriptions
 from twopc.sim.merge.snapshot_checks import check_generation
 from twopc.sim.merge.snapshot_files import (
     StoredManifest,
@@ -143,7 +144,7 @@ async def deliver(
                 f"{pair.subscriber}: its initialisation was cut off: {what}{str(error).strip()}: "
                 f"`{'reinitialise' if over else 'subscribe'}` it again, and it goes on at the next file",
                 node=pair.subscriber,
-                sqlstate=error.sqlstate or "",
+                sqlstate=error.sqlstate or "08006",
             ) from error
 
 
@@ -201,12 +202,14 @@ class _Delivery:
         for place, file in enumerate(files, 1):
             if file.name not in done:
                 self.at = file.name
-                async with self._below.transaction():
-                    await self._load(file)
-                    await self._below.execute(
-                        "insert into msrepl.mssnapshotdeliveryprogress (session_token, progress_token) values (%s, %s)",
-                        (self._token, file.name),
-                    )
+                if MergeProtection.FILE_COMMIT in self._pair.without:
+                    await self._note(file)
+                    async with self._below.transaction():
+                        await self._load(file)
+                else:
+                    async with self._below.transaction():
+                        await self._load(file)
+                        await self._note(file)
                 sent += 1
                 await self._reach("file_loaded")
             if self._tell is not None:
@@ -218,6 +221,12 @@ class _Delivery:
             location=str(self._stored.folder),
             files=sent,
             kept=len(done),
+        )
+
+    async def _note(self, file: SnapshotFile) -> None:
+        await self._below.execute(
+            "insert into msrepl.mssnapshotdeliveryprogress (session_token, progress_token) values (%s, %s)",
+            (self._token, file.name),
         )
 
     async def _held(self) -> set[str]:
@@ -361,6 +370,8 @@ class _Delivery:
         held = self._stored.manifest.generation
         assert held is not None
         generation = Generation(number=held.number, guid=held.guid)
+        if MergeProtection.SNAPSHOT_GENERATION in pair.without:
+            generation = await moments.close_moment(pair.above, [], None)
         try:
             await make_logins()
             async with below.transaction():

@@ -56,6 +56,9 @@ def check_kind(document: Document, scenario: Scenario) -> None:
         if scenario.topology.republishers:
             mark = document.mark(("topology", "republishers"), key=True)
             document.error(mark, f"'republishers' is refused: {REPUBLISHING}")
+        if scenario.topology.snapshot != "none":
+            mark = document.mark(("topology", "snapshot"), key=True)
+            document.error(mark, f"'snapshot' {_OF_MERGE}")
         for path in _merging(scenario):
             document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_MERGE}")
     _faults(document, scenario)
@@ -194,7 +197,7 @@ def _faults(document: Document, scenario: Scenario) -> None:
         if fault.hole or not fault.at or not fault.do:
             continue
         at: Path = ("faults", place)
-        is_merge = fault.at.startswith("merge.")
+        is_merge = fault.at.startswith(("merge.", "merge_delivery."))
         if is_merge and not scenario.merges:
             document.error(document.mark((*at, "at")), f"the point '{fault.at}' {_OF_MERGE}")
         elif scenario.merges and not is_merge:
@@ -202,6 +205,11 @@ def _faults(document: Document, scenario: Scenario) -> None:
                 document.mark((*at, "at")),
                 f"the point '{fault.at}' {_OF_UPDATING}: its points are those of merge sessions, as "
                 f"merge.upload_applied({scenario.topology.subscribers[0]})",
+            )
+        elif fault.at.startswith("merge_delivery.") and scenario.topology.snapshot == "none":
+            document.error(
+                document.mark((*at, "at")),
+                f"no snapshot is delivered, so '{fault.at}' is reached by nobody: topology: {{snapshot: before}}",
             )
         elif is_merge:
             _of_agent(document, at, fault.at.partition("(")[2].rstrip(")"), fault.do)

@@ -65,6 +65,9 @@ def merging_of(
     for at, text in enumerate(spec.setup):
         with blaming("setup", at):
             model.publisher.define(text)
+    if scenario.topology.snapshot == "before":
+        for name in tree.publishers:
+            merging.make_snapshot(name)
     return merging
 
 

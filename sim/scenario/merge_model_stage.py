@@ -77,6 +77,7 @@ class MergeModelStage(ModelStage):
                     coming=None if each.coming is None else each.coming.number,
                 )
                 for name, each in known.neighbours.items()
+                if not self._merging.is_being_initialised(node)
             },
             lineages={
                 (self._merging.table_of(artid), rowguid): row.version.lineage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twopc.drivers.merge import partitions
 from twopc.merge.decision import ConflictType
 from twopc.publisher.merge.filters import Join
 from twopc.sim.merge import MergeTopology
@@ -62,3 +63,12 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
             with blaming("subscribers", name, "sql", at):
                 await topology.execute(name, text)
     return await own_words(topology, "setup", scenario.setup)
+
+
+async def make_snapshots(topology: MergeTopology, folder: str) -> None:
+    """At each Publisher one for each partition, or of all rows."""
+    for publisher in topology.tree.publishers:
+        held = await partitions.partitions(await topology.admin(publisher))
+        named = [(each.host_name, each.login) for each in held] or [(None, None)]
+        for host_name, login in named:
+            await topology.snapshot(folder, publisher=publisher, host_name=host_name, login=login)

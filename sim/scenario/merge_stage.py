@@ -5,6 +5,7 @@ See `twopc.sim.scenario.stage.Stage`. There are no branches, no markers and no a
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -24,7 +25,7 @@ from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_knowledge import read_knowledge
 from twopc.sim.scenario.merge_parts import AddedColumn
-from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, set_up_merge
+from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, make_snapshots, set_up_merge
 from twopc.sim.scenario.merge_watch import MergeWatch, NodeKnowledge
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
@@ -64,16 +65,24 @@ async def merge_stage(
         without=frozenset(map(MergeProtection, case.off)),
     )
     async with topology:
-        printed = await set_up_merge(topology, scenario)
-        observer = await Observer.connect(
-            {name: topology.node(name).dsn for name in topology.nodes}
-        )
-        try:
-            await observer.look(())  # plans are made now and not while somebody waits
-            yield MergeStage(case, topology, observer, printed)
-            await take_down(topology, scenario)
-        finally:
-            await observer.close()
+        with tempfile.TemporaryDirectory(prefix="twopc_snapshot_") as folder:
+            async with _on(topology, case, folder) as made:
+                yield made
+
+
+@asynccontextmanager
+async def _on(topology: MergeTopology, case: Case, folder: str) -> AsyncIterator[MergeStage]:
+    scenario = case.scenario
+    printed = await set_up_merge(topology, scenario)
+    if scenario.topology.snapshot == "before":
+        await make_snapshots(topology, folder)
+    observer = await Observer.connect({name: topology.node(name).dsn for name in topology.nodes})
+    try:
+        await observer.look(())  # plans are made now and not while somebody waits
+        yield MergeStage(case, topology, observer, printed)
+        await take_down(topology, scenario)
+    finally:
+        await observer.close()
 
 
 class MergeStage:

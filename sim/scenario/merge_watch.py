@@ -82,6 +82,11 @@ class MergeWatch:
                 self._note(node, await self._sight.seen(node))
         ends = (self._tree.publisher_of(subscriber), subscriber)
         before = {node: await self._sight.seen(node) for node in ends}
+        if (
+            ends[0] not in before[subscriber].marks
+        ):  # it is being initialised, and no session begins
+            yield
+            return
         try:
             yield
         except MergeError:

@@ -92,6 +92,9 @@ class ScenarioTopology(Part):
     """Their names."""
     republishers: dict[str, tuple[NodeName, ...]] = {}
     """Where changes are merged: Subscribers at which others subscribe, with these."""
+    snapshot: Literal["none", "before"] = "none"
+    """Where changes are merged: `before`: a snapshot in files is made before the first step. Subscribers that begin anew
+    begin with it."""
     isolation: Isolation = {}
     """A level for all sessions, or by node."""
     timeouts: Timeouts = Timeouts()

@@ -281,6 +281,11 @@ class _OrderWalk:
             self._error(
                 (*at, word), f"node '{publisher}' is cut off here: {{restore: {publisher}}} first"
             )
+        if self._scenario.topology.snapshot != "none":
+            self._error(
+                (*at, word),
+                "a snapshot that was made before has not the column, and nobody could begin with it",
+            )
         self._refuse_open(at, word, publisher)
         self._added.add((added.table, added.column))
 

@@ -44,6 +44,8 @@ Protection = Literal[
     "past_mappings",
     "past_touched",
     "children_follow",
+    "file_commit",
+    "snapshot_generation",
 ]
 
 

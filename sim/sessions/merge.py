@@ -79,7 +79,11 @@ class MergeLocalSession(LocalSession):
     async def reinitialise(self) -> None:
         try:
             await self._topology.reinitialise(self.node)
-        except (MergeError, SubscriptionError) as error:
+        except MergeError as error:
+            raise RejectedError(
+                str(error), node=self.node, sqlstate=error.sqlstate or NOT_SUBSCRIBED
+            ) from error
+        except SubscriptionError as error:
             raise RejectedError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
 
     async def subscribe(self) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from twopc.errors import LocalProtocolError, MergeError
+import psycopg
+
+from twopc.errors import LocalProtocolError, MergeError, RejectedError
 from twopc.sim.model.clients import PublisherClient
 from twopc.sim.model.merge.merging import ModelMerging
 from twopc.sim.sessions.interface import SyncError
@@ -56,7 +58,15 @@ class MergeVirtualSession(CoordinatedSession):
         return reports
 
     async def reinitialise(self) -> None:
-        self._merging.reinitialise(self.node)
+        try:
+            await self._merging.reinitialise(self.node)
+        except psycopg.Error as error:  # an agent's process that is gone
+            raise RejectedError(
+                f"{self.node}: its initialisation was cut off: {error}: `reinitialise` it again, and it goes on at the "
+                "next file",
+                node=self.node,
+                sqlstate="08006",
+            ) from error
 
     async def subscribe(self) -> None:
         raise LocalProtocolError(NO_SUBSCRIPTIONS)

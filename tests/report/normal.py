@@ -21,6 +21,8 @@ _FRESH = (
     (re.compile(r"\b\d+(?:\.\d+)? (ms|s)\b"), r"… \1"),
     (re.compile(r"\bprocess \d+\b"), "process …"),
     (re.compile(r"\bpid \d+\b"), "pid …"),
+    # files with rows of a snapshot carry their generation
+    (re.compile(r"_[0-9a-f]{8}(?=_\d{4}\.bcp|\.sys)"), "_…"),
 )
 
 

@@ -12,7 +12,7 @@ FILE = """\
 twopc: 1
 name: two
 about: x
-topology: {{replication: {kind}, publisher: pub, subscribers: [sub1, sub-2]}}
+topology: {{replication: {kind}, publisher: pub, subscribers: [sub1, sub-2], snapshot: {snapshot}}}
 tables: {{t: {{columns: {{id: int primary key}}}}}}
 sessions:
   alice: {{node: sub1, steps: [{{a_write: {{sql: "insert into t values (1)"}}}}]}}
@@ -25,15 +25,17 @@ orders: [{{name: one, faults: [f], steps: [a_write]}}]
 def fault(**said):
     given = {"id": "f", "at": "coordinator.decision_logged", "do": "crash coordinator", **said}
     text = ", ".join(f"{key}: {value!r}" for key, value in given.items())
-    kind = "merge" if given["at"].startswith("merge.") else "updating"
-    (found,) = parse(FILE.format(kind=kind, fault=f"{{{text}}}")).scenario.faults
+    kind = "merge" if given["at"].startswith(("merge.", "merge_delivery.")) else "updating"
+    snapshot = "before" if given["at"].startswith("merge_delivery.") else "none"
+    file = FILE.format(kind=kind, snapshot=snapshot, fault=f"{{{text}}}")
+    (found,) = parse(file).scenario.faults
     return found
 
 
 @pytest.mark.parametrize("point", sorted(points()))
 def test_every_point_of_the_protocol_can_be_named(point):
     node = "1" if point.startswith("agent.") else "sub-2"
-    deed = {"do": "crash agent sub-2"} if point.startswith("merge.") else {}
+    deed = {"do": "crash agent sub-2"} if point.startswith(("merge.", "merge_delivery.")) else {}
     assert fault(at=point.replace("(node)", f"({node})"), **deed).heal == "at end"
 
 
@@ -120,5 +122,5 @@ def test_what_is_away_for_good_cannot_be_looked_at(do):
 
 def test_when():
     text = "{id: f, at: trigger.enter, do: lose reply, when: {session: alice, nth: 2, gid: 'twopc:a:1:2'}}"
-    (found,) = parse(FILE.format(kind="updating", fault=text)).scenario.faults
+    (found,) = parse(FILE.format(kind="updating", snapshot="none", fault=text)).scenario.faults
     assert (found.when.session, found.when.nth, found.when.gid) == ("alice", 2, "twopc:a:1:2")

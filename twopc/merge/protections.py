@@ -38,6 +38,10 @@ class MergeProtection(StrEnum):
     """What a Subscriber has sent, and does not belong to it, leaves it again."""
     CHILDREN_FOLLOW = "children_follow"
     """The rows below a row that comes into a partition, or leaves it, follow it."""
+    FILE_COMMIT = "file_commit"
+    """The rows of a file of a snapshot, and the note that it has been delivered, are one commit."""
+    SNAPSHOT_GENERATION = "snapshot_generation"
+    """The generation with which a Subscriber begins is the one that its snapshot is."""
 
 
 NOTHING_LEFT_OUT: Set[MergeProtection] = frozenset()

@@ -126,6 +126,11 @@ class SnapshotManifest:
         return folder_of(self.publisher, self.database, self.publication, self.partition)
 
 
+def being_initialised(node: str) -> str:
+    """Why no session begins with a node."""
+    return f"{node} is being initialised: where that was cut off, `subscribe` or `reinitialise` goes on with it"
+
+
 def is_file_name(name: str) -> bool:
     """Whether a file of a snapshot may be called so."""
     return bool(_FILE_NAME.match(name))

@@ -11,7 +11,14 @@ from twopc.sim.model.merge.node import ModelMergeNode, drawn
 from twopc.sim.model.merge.records import ModelNeighbour
 
 
-def initialise(node: ModelMergeNode, publisher: str, above: ModelMergeNode) -> None:
+def initialise(
+    node: ModelMergeNode,
+    publisher: str,
+    above: ModelMergeNode,
+    kept: ModelMergeNode | None = None,
+    *,
+    as_of_now: bool = False,
+) -> None:
     """Have a node begin anew as a Subscriber: with the Publisher's rows, and what is known of them, in one generation.
 
     Of filtered articles it gets the rows of its partition. Whatever the node has is gone; it is another replica from now on.
@@ -19,8 +26,15 @@ def initialise(node: ModelMergeNode, publisher: str, above: ModelMergeNode) -> N
     Args:
         publisher: the Publisher's name.
         above: the Publisher.
+        kept: the Publisher as it was when a snapshot of it was made, whose rows it gets.
+        as_of_now: it goes on from what the Publisher is now nevertheless.
     """
-    begun = above.close()
+    live = above
+    if kept is None:
+        begun = above.close()
+    else:
+        above, begun = kept, kept.newest.generation
+    entered = live.close() if as_of_now else begun
     node.replica, node.former, node.change = next(drawn), (), 1
     parts = _parts(above, above.neighbours[node.name].partition, begun)
     node.rows = {
@@ -42,14 +56,14 @@ def initialise(node: ModelMergeNode, publisher: str, above: ModelMergeNode) -> N
     node.add_generation(0, 0)
     node.neighbours = {
         publisher: ModelNeighbour(
-            replica=above.replica, is_publisher=True, received=begun, former=above.former
+            replica=above.replica, is_publisher=True, received=entered, former=above.former
         )
     }
-    above.neighbours[node.name] = replace(
-        above.neighbours[node.name],
+    live.neighbours[node.name] = replace(
+        live.neighbours[node.name],
         replica=node.replica,
         former=(),
-        sent=begun.number,
+        sent=entered.number,
         received=None,
         coming=None,
         behind=(),

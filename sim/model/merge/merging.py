@@ -9,11 +9,14 @@ from uuid import UUID
 
 from twopc.drivers.merge.engine import MergeReport, MergeSession
 from twopc.drivers.points import Points
+from twopc.errors import MergeError
 from twopc.merge.articles import MergeOptions
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind
+from twopc.merge.snapshots import being_initialised
 from twopc.sim.model.builder import blaming, create_text
 from twopc.sim.model.merge.copies import initialise
+from twopc.sim.model.merge.delivering import ModelSnapshot, ModelSnapshotDelivery, snapshot_of
 from twopc.sim.model.merge.filters import join_condition, row_condition
 from twopc.sim.model.merge.partitions import (
     ModelJoinFilter,
@@ -93,6 +96,10 @@ class ModelMerging:
         """Nodes that let nobody in at present."""
         self._agents: dict[str, set[str]] = {name: set() for name in model.nodes}
         self._backups: dict[str, tuple[Mapping[str, backups.KeptTable], SiteKnowledge]] = {}
+        self._snapshots: dict[str, ModelSnapshot] = {}
+        """By Publisher."""
+        self._deliveries: dict[str, ModelSnapshotDelivery] = {}
+        """By Subscriber that is being initialised."""
         self.ends: dict[str, tuple[SiteMergeEnd, SiteMergeEnd]] = {}
         """Of the session that is under way with each Subscriber."""
         for node in model.nodes.values():
@@ -200,6 +207,8 @@ class ModelMerging:
     async def sync(self, subscriber: str) -> MergeReport:
         """The Merge Agent, once. MergeError"""
         publisher = self.publishers[subscriber]
+        if subscriber in self._deliveries:
+            raise MergeError(being_initialised(subscriber), node=subscriber, sqlstate="42501")
         ends = (
             SiteMergeEnd(self.sites[publisher], subscriber, self._agents[publisher], self._shut),
             SiteMergeEnd(self.sites[subscriber], publisher, self._agents[subscriber], self._shut),
@@ -213,8 +222,36 @@ class ModelMerging:
             else:
                 self.ends[subscriber] = before
 
-    def reinitialise(self, subscriber: str) -> None:
-        """Have a Subscriber begin anew with its Publisher's rows, outside of time."""
+    async def reinitialise(self, subscriber: str) -> None:
+        """Have a Subscriber begin anew with its Publisher's rows, outside of time but for protocol points.
+
+        If there is a snapshot it gets that one's, file by file, and goes on at the next file if it was cut off.
+        """
+        publisher = self.publishers[subscriber]
+        kept = self._snapshots.get(publisher)
+        if kept is None or not kept.is_usable(self.sites[publisher].knowledge):
+            self._empty(subscriber)
+            self._begin(subscriber)
+        else:
+            if subscriber not in self._deliveries:
+                self._empty(subscriber)
+                made = [self._artid(each.table.name) for each in self._made]
+                self._deliveries[subscriber] = ModelSnapshotDelivery(
+                    self.sites[subscriber], publisher, kept, made, self._points, self._without
+                )
+            await self._deliveries[subscriber].run(self.sites[publisher].knowledge)
+            del self._deliveries[subscriber]
+        self.sites[subscriber].knowledge.recorded.clear()
+
+    def is_being_initialised(self, node: str) -> bool:
+        """Whether not all files of a snapshot have been delivered to it."""
+        return node in self._deliveries
+
+    def make_snapshot(self, publisher: str) -> None:
+        """Keep what Subscribers begin with that begin anew."""
+        self._snapshots[publisher] = snapshot_of(self.sites[publisher])
+
+    def _empty(self, subscriber: str) -> None:
         node = self._model.nodes[subscriber]
         held = self.sites[subscriber].knowledge.schema
         for change in self.sites[self.publishers[subscriber]].knowledge.schema[len(held) :]:
@@ -222,8 +259,6 @@ class ModelMerging:
         node.on_commit = None
         for each in reversed(self._made):
             node.outside(_delete_all(node, each.table.name), f"the rows of {each.table.name}")
-        self._begin(subscriber)
-        self.sites[subscriber].knowledge.recorded.clear()
 
     def add_column(self, table: str, column: str, type_: str, default: str | None) -> None:
         """Add a column to a table of the topmost Publisher, which sessions bring to Subscribers. SqlError

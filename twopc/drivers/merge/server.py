@@ -43,6 +43,7 @@ from twopc.merge.judge import Judge, is_fault_of_row
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import Slice
 from twopc.merge.schema_changes import SchemaChange, SchemaMark, mark_of
+from twopc.merge.snapshots import being_initialised
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
 
@@ -146,17 +147,11 @@ class ServerMergeEnd(ServerRanges):
         try:
             [answer] = await self._rows("select * from msrepl.merge_hello()")
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
-            raise MergeError(
-                f"{self.name}: {error.diag.message_primary}: {error.diag.message_hint}",
-                node=self.name,
-                sqlstate=error.sqlstate or "",
-            ) from error
+            why = f"{self.name}: {error.diag.message_primary}: {error.diag.message_hint}"
+            raise MergeError(why, node=self.name, sqlstate=error.sqlstate or "") from error
         except psycopg.errors.InsufficientPrivilege as error:  # granted once all rows are there
-            raise MergeError(
-                f"{self.name} is being initialised: where that was cut off, `subscribe` or `reinitialise` goes on with it",
-                node=self.name,
-                sqlstate=error.sqlstate or "",
-            ) from error
+            why = being_initialised(self.name)
+            raise MergeError(why, node=self.name, sqlstate=error.sqlstate or "") from error
         (
             replica,
             former,

@@ -1,0 +1,121 @@
+"""Snapshots in files on a model, and their delivery; the meaning of `twopc.sim.merge.delivery`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+from twopc.drivers.points import Points
+from twopc.merge.protections import MergeProtection
+from twopc.merge.snapshots import SnapshotKind
+from twopc.sim.model.merge.copies import initialise
+from twopc.sim.model.merge.site import MergeSite, SiteKnowledge
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.values import Steps, Values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSnapshot:
+    """What a Publisher was when a snapshot of it was made."""
+
+    knowledge: SiteKnowledge
+    rows: Mapping[UUID, Sequence[tuple[UUID, Values]]]
+    """By article, each with what it is known by."""
+
+    def is_usable(self, above: SiteKnowledge) -> bool:
+        """Whether the Publisher can go on from it."""
+        begun = self.knowledge.newest.generation
+        return above.knows(begun) and above.cleaned <= begun.number
+
+    def files(self, articles: Sequence[UUID]) -> list[tuple[SnapshotKind, UUID]]:
+        """What is delivered, in order: of each table a file of each kind; an empty one has no rows."""
+        return [
+            (kind, artid)
+            for kind in SnapshotKind
+            for artid in articles
+            if kind is not SnapshotKind.DATA or self.rows[artid]
+        ]
+
+
+def snapshot_of(site: MergeSite) -> ModelSnapshot:
+    """A Publisher as it is at the close of a generation."""
+    site.knowledge.close()
+    return ModelSnapshot(
+        knowledge=copy.deepcopy(site.knowledge),
+        rows={
+            artid: [(site.rowguid(artid, row), row) for row in table.rows()]
+            for artid, table in site.tables.items()
+        },
+    )
+
+
+class ModelSnapshotDelivery:
+    """A snapshot on its way to a Subscriber whose tables are empty. Begun again, it goes on at the next file.
+
+    Args:
+        site: the Subscriber.
+        publisher: the Publisher's name.
+        articles: in the order in which their tables are made: after those that they refer to.
+        without: protections that are left out.
+    """
+
+    def __init__(
+        self,
+        site: MergeSite,
+        publisher: str,
+        kept: ModelSnapshot,
+        articles: Sequence[UUID],
+        points: Points,
+        without: Set[MergeProtection],
+    ) -> None:
+        self._site = site
+        self._publisher = publisher
+        self._kept = kept
+        self._articles = articles
+        self._points = points
+        self._without = without
+        self._done = 0
+        """So many files have been delivered."""
+
+    async def run(self, above: SiteKnowledge) -> None:
+        """Deliver what is missing, and enter the Subscriber at both ends.
+
+        Args:
+            above: the Publisher's.
+        """
+        known = copy.deepcopy(self._site.knowledge)
+        kept = self._kept.knowledge
+        initialise(known, self._publisher, copy.deepcopy(above), copy.deepcopy(kept))
+        await self._reach("begun")
+        for place, (kind, artid) in enumerate(self._kept.files(self._articles), 1):
+            if place > self._done:
+                if MergeProtection.FILE_COMMIT in self._without:
+                    self._done = place
+                await self._load(kind, artid, known)
+                self._done = place
+                await self._reach("file_loaded")
+        await self._reach("activated")
+        as_of_now = MergeProtection.SNAPSHOT_GENERATION in self._without
+        initialise(self._site.knowledge, self._publisher, above, kept, as_of_now=as_of_now)
+        self._site.watch()
+
+    async def _load(self, kind: SnapshotKind, artid: UUID, known: SiteKnowledge) -> None:
+        rows = [row for guid, row in self._kept.rows[artid] if guid in known.rows[artid]]
+        held = {SnapshotKind.DATA: rows, SnapshotKind.METADATA: known.metadata[artid]}
+        if held.get(kind):
+            await self._reach("file_begun")
+        if kind is SnapshotKind.DATA:
+            name = self._site.tables[artid].name
+            for row in rows:
+                self._site.node.outside(partial(_insert, name, row), f"a copy of {name}")
+
+    async def _reach(self, place: str) -> None:
+        if self._points.armed:
+            await self._points.reach(f"merge_delivery.{place}({self._site.node.name})")
+
+
+def _insert(table: str, row: Values, tx: OpenTx) -> Steps[Values]:
+    return tx.insert(table, row)
