@@ -185,5 +185,6 @@ class MergeModelStage(ModelStage):
         return self._faults.fired()
 
     async def recover(self) -> None:
-        """Mend what heals; there is nothing else to recover."""
+        """Mend what heals, and go on with what was being delivered."""
         self._faults.heal()
+        await self._merging.go_on()

@@ -20,7 +20,7 @@ from twopc.drivers.recovery import SettledBranch
 from twopc.merge.protections import MergeProtection
 from twopc.sim.faults.merge import MergeFaults
 from twopc.sim.faults.plans import plans_of
-from twopc.sim.merge import MergeTopology
+from twopc.sim.merge import MergeTopology, delivery
 from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_knowledge import read_knowledge
@@ -302,8 +302,13 @@ class MergeStage:
         return self._faults.fired()
 
     async def recover(self) -> None:
-        """Mend what heals; there is nothing else to recover."""
+        """Mend what heals, and go on with what was being delivered."""
         self._faults.heal()
+        for name in self._topology.subscribers:
+            if self._scenario.topology.snapshot == "none":
+                continue
+            if await delivery.unfinished(await self._topology.admin(name)) is not None:
+                await self._topology.reinitialise(name)
 
     def settled(self) -> Sequence[SettledBranch]:
         """There are no branches."""

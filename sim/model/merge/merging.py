@@ -243,6 +243,11 @@ class ModelMerging:
             del self._deliveries[subscriber]
         self.sites[subscriber].knowledge.recorded.clear()
 
+    async def go_on(self) -> None:
+        """Go on with snapshots whose delivery was cut off."""
+        for name in [*self._deliveries]:
+            await self.reinitialise(name)
+
     def is_being_initialised(self, node: str) -> bool:
         """Whether not all files of a snapshot have been delivered to it."""
         return node in self._deliveries
