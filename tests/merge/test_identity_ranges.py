@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -73,3 +74,101 @@ async def test_a_range_follows_at_the_threshold(orders: MergeTopology) -> None:
     assert await add(orders, "pub") == [503]
     await add(orders, "anna", 120)
     assert await add(orders, "anna", 100) == [*range(403, 503)]
+
+
+class CutError(Exception):
+    """The agent is gone."""
+
+
+def cut(_: str) -> None:
+    """It goes."""
+    raise CutError
+
+
+@pytest.mark.parametrize("point", ["ranges_allotted", "ranges_received"])
+async def test_a_session_that_is_cut_off(orders: MergeTopology, point: str) -> None:
+    """The next session brings the same range: none is lost, and none is allotted twice."""
+    await add(orders, "anna", 200)
+    orders.points.arm(f"merge.{point}(anna)", cut)
+    with pytest.raises(CutError):
+        await orders.sync("anna")
+    await add(orders, "ben", 200)
+    await orders.sync("ben")
+    await orders.sync("anna")
+    assert await add(orders, "anna", 200) == [*range(402, 602)]
+    assert await add(orders, "ben", 200) == [*range(602, 802)]
+    await orders.settle()
+    await orders.assert_converged()
+
+
+async def test_a_thousand_rows_beside_eight_writers(orders: MergeTopology) -> None:
+    """Writers at every node, and sessions that allot: no value is drawn twice, and no statement fails."""
+    drawn: list[int] = []
+
+    async def write(node: str) -> None:
+        for _ in range(10):
+            drawn.extend(await add(orders, node, 15))
+            if node != "pub":
+                async with turn[node]:
+                    await orders.sync(node)
+
+    turn = {name: asyncio.Lock() for name in ("anna", "ben")}
+    await asyncio.gather(*[write(node) for node in ("pub", "anna", "ben", "pub") * 2])
+    assert len(drawn) == len({*drawn}) == 8 * 10 * 15
+    await orders.settle()
+    await orders.assert_converged()
+
+
+async def test_values_of_others_are_refused(orders: MergeTopology) -> None:
+    """An application may name a value of its node's; a session may write all."""
+    named = "insert into orders values (%s, 'named')"
+    for node, value in (("anna", 202), ("anna", 402), ("pub", 2), ("pub", 402)):
+        with pytest.raises(psycopg.errors.CheckViolation, match=f"value {value} of column id"):
+            await orders.execute(node, named, (value,))
+    await orders.execute("anna", named, (201,))
+    with pytest.raises(psycopg.errors.CheckViolation, match="value 9 of column id"):
+        await orders.execute("ben", "update orders set id = 9 where id = 1")
+    await orders.execute("pub", "update orders set item = 'other' where id = 1")
+    await orders.settle()
+    await orders.assert_converged()
+
+
+async def test_a_restored_publisher_allots_nothing_twice(orders: MergeTopology) -> None:
+    """It allots nothing before each Subscriber has told what it holds, and draws no value that one of them has."""
+    await orders.back_up("pub")
+    await add(orders, "anna", 200)
+    await add(orders, "ben", 200)
+    assert await add(orders, "pub", 3) == [402, 403, 404]
+    for name in ("anna", "ben", "anna"):
+        await orders.sync(name)
+    await orders.restore_backup("pub")
+    await orders.rewound("pub")
+    drawn = await add(orders, "anna", 200) + await add(orders, "ben", 150)
+    assert drawn == [*range(405, 605), *range(605, 755)]
+    await orders.sync("anna")
+    with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded):
+        await add(orders, "anna")
+    await orders.sync("ben")
+    await orders.sync("anna")
+    later = (
+        await add(orders, "anna", 200) + await add(orders, "ben", 100) + await add(orders, "pub")
+    )
+    assert len({*later}) == 301
+    assert min(later) > 754
+    await orders.settle()
+    await orders.assert_converged()
+
+
+async def test_a_restored_subscriber_draws_from_new_ranges(orders: MergeTopology) -> None:
+    """What it has drawn since the backup it would draw again."""
+    await orders.back_up("anna")
+    await add(orders, "anna", 10)
+    await orders.sync("anna")
+    await orders.restore_backup("anna")
+    await orders.rewound("anna")
+    with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded):
+        await add(orders, "anna")
+    await orders.sync("anna")
+    assert await add(orders, "anna") == [402]
+    await orders.settle()
+    await orders.assert_converged()

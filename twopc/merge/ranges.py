@@ -63,6 +63,16 @@ class AllottedRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldValues:
+    """What a Subscriber tells a Publisher that was restored from a backup, of one article."""
+
+    ranges: tuple[tuple[int, int], ...]
+    """First and last value of each."""
+    highest: int | None
+    """Of all rows that it has; None: it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RangesHeld:
     """What a Subscriber has of the ranges of one article."""
 

@@ -18,3 +18,4 @@ end
 $msrepl$;
 alter function {function}(text) owner to {owner};
 revoke all on function {function}(text) from public;
+comment on function {function}(text) is 'Alters a merged table; there for one transaction';

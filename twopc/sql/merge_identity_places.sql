@@ -1,7 +1,7 @@
 -- msrepl.msmerge_places_<nickname>: how many identity values a Subscriber has drawn for one article.
 -- called by: msmerge_idn_<artid>, msrepl.merge_allot_ranges
 -- tables:    itself
--- holes:     sequence, owner
+-- holes:     sequence, text, owner
 --
 -- A sequence, so that those who draw do not wait for one another.
 create sequence {sequence} as bigint minvalue 0 start 0;

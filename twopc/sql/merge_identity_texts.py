@@ -14,6 +14,7 @@ from twopc.merge.articles import MergeArticle
 from twopc.merge.ranges import MergeIdentity
 from twopc.sql.merge_texts import TrackingTexts
 from twopc.sql.render import render
+from twopc.sql.table_role import runs_as
 
 _ALLOTTED: LiteralString = """exists (
             select from msrepl.msmerge_identity_range as r
@@ -46,6 +47,7 @@ class IdentityTexts(TrackingTexts):
         self._column = sql.Identifier(article.identity.column)
         self._artid = sql.Literal(str(article.artid))
         self._is_copy = is_copy
+        self._role = names.table_role(owner, article.schema, article.table)
         self.places = sql.Identifier(names.SCHEMA, names.merge_places(article.nickname))
 
     def all(self) -> list[str]:
@@ -72,6 +74,17 @@ class IdentityTexts(TrackingTexts):
                 step=sql.Literal(self._identity.step),
                 owner=self.owner,
                 comment=self._comment("Gives identity values to rows of"),
+            ),
+            render(
+                "twopc",
+                "merge_highest_identity",
+                function=self.function("idh"),
+                runs_as=runs_as(self._role),
+                table=self.table,
+                column=self._column,
+                owner=sql.Identifier(self._role),
+                caller=self.owner,
+                comment=self._comment("Reads the highest identity value of"),
             ),
             render(
                 "twopc",
@@ -131,8 +144,10 @@ def drop_identity(texts: TrackingTexts, *, table: bool) -> list[str]:
                 sql.SQL("drop trigger if exists {} on {}").format(each, texts.table)
                 for each in triggers
             ),
-            sql.SQL("drop function if exists {}()").format(texts.function("idn")),
-            sql.SQL("drop function if exists {}()").format(texts.function("idc")),
+            *(
+                sql.SQL("drop function if exists {}()").format(texts.function(what))
+                for what in ("idn", "idc", "idh")
+            ),
             sql.SQL("drop sequence if exists {}").format(places),
         )
     ]

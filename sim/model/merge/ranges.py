@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from twopc.merge.ranges import AllottedRange, RangesHeld
+from twopc.merge.ranges import AllottedRange, HeldValues, RangesHeld
 
 
 class ModelRanges:
@@ -14,6 +14,21 @@ class ModelRanges:
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
         """See `MergeRangePort`."""
         return {}
+
+    async def ranges_known(self) -> bool:
+        """See `MergeRangePort`."""
+        return True
+
+    async def ranges_held(self) -> Mapping[UUID, HeldValues]:
+        """See `MergeRangePort`."""
+        return {}
+
+    async def learn_ranges(self, held: Mapping[UUID, HeldValues]) -> Collection[UUID]:
+        """See `MergeRangePort`."""
+        return ()
+
+    async def withdraw_ranges(self, artid: UUID) -> None:
+        """See `MergeRangePort`."""
 
     async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
         """See `MergeRangePort`."""

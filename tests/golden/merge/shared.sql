@@ -1554,6 +1554,130 @@ alter function msrepl.merge_ranges() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.merge_ranges() from public;
 comment on function msrepl.merge_ranges() is 'What this node has left of its identity ranges';
 
+-- msrepl.merge_ranges_held: the identity ranges that this node draws from, and the highest value that it has seen.
+-- called by: merge agents, at a Subscriber of a Publisher that was restored from a backup
+-- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range; see msmerge_idh_<artid>
+-- holes:     owner
+create or replace function msrepl.merge_ranges_held()
+returns table (artid uuid, begins int8[], ends int8[], highest int8)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+    perform msrepl.merge_neighbour();
+    for artid, begins, ends in
+        select a.artid, array_agg(r.range_begin order by r.id) filter (where r.place_end is not null),
+               array_agg(r.range_end order by r.id) filter (where r.place_end is not null)
+        from msrepl.sysmergearticles as a
+        left join msrepl.msmerge_identity_range as r on r.artid = a.artid
+        where a.created_table and a.identity_column is not null
+        group by a.artid order by a.artid
+    loop
+        execute format('select msrepl.%I()', 'msmerge_idh_' || replace(artid::text, '-', '')) into highest;
+        return next;
+    end loop;
+end
+$msrepl$;
+alter function msrepl.merge_ranges_held() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_ranges_held() from public;
+comment on function msrepl.merge_ranges_held() is 'The identity ranges that this node draws from';
+
+-- msrepl.merge_learn_ranges: enters ranges that this node has allotted to the neighbour, and has forgotten.
+-- called by: merge agents, at a Publisher that was restored from a backup
+-- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, the article's sequence
+-- holes:     owner
+--
+-- The sequence of a topmost Publisher moves beyond all values that the neighbour has, as if they were drawn: no other
+-- way is safe beside those who draw. It does so for ten million values at most, since it is an agent's word. Returns
+-- false if one of the ranges was allotted to another since the restore.
+create or replace function msrepl.merge_learn_ranges(artid uuid, begins int8[], ends int8[], highest int8) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    name constant text := (msrepl.merge_neighbour()).subscriber_server;
+    article msrepl.sysmergearticles;
+    sequence pg_sequence;
+    behind int8;
+    is_own boolean;
+begin
+    if (msrepl.merge_neighbour()).is_publisher or (msrepl.merge_neighbour()).ranges_known then
+        return true;
+    end if;
+    select a.* into article from msrepl.sysmergearticles as a
+    where a.artid = $1 and a.identity_column is not null for update;
+    select s.* into sequence from pg_sequence as s where s.seqrelid = article.identity_sequence;
+    if not article.created_table then
+        behind := ((select max(u.v) from unnest($3 || $4) as u(v))
+            - coalesce(pg_sequence_last_value(sequence.seqrelid), sequence.seqstart - sequence.seqincrement)) / sequence.seqincrement;
+        if behind > 10000000 then
+            raise exception '% has values up to % of column % of table %, and the sequence of this node is more than ten million behind',
+                name, (select max(u.v) from unnest($3 || $4) as u(v)), article.identity_column, article.source_object
+                using errcode = 'object_not_in_prerequisite_state', hint = 'Move the sequence beyond that value with setval.';
+        end if;
+        perform nextval(sequence.seqrelid::regclass) from generate_series(1, behind);
+    end if;
+    is_own := not exists (
+        select from unnest($2, $3) as u(first, last)
+        join msrepl.msmerge_identity_range as r on r.artid = $1 and r.place_end is null
+            and r.subscriber_server <> name and r.range_begin <= u.last and r.range_end >= u.first);
+    if is_own then
+        insert into msrepl.msmerge_identity_range (artid, subscriber_server, range_begin, range_end)
+        select $1, name, u.first, u.last from unnest($2, $3) as u(first, last)
+        on conflict (artid, range_begin) do nothing;
+    end if;
+    return is_own;
+end
+$msrepl$;
+alter function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) from public;
+comment on function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) is 'Enters ranges that this node has allotted and forgotten';
+
+-- msrepl.merge_ranges_known: whether this node knows which ranges the neighbour holds.
+-- called by: merge agents, at a Publisher
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+--
+-- is_told: it knows them now.
+create or replace function msrepl.merge_ranges_known(is_told boolean) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
+begin
+    if is_told then
+        update msrepl.sysmergesubscriptions as s set ranges_known = true
+        where s.subscriber_server = peer.subscriber_server and not s.ranges_known;
+    end if;
+    return peer.ranges_known;
+end
+$msrepl$;
+alter function msrepl.merge_ranges_known(boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_ranges_known(boolean) from public;
+comment on function msrepl.merge_ranges_known(boolean) is 'Whether this node knows which ranges the neighbour holds';
+
+-- msrepl.merge_withdraw_ranges: has this node draw from its ranges of an article no more.
+-- called by: merge agents, at a Subscriber whose ranges were allotted to another as well
+-- tables:    msrepl.msmerge_identity_range
+-- holes:     owner
+create or replace function msrepl.merge_withdraw_ranges(artid uuid) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+begin
+    if (msrepl.merge_neighbour()).is_publisher then
+        delete from msrepl.msmerge_identity_range as r where r.artid = $1 and r.place_end is not null;
+    end if;
+end
+$msrepl$;
+alter function msrepl.merge_withdraw_ranges(uuid) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_withdraw_ranges(uuid) from public;
+comment on function msrepl.merge_withdraw_ranges(uuid) is 'Has this node draw from its ranges of an article no more';
+
 -- msrepl.merge_rewind: becomes another replica, because this database was restored from a backup.
 -- called by: merge agents, if a neighbour knows what this database has forgotten
 -- tables:    msrepl.msmerge_replica, msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory,

@@ -220,14 +220,20 @@ class MergeSession:
         """Have the Subscriber draw identity values from further ranges, where few are left of those that it has."""
         if not any(article.has_ranges for article in self._articles.values()):
             return
-        for artid, held in (await self._subscriber.ranges()).items():
-            if not held.missing:
-                continue
-            allotted = await self._publisher.allot_ranges(artid, held)
-            await self._reach("ranges_allotted")
-            if allotted:
-                await self._subscriber.receive_ranges(artid, allotted)
-            await self._reach("ranges_received")
+        publisher, subscriber = self._publisher, self._subscriber
+        if not await publisher.ranges_known():
+            for artid in await publisher.learn_ranges(await subscriber.ranges_held()):
+                await subscriber.withdraw_ranges(artid)
+        for artid, held in (await subscriber.ranges()).items():
+            left = held
+            while left.missing:  # twice if what comes first was there already
+                allotted = await publisher.allot_ranges(artid, left)
+                await self._reach("ranges_allotted")
+                if not allotted:
+                    break
+                await subscriber.receive_ranges(artid, allotted)
+                await self._reach("ranges_received")
+                left = (await subscriber.ranges())[artid]
 
     async def _bring_schema(self, above: SchemaMark, below: SchemaMark) -> None:
         """Have the Subscriber make the schema changes that it lacks, each in a commit, before any row travels."""

@@ -15,7 +15,7 @@ from twopc.merge.encounters import MergeEncounter
 from twopc.merge.judge import Judge
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import Slice
-from twopc.merge.ranges import AllottedRange, RangesHeld
+from twopc.merge.ranges import AllottedRange, HeldValues, RangesHeld
 from twopc.merge.schema_changes import SchemaChange
 
 
@@ -116,6 +116,26 @@ class MergeRangePort(Protocol):
 
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
         """At the Subscriber: what it has, by article."""
+        ...
+
+    async def ranges_known(self) -> bool:
+        """At the Publisher: whether it knows which ranges the neighbour holds; not so after it was restored."""
+        ...
+
+    async def ranges_held(self) -> Mapping[UUID, HeldValues]:
+        """At the Subscriber: the values that it draws from, by article, and the highest that it has seen."""
+        ...
+
+    async def learn_ranges(self, held: Mapping[UUID, HeldValues]) -> Collection[UUID]:
+        """At the Publisher: enter ranges that it has allotted to the neighbour, and give no value that is among them.
+
+        Returns:
+            The articles of which it has allotted some to another since it was restored.
+        """
+        ...
+
+    async def withdraw_ranges(self, artid: UUID) -> None:
+        """At the Subscriber: draw from the ranges that it has no more."""
         ...
 
     async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from twopc.merge.ranges import AllottedRange, RangesHeld
+from twopc.merge.ranges import AllottedRange, HeldValues, RangesHeld
 
 _ALLOT = "select * from msrepl.merge_allot(%s, %s, %s)"
+_LEARN = "select msrepl.merge_learn_ranges(%s, %s::int8[], %s::int8[], %s)"
 _RECEIVE = "select msrepl.merge_receive_ranges(%s, %s::int8[], %s::int8[], %s::int8[])"
 
 
@@ -28,6 +29,35 @@ class ServerRanges(ABC):
                 "select * from msrepl.merge_ranges()"
             )
         }
+
+    async def ranges_known(self) -> bool:
+        """See `MergeRangePort`."""
+        return await self._rows("select msrepl.merge_ranges_known(false)") == [(True,)]
+
+    async def ranges_held(self) -> Mapping[UUID, HeldValues]:
+        """See `MergeRangePort`."""
+        return {
+            artid: HeldValues(
+                ranges=tuple(zip(begins or (), ends or (), strict=True)), highest=highest
+            )
+            for artid, begins, ends, highest in await self._rows(
+                "select * from msrepl.merge_ranges_held()"
+            )
+        }
+
+    async def learn_ranges(self, held: Mapping[UUID, HeldValues]) -> Collection[UUID]:
+        """See `MergeRangePort`."""
+        overlapping = []
+        for artid, values in held.items():
+            begins, ends = ([each[place] for each in values.ranges] for place in (0, 1))
+            if await self._rows(_LEARN, artid, begins, ends, values.highest) != [(True,)]:
+                overlapping.append(artid)
+        await self._rows("select msrepl.merge_ranges_known(true)")
+        return overlapping
+
+    async def withdraw_ranges(self, artid: UUID) -> None:
+        """See `MergeRangePort`."""
+        await self._rows("select msrepl.merge_withdraw_ranges(%s)", artid)
 
     async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
         """See `MergeRangePort`."""

@@ -1,0 +1,51 @@
+-- msrepl.merge_learn_ranges: enters ranges that this node has allotted to the neighbour, and has forgotten.
+-- called by: merge agents, at a Publisher that was restored from a backup
+-- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, the article's sequence
+-- holes:     owner
+--
+-- The sequence of a topmost Publisher moves beyond all values that the neighbour has, as if they were drawn: no other
+-- way is safe beside those who draw. It does so for ten million values at most, since it is an agent's word. Returns
+-- false if one of the ranges was allotted to another since the restore.
+create or replace function msrepl.merge_learn_ranges(artid uuid, begins int8[], ends int8[], highest int8) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    name constant text := (msrepl.merge_neighbour()).subscriber_server;
+    article msrepl.sysmergearticles;
+    sequence pg_sequence;
+    behind int8;
+    is_own boolean;
+begin
+    if (msrepl.merge_neighbour()).is_publisher or (msrepl.merge_neighbour()).ranges_known then
+        return true;
+    end if;
+    select a.* into article from msrepl.sysmergearticles as a
+    where a.artid = $1 and a.identity_column is not null for update;
+    select s.* into sequence from pg_sequence as s where s.seqrelid = article.identity_sequence;
+    if not article.created_table then
+        behind := ((select max(u.v) from unnest($3 || $4) as u(v))
+            - coalesce(pg_sequence_last_value(sequence.seqrelid), sequence.seqstart - sequence.seqincrement)) / sequence.seqincrement;
+        if behind > 10000000 then
+            raise exception '% has values up to % of column % of table %, and the sequence of this node is more than ten million behind',
+                name, (select max(u.v) from unnest($3 || $4) as u(v)), article.identity_column, article.source_object
+                using errcode = 'object_not_in_prerequisite_state', hint = 'Move the sequence beyond that value with setval.';
+        end if;
+        perform nextval(sequence.seqrelid::regclass) from generate_series(1, behind);
+    end if;
+    is_own := not exists (
+        select from unnest($2, $3) as u(first, last)
+        join msrepl.msmerge_identity_range as r on r.artid = $1 and r.place_end is null
+            and r.subscriber_server <> name and r.range_begin <= u.last and r.range_end >= u.first);
+    if is_own then
+        insert into msrepl.msmerge_identity_range (artid, subscriber_server, range_begin, range_end)
+        select $1, name, u.first, u.last from unnest($2, $3) as u(first, last)
+        on conflict (artid, range_begin) do nothing;
+    end if;
+    return is_own;
+end
+$msrepl$;
+alter function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) owner to {owner};
+revoke all on function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) from public;
+comment on function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) is 'Enters ranges that this node has allotted and forgotten';
