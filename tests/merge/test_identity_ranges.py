@@ -172,3 +172,15 @@ async def test_a_restored_subscriber_draws_from_new_ranges(orders: MergeTopology
     assert await add(orders, "anna") == [402]
     await orders.settle()
     await orders.assert_converged()
+
+
+async def test_a_republisher_that_has_drawn_nothing(server: EmbeddedServer) -> None:
+    """It allots from the beginning of its own range, and draws what is left."""
+    tree = {"pub": ["mid"], "mid": ["anna"]}
+    async with MergeTopology(server=server, tree=tree) as topology:
+        await topology.execute("pub", "create table orders (id serial primary key, item text)")
+        await topology.publish("orders", identity=RANGES)
+        await topology.subscribe("mid", kind="server", priority=50)
+        await topology.subscribe("anna")
+        assert await add(topology, "anna") == [1]
+        assert await add(topology, "mid") == [201]

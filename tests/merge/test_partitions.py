@@ -398,3 +398,28 @@ async def test_rows_that_stay(server: EmbeddedServer) -> None:
         assert await topology.execute("anna", "select phone from customer") == [("3",)]
         await topology.assert_converged()
         assert all(result.passed for result in await topology.validate("anna"))
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["inserted", "deleted again"])
+async def test_a_rowguid_of_another_partition(server: EmbeddedServer, deletes: bool) -> None:
+    """Under a rowguid that it cannot see, a Subscriber replaces and deletes nothing; what it has inserted is recorded."""
+    key = "00000000-0000-0000-0000-000000000001"
+    async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
+        await topology.execute(
+            "pub",
+            "create table customer (id uuid primary key, region text);"
+            f" insert into customer values ('{key}', 'north')",
+        )
+        await topology.publish("customer", rowguid="id", row_filter="region = msrepl.host_name()")
+        await topology.subscribe("anna", host_name="north")
+        await topology.subscribe("ben", host_name="south")
+        await topology.execute("ben", f"insert into customer values ('{key}', 'south')")
+        if deletes:
+            await topology.execute("ben", "delete from customer")
+        for name in ("ben", "anna", "ben"):
+            await topology.sync(name)
+        for name in ("pub", "anna"):
+            assert await topology.execute(name, "select region from customer") == [("north",)]
+        found = [each.reason for each in await topology.conflicts()]
+        assert len(found) == (0 if deletes else 1)
+        assert all("outside the partition of ben" in reason for reason in found)

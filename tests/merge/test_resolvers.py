@@ -264,3 +264,28 @@ def test_names_in_quotes() -> None:
     ):
         with pytest.raises(ArticleError, match=r"20020|21301"):
             parsed(text, "table t")
+
+
+async def test_a_resolver_that_writes(server: EmbeddedServer) -> None:
+    """What it writes into merged tables is a change like others, and everybody gets it."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute(
+            "pub",
+            "create table c (id int primary key, v text); insert into c values (1, '0'), (2, '0');"
+            " create table note (id int primary key, t text);"
+            " create function pick(jsonb) returns jsonb language plpgsql security definer set search_path = public as"
+            " $$ begin insert into note values (1, $1->>'type'); update c set v = 'touched' where id = 2;"
+            ' return \'{"winner": "held"}\'; end $$',
+        )
+        await topology.publish("note")
+        await topology.publish("c", resolver="sql:public.pick")
+        await topology.subscribe("anna")
+        for name in ("pub", "anna"):
+            await topology.execute(name, "update c set v = %s where id = 1", (name,))
+        assert (await topology.sync("anna")).conflicts == 1
+        await topology.settle()
+        await topology.assert_converged()
+        assert await topology.execute("anna", "select v from c order by id") == [
+            ("pub",), ("touched",),
+        ]  # fmt: skip
+        assert await topology.execute("anna", "select id from note") == [(1,)]

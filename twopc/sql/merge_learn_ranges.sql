@@ -41,7 +41,7 @@ begin
     if is_own then
         insert into msrepl.msmerge_identity_range (artid, subscriber_server, range_begin, range_end)
         select $1, name, u.first, u.last from unnest($2, $3) as u(first, last)
-        on conflict (artid, range_begin) do nothing;
+        on conflict (artid, range_begin) where place_end is null do nothing;
     end if;
     return is_own;
 end

@@ -28,7 +28,7 @@ begin
     where r.artid = $1 and r.range_begin = u.first and r.place_end is not null;
     for run in
         select u.* from unnest($2, $3, $4) as u(allotment, first, last)
-        where not exists (select from msrepl.msmerge_identity_range as r where r.artid = $1 and r.range_begin = u.first)
+        where not exists (select from msrepl.msmerge_identity_range as r where r.artid = $1 and r.range_begin = u.first and r.place_end is not null)
         order by u.allotment
     loop
         insert into msrepl.msmerge_identity_range as r

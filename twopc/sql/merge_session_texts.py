@@ -16,7 +16,7 @@ from twopc.merge.plan import BYTES_MAX, ROWS_MAX
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
 from twopc.sql.merge_texts import TrackingTexts
-from twopc.sql.render import render
+from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, drop_role_text, drop_text, path_is_kept, runs_as
 
 __all__ = ["AGENT_FUNCTIONS", "ASK_ARGUMENTS", "SessionTexts"]
@@ -408,9 +408,22 @@ class SessionTexts(TrackingTexts):
             priority=self._part(MergeProtection.PRIORITY, _PRIORITY, "0"),
             taken=self._part(MergeProtection.COLUMN_VERSIONS, "j.taken::text", "null::text"),
             keeps_losers=self._part(MergeProtection.LOSERS, "true", "false"),
+            foreign_rows=self._foreign_rows(),
             path_is_kept=path_is_kept(self.article.name),
             owner=self.owner,
             comment=self._comment("Takes rows that a neighbour has sent into"),
+        )
+
+    def _foreign_rows(self) -> sql.Composable:
+        """What looks for rows that the Subscriber has never had; one without realignment may have any."""
+        if self.article.filter is None or not self.article.filter.realigns:
+            return sql.SQL("")
+        return compose(
+            "twopc",
+            "merge_foreign_rows",
+            metadata=self.metadata,
+            tablenick=sql.Literal(self.article.nickname),
+            table_name=sql.Literal(self.article.name),
         )
 
 

@@ -2,7 +2,7 @@
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, first_is_known,
---            second_is_known, priority, taken, keeps_losers, path_is_kept, owner, comment
+--            second_is_known, priority, taken, keeps_losers, foreign_rows, path_is_kept, owner, comment
 --
 -- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each
 -- of them stands on all that is held here, as nearly always, they take its place as they came; else that is undone, and
@@ -43,6 +43,7 @@ begin
     if cardinality(present) < cardinality($1) then
         perform from {metadata} as m where m.rowguid = any ($1) order by m.rowguid for update;
     end if;
+{foreign_rows}
     if {overwrites} or array_position(choices, 'held') is null then
         begin
             insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, lineage, colv, source, writer)

@@ -1357,7 +1357,7 @@ comment on function msrepl.merge_begin_anew(int8, int8) is 'Forgets how far this
 --
 -- A row is a run of values that stand step by step. Those of a Subscriber's own have places: its sequence counts
 -- places, so that a range ends, and the next begins, in the middle of a statement. allotment is the number that the
--- Publisher has given to it. Rows are kept when a subscription ends: no value is allotted twice.
+-- Publisher has given to it. A republisher's own may begin with what it has allotted out of it. Rows are kept when a subscription ends: no value is allotted twice.
 create table if not exists msrepl.msmerge_identity_range (
     id int8 generated always as identity primary key,
     artid uuid not null references msrepl.sysmergearticles on delete cascade,
@@ -1367,9 +1367,10 @@ create table if not exists msrepl.msmerge_identity_range (
     allotment int8,
     place_begin int8,
     place_end int8,
-    check ((place_begin is null) = (place_end is null)),
-    unique (artid, range_begin)
+    check ((place_begin is null) = (place_end is null))
 );
+create unique index if not exists msmerge_identity_range_own on msrepl.msmerge_identity_range (artid, range_begin) where place_end is not null;
+create unique index if not exists msmerge_identity_range_allotted on msrepl.msmerge_identity_range (artid, range_begin) where place_end is null;
 create index if not exists msmerge_identity_range_place on msrepl.msmerge_identity_range (artid, place_end) where place_end is not null;
 alter table msrepl.msmerge_identity_range owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.msmerge_identity_range from public;
@@ -1516,7 +1517,7 @@ begin
     where r.artid = $1 and r.range_begin = u.first and r.place_end is not null;
     for run in
         select u.* from unnest($2, $3, $4) as u(allotment, first, last)
-        where not exists (select from msrepl.msmerge_identity_range as r where r.artid = $1 and r.range_begin = u.first)
+        where not exists (select from msrepl.msmerge_identity_range as r where r.artid = $1 and r.range_begin = u.first and r.place_end is not null)
         order by u.allotment
     loop
         insert into msrepl.msmerge_identity_range as r
@@ -1626,7 +1627,7 @@ begin
     if is_own then
         insert into msrepl.msmerge_identity_range (artid, subscriber_server, range_begin, range_end)
         select $1, name, u.first, u.last from unnest($2, $3) as u(first, last)
-        on conflict (artid, range_begin) do nothing;
+        on conflict (artid, range_begin) where place_end is null do nothing;
     end if;
     return is_own;
 end
