@@ -286,7 +286,9 @@ class MergeSubscribing(MergeSnapshots):
             await self._forget_logins(pair)
             await subscriptions.withdraw(pair)
             return
-        if await subscriptions.subscription_kind(pair.above, subscriber) is None:
+        kind = await subscriptions.subscription_kind(pair.above, subscriber)
+        # One that was cut off after the Publisher's commit is known to the Subscriber alone.
+        if kind is None and await neighbours.publisher_name(pair.below) != pair.publisher:
             raise SubscriptionError(f"{subscriber} does not subscribe")
         if others := await neighbours.subscriber_names(pair.below):
             raise SubscriptionError(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fix_merge import customer
 from twopc.errors import ConfigurationError, SubscriptionError
-from twopc.sim.merge import MergeTopology
+from twopc.sim.merge import MergeTopology, subscriptions
 from twopc.sim.merge.attaching import attach
 
 
@@ -48,3 +48,26 @@ async def test_nodes_that_are_no_topology(merge_shop: MergeTopology) -> None:
     async with await attach(dsns | {"pub": f"{dsns['pub']} port=1"}, partly=True) as other:
         assert other.publisher == "pub"
         assert list(other.unreachable) == ["pub"]
+
+
+async def test_unsubscribing_that_is_cut_off(
+    merge_shop: MergeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the Publisher's commit alone: the check names it, and it can be repeated."""
+
+    async def cut(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subscriptions, "leave", cut)
+        with pytest.raises(KeyboardInterrupt):
+            await merge_shop.unsubscribe("ben")
+    [finding] = await merge_shop.check()
+    assert (finding.node, finding.remedy) == ("ben", "twopc merge unsubscribe ben")
+    await merge_shop.unsubscribe("ben")
+    assert await merge_shop.check() == []
+    assert await merge_shop.execute(
+        "ben", "select count(*) from pg_trigger where not tgisinternal"
+    ) == [(0,)]
+    with pytest.raises(SubscriptionError, match="ben does not subscribe"):
+        await merge_shop.unsubscribe("ben")

@@ -12,6 +12,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from twopc import names
+from twopc.drivers.merge.neighbours import publisher_name
 from twopc.drivers.merge.tracking import StoredMergeArticle, stored_articles
 
 Connection = AsyncConnection[Any]
@@ -35,6 +36,7 @@ _NEIGHBOURS = (
     "select s.subscriber_server, s.replnickname from msrepl.sysmergesubscriptions as s"
     " where s.login is not null and s.status = 1 order by 1"
 )
+_SUBSCRIBERS = "select subscriber_server from msrepl.sysmergesubscriptions where not is_publisher"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,18 @@ async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFindin
             )
         replicas.setdefault(replica, node)
     findings += await _check_columns(connections)
+    for node, connection in connections.items():
+        publisher = await publisher_name(connection)
+        if publisher not in connections or publisher is None:
+            continue
+        if (node,) not in await _rows(connections[publisher], _SUBSCRIBERS):
+            findings.append(
+                MergeFinding(
+                    node=node,
+                    what=f"subscribes at {publisher}, which does not know it: an `unsubscribe` was cut off",
+                    remedy=f"twopc merge unsubscribe {node}",
+                )
+            )
     numbers = {node: replica for replica, node in replicas.items()}
     for node, connection in connections.items():
         for neighbour, replica in await _rows(connection, _NEIGHBOURS):

@@ -134,6 +134,20 @@ async def drop_agent(connection: Connection, neighbour: str) -> None:
         await connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
 
 
+async def publisher_name(connection: Connection) -> str | None:
+    """The node at which this one subscribes; None: at none, or it is being initialised."""
+    [(exists,)] = await (
+        await connection.execute("select to_regclass('msrepl.sysmergesubscriptions') is not null")
+    ).fetchall()
+    if not exists:
+        return None
+    cursor = await connection.execute(
+        "select subscriber_server from msrepl.sysmergesubscriptions where is_publisher and status = 1"
+    )
+    row = await cursor.fetchone()
+    return None if row is None else str(row[0])
+
+
 async def subscriber_names(connection: Connection) -> list[str]:
     """Those that subscribe here, by name; without those whose subscription was dropped."""
     cursor = await connection.execute(
