@@ -63,7 +63,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "data cut short": (lambda f: cut_short(one(f, "*_0002.bcp")), r"_0002\.bcp was cut short"),
     "data missing": (lambda f: one(f, "*_0002.bcp").unlink(), r"_0002\.bcp is missing: put it back"),
     "a table's description altered": (lambda f: flip(one(f, "*.sch")), r"customer\.sch was altered"),
-    "SQL in it": (inject, "its manifest is none that pub has recorded"),
+    "SQL in it": (inject, "table customer was altered since, or taken back"),
     "manifest cut short": (lambda f: cut_short(f / "manifest.json"), "manifest.json is not what"),
     "manifest empty": (lambda f: (f / "manifest.json").write_text("{}"), "manifest.json is not what"),
     "no manifest": (lambda f: (f / "manifest.json").unlink(), r"no snapshot in .*20631"),

@@ -40,7 +40,16 @@ def _setup(scenario: dict[str, Any]) -> list[str]:
         texts += table.get("sql", [])
         texts += table.get("procedures", [])
     texts += [each["body"] for each in scenario.get("procedures", {}).values()]
-    return texts
+    added = {
+        (item["add column"]["table"], item["add column"]["column"], item["add column"]["type"])
+        for order in scenario.get("orders", ())
+        for item in order.get("steps", ())
+        if isinstance(item, dict) and "add column" in item
+    }
+    return [
+        *texts,
+        *(f"alter table {table} add {column} {type_}" for table, column, type_ in sorted(added)),
+    ]
 
 
 def _nodes(scenario: dict[str, Any]) -> list[list[str]]:
