@@ -94,8 +94,10 @@ class AgentLogin:
         if kept is not None:
             try:
                 await kept.execute("select session_user")
-            except psycopg.Error:
+            except BaseException as error:
                 await kept.close()
+                if not isinstance(error, psycopg.Error):
+                    raise
                 return None
         return kept
 

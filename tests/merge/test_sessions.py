@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import psycopg
 import pytest
 
@@ -12,6 +14,7 @@ from twopc.publisher.merge import publication
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.attaching import attach
+from twopc.sim.merge.logins import AgentLogin
 
 
 async def test_each_gets_what_the_other_has_changed(merge_shop: MergeTopology) -> None:
@@ -158,6 +161,22 @@ async def test_sessions_take_up_connections(merge_shop: MergeTopology) -> None:
         await other.execute("anna", "drop table purchase, customer")
         await other.subscribe("anna")
     await merge_shop.execute("anna", "update customer set phone = '3' where id = 1")
+    assert (await merge_shop.sync("anna")).uploaded == 1
+
+
+async def test_a_session_that_is_cancelled_as_it_ends(
+    merge_shop: MergeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No server process of either end stays behind, which would keep the next session out."""
+
+    async def cancelled(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AgentLogin, "keep", cancelled)
+        with pytest.raises(asyncio.CancelledError) as _held:  # its frames hold what was not closed
+            await merge_shop.sync("anna")
+        await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     assert (await merge_shop.sync("anna")).uploaded == 1
 
 

@@ -154,8 +154,10 @@ class MergeSession:
                 sqlstate=error.sqlstate or _LOST,
             ) from error
         finally:
-            await subscriber.close()
-            await publisher.close()
+            try:
+                await subscriber.close()
+            finally:
+                await publisher.close()
         return MergeReport(
             uploaded=up.applied,
             downloaded=down.applied,

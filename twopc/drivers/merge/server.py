@@ -132,10 +132,13 @@ class ServerMergeEnd(ServerRanges):
         try:  # a server process that ends a moment later keeps the next agent out
             await connection.execute("rollback")
             await connection.execute("discard all")  # plans, too: tables may grow
-        except psycopg.Error:
-            await connection.close()
-        else:
             await self._release(connection)
+        except (
+            BaseException
+        ) as error:  # a cancellation, too, must leave no server process that keeps others out
+            await connection.close()
+            if not isinstance(error, psycopg.Error):
+                raise
 
     async def _rows(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         assert self._connection is not None
