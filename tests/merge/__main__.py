@@ -1,4 +1,6 @@
-"""Plays drawn merge histories in memory: ``python -m tests.merge --count 20000 --first 0``."""
+"""Plays drawn merge histories: in memory, ``python -m tests.merge --count 20000 --first 0``, or beside it on servers
+(``--servers 1000``), which come to the same.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from rich.console import Console
 
 from tests.merge.histories import History
 from tests.merge.model_nodes import STAR, TREE, ModelNodes
-from tests.merge.test_histories import play, play_aged, play_restored
+from tests.merge.test_histories import play, play_aged, play_on_servers, play_restored
+from twopc.server import EmbeddedServer
+
+#: Of each history on servers.
+ACTIONS = 12
 
 
 async def play_all(nodes: ModelNodes, seed: str) -> None:
@@ -32,7 +38,14 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="how many histories")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
+    parser.add_argument("--servers", type=int, default=0, help="how many on servers instead")
     chosen = parser.parse_args()
+    if chosen.servers:
+        with EmbeddedServer.start() as server:
+            for tracking in ("row", "column"):
+                await play_on_servers(server, tracking, -(-chosen.servers // 2), ACTIONS)
+        Console().print(f"{chosen.servers} histories on servers")
+        return
     cells = [*itertools.product(KINDS, SHAPES, ("row", "column"))]
     numbers = range(chosen.first, chosen.first + max(1, chosen.count // len(cells)))
     for number, (kind, shape, tracking) in itertools.product(numbers, cells):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -24,7 +23,7 @@ from tests.merge.model_nodes import (
 from twopc.drivers.merge.engine import MergeReport
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging, MergeOptions
-from twopc.merge.decision import Side
+from twopc.merge.decision import ConflictType, Side
 from twopc.merge.encounters import MergeEncounter, Resolution
 from twopc.merge.handlers import Accept, Answer, MergeHandler, Reject, Replace
 from twopc.merge.lineage import unpacked
@@ -363,10 +362,14 @@ class ServerNodes:
         ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tracking", ["row", "column"])
-async def test_on_servers(server: EmbeddedServer, tracking: str) -> None:
-    """Three long histories, one after the other, on the same rows; nodes in memory do the same, session by session."""
+async def play_on_servers(
+    server: EmbeddedServer, tracking: str, count: int, actions: int
+) -> set[ConflictType]:
+    """Histories, one after the other, on the same rows; nodes in memory do the same, session by session.
+
+    Returns:
+        The kinds of conflicts that were met.
+    """
     async with MergeTopology(server=server, subscribers=tuple(PRIORITIES)) as topology:
         await topology.execute(
             "pub", "create table item (rowguid uuid primary key, c0 int, c1 int, c2 int)"
@@ -379,12 +382,20 @@ async def test_on_servers(server: EmbeddedServer, tracking: str) -> None:
         for nodes in (ServerNodes(topology), ModelNodes(column_tracking=tracking == "column")):
             number = itertools.count(1)
             history = History(nodes, random.Random(f"servers {tracking}"), number.__next__)
-            for _ in range(3):
-                await history.play(60)
+            for _ in range(count):
+                await history.play(actions)
                 assert await history.settle() <= 3
                 await history.judge()
             losers = [(each.rowguid, each.row) for each in await nodes.losers()]
             played.append((history.reports, await nodes.rows("pub"), sorted(map(repr, losers))))
         assert played[0] == played[1]
-        verdicts = Counter(conflict.type for conflict in await topology.conflicts())
-        assert len(verdicts) == 3  # of updates, and of deletions that won or lost
+        return {conflict.type for conflict in await topology.conflicts()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tracking", ["row", "column"])
+async def test_on_servers(server: EmbeddedServer, tracking: str) -> None:
+    """Three long histories; many more by ``python -m tests.merge --servers``."""
+    assert (
+        len(await play_on_servers(server, tracking, 3, 60)) == 3
+    )  # updates, deletions that won or lost
