@@ -121,23 +121,23 @@ def test_an_empty_environment_runs_a_scenario_and_a_test(wheel: Path, tmp_path: 
     assert not [name for name in ("numpy", "matplotlib", "PIL") if (libraries / name).exists()]
 
     scenario = "scenarios/immediate/lost_update.twopc.yaml"  # the one that is installed
-    done = run(
-        environment / "bin" / "twopc", "run", scenario, "--order", "alice first", cwd=tmp_path
-    )
+    done = run(environment / "bin" / "twopc", "run", scenario, cwd=tmp_path)
 
     assert "alice first" in done.stdout
     plays(environment, project_of_the_same_names(tmp_path), environment)
 
 
 @pytest.mark.slow
-def test_a_folder_of_sources_is_installed(source: Path, tmp_path: Path) -> None:
-    """Of links to folders whose names are a user's."""
+@pytest.mark.parametrize("options", [["--editable"], []], ids=["editable", "copied"])
+def test_a_folder_of_sources_is_installed(options: list[str], source: Path, tmp_path: Path) -> None:
+    """Of links to folders whose names are a user's: in place, and by a wheel without a source distribution before."""
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
     pip = [sys.executable, "-m", "pip", "--python", environment, "install", "-q", "--no-deps"]
-    run(*pip, "--editable", source, cwd=tmp_path)
+    run(*pip, *options, source, cwd=tmp_path)
     # what it requires is taken from here: a path that is no site directory activates nothing else
     (libraries,) = environment.glob("lib/python*/site-packages")
     (libraries / "required.pth").write_text(sysconfig.get_path("purelib"))
 
-    plays(environment, project_of_the_same_names(tmp_path), source)
+    place = source if options else environment
+    plays(environment, project_of_the_same_names(tmp_path), place)

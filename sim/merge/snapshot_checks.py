@@ -124,7 +124,7 @@ async def _check_tables(pair: MergePair, manifest: SnapshotManifest, folder: str
             what = (
                 "is not among its tables"
                 if name not in then
-                else "was altered since, or taken back"
+                else "was altered since, or taken back, or its file was altered"
             )
             raise _refusal(
                 20655,

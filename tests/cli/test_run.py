@@ -138,7 +138,6 @@ def test_repeating(twopc, file):
 
 @ON_SERVERS
 @pytest.mark.postgres
-@pytest.mark.turn(3)
 def test_what_comes_out_in_several_ways_is_inconclusive(twopc, file):
     done = twopc("run", file(CHANCE), "--repeat", "12", "--no-timeline")
     assert done.returncode == exits.UNKNOWN

@@ -50,6 +50,18 @@ def inject(folder: Path) -> None:
     table = json.loads(path.read_text())
     table["columns"][1]["type"] = "text); create table public.owned (id int); --"
     path.write_text(json.dumps(table))
+    vouch(folder, path)
+
+
+def forge(folder: Path) -> None:
+    """Put other rows into a snapshot, and their digest into the manifest."""
+    path = one(folder, "*_0002.bcp")
+    path.write_bytes(path.read_bytes().replace(b"\t10\t", b"\t99\t"))
+    vouch(folder, path)
+
+
+def vouch(folder: Path, path: Path) -> None:
+    """Put the digest of a file into the manifest."""
     text = path.read_bytes()
 
     def note(manifest: dict[str, Any]) -> None:
@@ -63,7 +75,8 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "data cut short": (lambda f: cut_short(one(f, "*_0002.bcp")), r"_0002\.bcp was cut short"),
     "data missing": (lambda f: one(f, "*_0002.bcp").unlink(), r"_0002\.bcp is missing: put it back"),
     "a table's description altered": (lambda f: flip(one(f, "*.sch")), r"customer\.sch was altered"),
-    "SQL in it": (inject, "table customer was altered since, or taken back"),
+    "SQL in it": (inject, "table customer was altered since, or taken back, or its file was"),
+    "other rows": (forge, "its manifest is none that pub has recorded"),
     "manifest cut short": (lambda f: cut_short(f / "manifest.json"), "manifest.json is not what"),
     "manifest empty": (lambda f: (f / "manifest.json").write_text("{}"), "manifest.json is not what"),
     "no manifest": (lambda f: (f / "manifest.json").unlink(), r"no snapshot in .*20631"),

@@ -231,6 +231,8 @@ def test_not_everybody_writes(place: Path, tmp_path: Path) -> None:
         nodes = twopc("up", "--nodes", "--state", str(place)).stdout
         assert nodes.count("--node '") == 5
         assert twopc("up", "--state", str(place)).returncode == 0
+        assert twopc("down", "--state", str(place)).returncode == 0
+        assert twopc("up", "--state", str(place)).returncode == 0
         assert {str(part) for part in running(place)} == parts
         assert balance(state, "pub") == 101
         write(state, "writer", "update account set balance = 2 where id = 2", UPDATE)

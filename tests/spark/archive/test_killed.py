@@ -68,7 +68,7 @@ def left(mark: str) -> list[str]:
     return found
 
 
-@pytest.mark.turn(5)
+@pytest.mark.turn(3)
 async def test_killed_with_spark_at_work(
     make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
 ) -> None:
