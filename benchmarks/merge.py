@@ -34,7 +34,9 @@ async def main() -> None:
     measures: dict[tuple[str, ...], Callable[[], Awaitable[list[Figure]]]] = {
         ("merge_track",): lambda: merge_tracking.tracking(chosen.rows, chosen.rounds),
         ("merge_track_one_row",): lambda: merge_tracking.one_row(chosen.rounds),
-        ("merge_close", "merge_enumerate"): lambda: merge_tracking.closing(10 * chosen.rows),
+        ("merge_close", "merge_enumerate"): lambda: merge_tracking.closing(
+            10 * chosen.rows, chosen.rounds
+        ),
         ("merge_missed",): lambda: merge_tracking.missed(chosen.commits),
         ("merge_download", "merge_upload"): lambda: merge_sessions.speed(
             chosen.rows, chosen.rounds

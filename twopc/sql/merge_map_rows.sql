@@ -4,12 +4,13 @@
 -- holes:     function, metadata, tablenick, belongs, children, path_is_kept, owner, comment
 --
 -- Incrementally: of rows that were changed since the generation before, and of those that belong where a row belongs
--- that has just come or gone, or was changed. Both sides are grouped, not joined, and what differs is kept in arrays: of these the planner
--- knows how long they are, as long as it plans for each, of a filter's answer not. Returns how many mappings have changed.
+-- that has just come or gone, or was changed. Both sides are grouped, not joined, and what differs is kept in arrays:
+-- of these the planner knows how long they are, as long as it plans for each, of a filter's answer not. Without parallel
+-- workers: each would read the array of rows anew, which took as long as all else. Returns how many mappings have changed.
 create or replace function {function}(generation int8, seen pg_snapshot, is_incremental boolean, whole integer)
 returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
+set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan set max_parallel_workers_per_gather = 0
 as $msrepl$
 #variable_conflict use_column
 declare

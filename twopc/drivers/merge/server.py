@@ -52,9 +52,10 @@ _NAME = "'msrepl merge agent of ' || session_user"
 _LOCK = "select pg_try_advisory_lock(%s, %s)"
 #: What code of a table's owner has set comes back with a commit.
 _BEGIN = "begin; reset all; set constraints all immediate"
+#: In one round trip: nobody else closes a generation meanwhile.
 _CLOSE = (
-    "begin isolation level repeatable read; reset all",
-    "lock table msrepl.msmerge_genhistory in share row exclusive mode",
+    "begin isolation level repeatable read; reset all;"
+    " lock table msrepl.msmerge_genhistory in share row exclusive mode; {}; select * from msrepl.merge_close()"
 )
 _TOUCH = "select msrepl.merge_touch_mappings(%s, %b::uuid[], %s)"
 _ENUMERATE: LiteralString = (
@@ -143,6 +144,8 @@ class ServerMergeEnd(ServerRanges):
     async def _rows(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         assert self._connection is not None
         cursor = await self._connection.execute(query.encode(), arguments or None)
+        while cursor.nextset():
+            pass
         return await cursor.fetchall() if cursor.description else []
 
     async def marks(self) -> Marks:
@@ -243,9 +246,7 @@ class ServerMergeEnd(ServerRanges):
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """See `MergeEndPort`."""
         assert self._connection is not None
-        for statement in (*_CLOSE, self._check_schema):
-            await self._rows(statement)
-        [(number, guid)] = await self._rows("select * from msrepl.merge_close()")
+        [(number, guid)] = await self._rows(_CLOSE.format(self._check_schema))
         changed: dict[UUID, Sequence[Slice]] = {}
         for artid in articles if number > after else ():
             function = sql.Identifier(names.SCHEMA, names.merge_object("enumerate", artid))
