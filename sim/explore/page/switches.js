@@ -1,0 +1,103 @@
+// @ts-check
+// What may be otherwise than in the file: switches, and faults that are placed at points of the run.
+
+import { h } from "./dom.js";
+
+/** @typedef {import("./app.js").Explorer} Explorer */
+
+/** @param {Explorer} explorer */
+export function switches(explorer) {
+  const every = explorer.scenario?.switches ?? [];
+  if (every.length === 0 || explorer.fixed) return null;
+  const groups = [every.filter((each) => !each.name.startsWith("protection.")), every.filter((each) => each.name.startsWith("protection."))];
+  return h(
+    "fieldset", { class: "switches" },
+    h("legend", {}, "Switches"),
+    groups.filter((group) => group.length).map((group, at) => h(
+      "div", { class: "group", role: "group", "aria-label": at === 0 ? "How it works" : "Protections" },
+      group.map((each) => control(explorer, each)),
+    )),
+  );
+}
+
+/** @param {Explorer} explorer @param {import("./wire.js").Switch} each */
+function control(explorer, each) {
+  const value = explorer.switches[each.name] ?? each.value;
+  const changed = value !== each.value;
+  const id = `switch-${each.name}`;
+  const attributes = { id, title: each.about };
+  const input = each.kind === "on_off"
+    ? h("input", { ...attributes, type: "checkbox", role: "switch", class: "toggle", on: { change: () => explorer.set(each.name, input.checked ? "on" : "off") } })
+    : h("select", { ...attributes, on: { change: () => explorer.set(each.name, input.value) } }, each.values.map((one) => h("option", { value: one }, one.replaceAll("_", " "))));
+  if (each.kind === "on_off") input.checked = value === "on";
+  else input.value = value;
+  return h("label", { class: changed ? "changed" : null, for: id, title: each.about }, each.label, input);
+}
+
+/**
+ * The points that a step's transaction came by: at each, something may be struck.
+ *
+ * @param {Explorer} explorer
+ * @param {import("./wire.js").Card} card
+ */
+export function pointsOf(explorer, card) {
+  const { run } = explorer;
+  if (explorer.fixed || run === null || card.moment < 0) return null;
+  const end = card.end_moment < 0 ? Infinity : card.end_moment;
+  const here = run.arrivals.filter((each) => each.moment >= card.moment && each.moment <= end && (each.session || "") === card.session);
+  return pointList(explorer, here, card.step);
+}
+
+/** Points of nobody's step: recovery's, the agents'. @param {Explorer} explorer */
+export function otherPoints(explorer) {
+  const { run } = explorer;
+  if (explorer.fixed || run === null) return null;
+  const sessions = new Set(run.cards.map((card) => card.session));
+  return pointList(explorer, run.arrivals.filter((each) => !each.session || !sessions.has(each.session)), "the agents and recovery");
+}
+
+/** @param {Explorer} explorer @param {import("./wire.js").Arrival[]} arrivals @param {string} of */
+function pointList(explorer, arrivals, of) {
+  const known = new Map((explorer.scenario?.fault_points ?? []).map((each) => [each.point, each]));
+  const offered = arrivals.filter((each) => known.get(each.point)?.deeds.length);
+  if (offered.length === 0) return null;
+  return h(
+    "details", { class: "points" },
+    h("summary", { "aria-label": `Faults at points of ${of}`, title: "Strike a fault here" }, "⚡"),
+    h("ol", {}, offered.map((each) => {
+      const point = /** @type {import("./wire.js").Point} */ (known.get(each.point));
+      const choice = h(
+        "select",
+        {
+          "aria-label": `Fault at ${each.point}`, title: point.about,
+          on: {
+            focus: () => explorer.at(each.moment),
+            change: () => choice.value && explorer.strike([...explorer.faults, faultAt(each, choice.value)]),
+          },
+        },
+        h("option", { value: "" }, "nothing"), point.deeds.map((deed) => h("option", { value: deed }, deed)),
+      );
+      return h("li", { title: point.about }, h("code", {}, each.point), each.nth > 1 ? ` (${each.nth})` : null, " ", choice);
+    })),
+  );
+}
+
+/** @param {import("./wire.js").Arrival} arrival @param {string} deed @returns {import("./wire.js").Fault} */
+function faultAt(arrival, deed) {
+  return { at: arrival.point, do: deed, nth: arrival.nth, ...(arrival.session ? { session: arrival.session } : {}) };
+}
+
+/** The faults that are placed. @param {Explorer} explorer */
+export function placed(explorer) {
+  if (explorer.faults.length === 0) return null;
+  return h(
+    "ul", { class: "placed", "aria-label": "Faults" },
+    explorer.faults.map((fault, at) => {
+      const where = `${fault.do} at ${fault.at}${fault.session ? ` of ${fault.session}` : ""}`;
+      return h(
+        "li", {}, `⚡ ${where} `,
+        h("button", { type: "button", "aria-label": `Remove: ${where}`, on: { click: () => explorer.strike(explorer.faults.filter((_, other) => other !== at)) } }, "×"),
+      );
+    }),
+  );
+}
