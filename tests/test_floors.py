@@ -47,6 +47,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ),
     ("twopc.sim.up",),
     ("twopc.sim.spark",),
+    ("twopc.sim.explore",),
     ("twopc.sim", "twopc.sim.cli", "twopc.sim.pytest_plugin", "twopc.sim.testing"),
 )
 
@@ -89,6 +90,7 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.replay": {"psycopg"},
     "twopc.sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
     "twopc.sim.sessions": {"psycopg", "simpy"},
+    "twopc.sim.explore.lessons": {"markdown_it"},
     "twopc.sim.up": {"psycopg", "psutil", "prometheus_client"},
     "twopc.sim.spark": {
         "pyspark",

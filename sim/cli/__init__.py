@@ -26,6 +26,7 @@ from twopc.sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
 from twopc.sim.cli.explain import explain
 from twopc.sim.cli.import_spec import export_app, import_app
 from twopc.sim.cli.init import init
+from twopc.sim.cli.lessons import lessons
 from twopc.sim.cli.listing import list_, show
 from twopc.sim.cli.matrix import matrix
 from twopc.sim.cli.merge import merge
@@ -149,6 +150,7 @@ COMMANDS = (
     (init, "init", "Create a scenario, a test and a table for settings."),
     (schema, "schema", "Print the JSON Schema of scenario files."),
     (completion, "completion", "Print the completion script of a shell."),
+    (lessons, "lessons", "List the lessons: what each teaches, and how long it takes."),
     (tour, "tour", "Produce a first conflict by hand, in ten minutes."),
     (up, "up", "Start a topology that stays, for any client."),
     (watch, "watch", "Monitor the topology that `up` started."),

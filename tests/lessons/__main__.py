@@ -1,4 +1,4 @@
-"""Writes the lessons' console blocks anew from what their commands print: ``python -m tests.lessons``."""
+"""Writes the lessons' pages anew, from their sources and what their commands print: ``python -m tests.lessons``."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.lessons.played import ROOT, difference, lessons, played
+from tests.lessons.played import PAGES, ROOT, difference, page_of, played
+from twopc.sim.explore.lessons.source import lessons
 
 
 def main(names: list[str]) -> int:
-    """Regenerate the lessons named, or all; returns 0."""
-    for path in lessons():
-        if names and not any(name in path.name for name in names):
+    """Write the pages of the lessons named, or all; returns 0."""
+    for lesson in lessons():
+        if names and not any(name in lesson.name for name in names):
             continue
-        before = path.read_text(encoding="utf-8")
+        path = PAGES / f"{lesson.name}.md"
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
         with tempfile.TemporaryDirectory() as folder:
             inside = Path(folder) / "lesson"
             inside.mkdir()
-            after = played(before, inside)
-        kept = not difference(before, after)
+            after = played(page_of(lesson), inside)
+        kept = bool(before) and not difference(before, after)
         if not kept:
             path.write_text(after, encoding="utf-8")
         said = "as it was" if kept else "written"
         sys.stdout.write(f"{path.relative_to(ROOT)}: {said}\n")
+        sys.stdout.flush()
     return 0
 
 

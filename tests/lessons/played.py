@@ -18,8 +18,12 @@ from difflib import unified_diff
 from itertools import zip_longest
 from pathlib import Path
 
+from twopc.sim.explore.lessons.answers import answer
+from twopc.sim.explore.lessons.page import markdown
+from twopc.sim.explore.lessons.parts import Lesson
+
 ROOT = Path(__file__).parents[2]
-LESSONS = ROOT / "docs" / "lessons"
+PAGES = ROOT / "docs" / "lessons"
 WIDTH = 100
 _BLOCK = re.compile(
     r"(?P<before>(?:<!-- (?P<what>file|change): (?P<name>\S+) -->\n)?)"
@@ -33,9 +37,21 @@ class WrongPageError(Exception):
     """A page says what cannot be done; the message tells where."""
 
 
-def lessons() -> list[Path]:
-    """The lessons, in their order."""
-    return sorted(LESSONS.glob("[0-9]*.md"))
+def page_of(lesson: Lesson) -> str:
+    """A lesson's page before its commands have printed anything; its questions are answered on the model."""
+    return markdown(lesson, [answer(lesson, each) for each in lesson.questions])
+
+
+def without_output(page: str) -> str:
+    """A page whose console blocks have commands alone."""
+    return _BLOCK.sub(_without_output, page)
+
+
+def _without_output(block: re.Match[str]) -> str:
+    if block["kind"] != "console":
+        return block[0]
+    lines = "".join(f"$ {command}\n" for command in _commands(block["text"]))
+    return f"```console\n{lines}```\n"
 
 
 def played(page: str, folder: Path) -> str:

@@ -1,0 +1,1 @@
+"""Scenarios explored by hand in the browser, and the lessons that teach with them."""

@@ -1,0 +1,315 @@
+"""What the answer of a lesson's question is: the order is played, and the run says it.
+
+Each choice is an expectation as in a scenario, and is judged as one; reasons are those of reports.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twopc.errors import ScenarioError
+from twopc.sim.checkers import CHECKS
+from twopc.sim.explore.lessons.parts import Lesson, LessonChoice, LessonQuestion, LessonValue
+from twopc.sim.report.causes import because_of
+from twopc.sim.report.fold import Fold
+from twopc.sim.report.history import ENDS, History, HistoryRecord
+from twopc.sim.scenario import text
+from twopc.sim.scenario.check import LoadedScenario, from_document
+from twopc.sim.scenario.expectations import DEFAULTS
+from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
+from twopc.sim.scenario.judging.compare import holder
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.stage import Theatre
+from twopc.sim.scenario.text import Document, Map, Mark
+from twopc.sim.scenario.text import Sequence as MarkedList
+from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
+from twopc.sim.scenario.values import Case, Selection
+
+#: The name of an order that a question lists, and its file does not have.
+ASKED = "as asked"
+#: In `fails`: no invariant does.
+NOTHING = "nothing"
+#: Keys of an expectation whose checks have the names of what stands below them.
+_FAMILIES = ("steps", "sessions", "tables", "rejected")
+#: Keys of a file that say what comes out, and not what happens.
+_OUTCOMES = ("expect", "twin", "orders")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceOutcome:
+    """What the run says of one choice."""
+
+    holds: bool
+    message: str = ""
+    """What came out instead, if it does not hold: ``b_write: expected ok, got rejected: version_mismatch``."""
+    because: str = ""
+    however: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonAnswer:
+    """What the run says of a question."""
+
+    choices: tuple[ChoiceOutcome, ...]
+    """In the sequence of the question's choices."""
+    value: str | None
+    """What was asked for; None: choices were."""
+    because: str
+    """Why it is so, in the words of a report; empty if nothing can be said."""
+    however: str
+
+    @property
+    def right(self) -> int | None:
+        """Which choice it is, from 0; None: a value is asked for."""
+        return next((at for at, each in enumerate(self.choices) if each.holds), None)
+
+
+def answer(lesson: Lesson, question: LessonQuestion, *, on: str = "model") -> LessonAnswer:
+    """Play the question's order, on the model or on PostgreSQL, and read the answer from the run.
+
+    Must not be called on a running event loop.
+
+    Raises:
+        ScenarioError: the question cannot be played, or has no answer or several; with its place.
+    """
+
+    async def work() -> LessonAnswer:
+        async with theatre(on, TheatreOptions()) as stages:
+            return await answered(lesson, question, stages)
+
+    return played(on, work())
+
+
+async def answered(lesson: Lesson, question: LessonQuestion, stages: Theatre) -> LessonAnswer:
+    """As `answer`, in a theatre that is open already."""
+    courses: list[tuple[Case, Sequence[HistoryRecord]]] = []
+
+    def keep(case: Case, _: OrderVerdict, records: Sequence[HistoryRecord]) -> None:
+        courses.append((case, records))
+
+    loaded = variant(lesson, question, None)
+    await run(
+        loaded, stages, History(), selection=Selection(orders=(_group(question),)), listener=keep
+    )
+    if not courses:
+        raise _mistake(lesson, question.mark, f"no order '{question.order}' can be played")
+    if question.value is not None:
+        return _of_value(lesson, question, question.value, courses[0][1])
+    outcomes = tuple(_outcome(lesson, question, each, courses) for each in question.choices)
+    right = [
+        each.text for each, outcome in zip(question.choices, outcomes, strict=True) if outcome.holds
+    ]
+    if len(right) != 1:
+        what = f"several choices are right: {text.listed(right)}" if right else "no choice is right"
+        lines = [each.message for each in outcomes if each.message]
+        raise _mistake(lesson, question.mark, "; ".join((what, *lines)))
+    because, however = next(
+        ((each.because, each.however) for each in outcomes if each.because or each.however),
+        ("", ""),
+    )
+    return LessonAnswer(choices=outcomes, value=None, because=because, however=however)
+
+
+def _group(question: LessonQuestion) -> str:
+    name = question.order or ASKED
+    if not question.without:
+        return name
+    return f"twin of {name}: {' and '.join(sorted(question.without))} off"
+
+
+def _mistake(lesson: Lesson, mark: Mark, message: str) -> ScenarioError:
+    document = Document(path=lesson.path, lines=[*lesson.lines])
+    document.error(Mark(mark.line, mark.column), message)
+    return ScenarioError(document.report())
+
+
+# -- what is played and judged -----------------------------------------------------------------------
+
+
+def variant(
+    lesson: Lesson, question: LessonQuestion, choice: LessonChoice | None
+) -> LoadedScenario:
+    """The question's file with its one order, from which is expected what the choice says.
+
+    Raises:
+        ScenarioError: the file or the choice cannot be played; a mistake of the choice has its place in the
+            lesson.
+    """
+    document = text.parse(question.text, question.file)
+    document.sources[lesson.path] = [*lesson.lines]
+    root = document.root
+    document.raise_errors()
+    assert root is not None, "a document without errors has values"
+    at = question.mark
+    order = _order(lesson, question, root)
+    whole = Map(root.mark)
+    for key in root:
+        if key not in _OUTCOMES:
+            whole.take(key, root[key], root)
+    _put(order, "expect", _expected(choice), at if choice is None else choice.mark)
+    orders = MarkedList(order.mark)
+    orders.append(order)
+    orders.items_at.append(order.mark)
+    orders.spans.append(None)
+    _put(whole, "orders", orders, order.mark)
+    if question.without:
+        off = Map(at)
+        for name in question.without:
+            _put(off, name, "off", at)
+        twin = Map(at)
+        _put(twin, "protections", off, at)
+        _put(twin, "must_fail", "converged", at)  # a twin names one; which fail, the run says
+        _put(whole, "twin", twin, at)
+    document.root = whole
+    return from_document(document)
+
+
+def _order(lesson: Lesson, question: LessonQuestion, root: Map) -> Map:
+    """The order that is played, without what is expected of it."""
+    result = Map(question.mark)
+    if question.items:
+        _put(result, "name", ASKED, question.mark)
+        _put(result, "steps", question.items, question.mark)
+        return result
+    for each in root.get("orders", ()):
+        if each.get("name") == question.order:
+            for key in each:
+                if key != "expect":
+                    result.take(key, each[key], each)
+            return result
+    raise _mistake(lesson, question.mark, f"{question.file} has no order '{question.order}'")
+
+
+def _put(values: Map, key: str, value: Any, mark: Mark) -> None:
+    values[key] = value
+    values.keys_at[key] = values.values_at[key] = mark
+
+
+def _expected(choice: LessonChoice | None) -> Map:
+    """What the order must come to for a choice to be right, as a file has it."""
+    if choice is None:
+        return Map(Mark(1, 1))
+    if not choice.fails:
+        return choice.expect
+    result = Map(choice.mark)
+    if choice.fails not in (*DEFAULTS, NOTHING):
+        _put(result, choice.fails, True, choice.mark)  # judged where it is asked for alone
+    return result
+
+
+# -- what the run says -------------------------------------------------------------------------------
+
+
+def _outcome(
+    lesson: Lesson,
+    question: LessonQuestion,
+    choice: LessonChoice,
+    courses: Sequence[tuple[Case, Sequence[HistoryRecord]]],
+) -> ChoiceOutcome:
+    """Judge one choice by all courses of the order: it must hold in each, or in some and not in all."""
+    scenario = variant(lesson, question, choice).scenario
+    results = []
+    for case, records in courses:
+        judged = dataclasses.replace(
+            case, scenario=scenario, order=scenario.orders[0], at=("orders", 0), twin=None
+        )
+        failures = [each for each in judge(judged, records).failures if _is_asked(choice, each)]
+        failures += _waits(question, choice, Runs(records))
+        results.append((failures, records))
+    wrong = [(failures[0], records) for failures, records in results if failures]
+    if choice.fails and choice.fails != NOTHING:
+        holds = bool(wrong)
+        message = "" if holds else f"{choice.fails} holds"
+    else:
+        holds = len(wrong) < len(results) if choice.sometimes else not wrong
+        if choice.sometimes and not wrong:
+            holds = False
+        message = "" if holds else wrong[0][0].message if wrong else "it is so in every order"
+    because, however = _reasons(*wrong[0]) if wrong and not choice.sometimes else ("", "")
+    return ChoiceOutcome(holds=holds, message=message, because=because, however=however)
+
+
+def _is_asked(choice: LessonChoice, failure: FailedCheck) -> bool:
+    """Whether a failed check is one that the choice speaks of."""
+    if choice.fails:
+        return failure.check in CHECKS if choice.fails == NOTHING else failure.check == choice.fails
+    return failure.check in set(_checks(choice.expect))
+
+
+def _checks(expect: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in expect.items():
+        if key in _FAMILIES and isinstance(value, Mapping):
+            yield from (f"{key}.{name}" for name in value)
+        else:
+            yield key
+
+
+def _waits(question: LessonQuestion, choice: LessonChoice, runs: Runs) -> Iterator[FailedCheck]:
+    """Where one choice says for whom a step waits, another one that does not says that it does not wait."""
+    waiting = {name for each in question.choices for name in _blocked(each)}
+    for name in choice.expect.get("steps", ()):
+        blocked = runs.of(name).blocked
+        if name in waiting - _blocked(choice) and blocked:
+            yield FailedCheck(
+                path=(),
+                message=f"{name}: expected no wait, got blocked by {holder(blocked[0])}",
+                check=f"steps.{name}",
+            )
+
+
+def _blocked(choice: LessonChoice) -> set[str]:
+    """The steps of which a choice says for whom they wait."""
+    steps = choice.expect.get("steps")
+    if not isinstance(steps, Map):
+        return set()
+    return {name for name, each in steps.items() if isinstance(each, Map) and "blocked_by" in each}
+
+
+def _reasons(failure: FailedCheck, records: Sequence[HistoryRecord]) -> tuple[str, str]:
+    facts = {
+        "check": failure.check,
+        "message": failure.message,
+        "expected": failure.expected_text,
+        "actual": failure.actual_text,
+    }
+    return because_of(Fold(records), facts)
+
+
+def _of_value(
+    lesson: Lesson,
+    question: LessonQuestion,
+    value: LessonValue,
+    records: Sequence[HistoryRecord],
+) -> LessonAnswer:
+    """A value that is read from the run."""
+    fold = Fold(records)
+    if value.step:
+        rows = [
+            row
+            for each in records
+            if each.step == value.step and each.kind in ENDS
+            for row in (each.rows or ())[:1]
+        ]
+        check = f"steps.{value.step}"
+    else:
+        rows = [
+            row
+            for each in fold.looks("final")
+            if each.node == value.at and (each.data or {}).get("table") == value.table
+            for row in each.rows or ()
+            if all(str(row.get(column)) == cell for column, cell in value.row)
+        ]
+        check = f"tables.{value.table}"
+    if len(rows) != 1 or value.column not in rows[0]:
+        raise _mistake(
+            lesson, question.mark, f"the run has {len(rows)} such rows with '{value.column}'"
+        )
+    because, however = because_of(fold, {"check": check, "message": ""})
+    shown = rows[0][value.column]
+    return LessonAnswer(
+        choices=(), value="null" if shown is None else str(shown), because=because, however=however
+    )
