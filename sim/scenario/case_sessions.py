@@ -43,7 +43,7 @@ class CaseSessions:
         self, case: Case, stage: Stage, history: OrderHistory, *, step_timeout_ms: int | None = None
     ) -> None:
         self._case = case
-        self._scenario = case.scenario
+        self._scenario = case.observed
         self._stage = stage
         self._history = history
         timeouts = self._scenario.topology.timeouts

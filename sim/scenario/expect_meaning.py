@@ -34,6 +34,8 @@ def check_expect(
     Args:
         order: whose they are, if it is known what it plays.
     """
+    if order is not None:
+        scenario = scenario.without_dropped(order.steps)
     for name, step in expect.steps.items() if not scenario.repeated else ():
         _step_expect(document, scenario, (*at, "steps", name), name, step, order)
     _invariants(document, scenario, at, expect)

@@ -25,6 +25,8 @@ Path = tuple[str | int, ...]
 _OF_UPDATING = "goes with 'replication: updating', and this scenario merges"
 _OF_MERGE = "goes with 'topology: {replication: merge}'"
 _PROTECTIONS = frozenset(map(str, MergeProtection))
+#: What orders do where changes are merged.
+_ITEMS = ("age", "backup", "restore_backup", "add_column", "drop_column", "widen_column")
 #: Keys of tables and of expectations that mean nothing where changes are merged.
 _TABLE_KEYS = ("published", "filter", "propagate", "procedures")
 _EXPECT_KEYS = (
@@ -49,7 +51,7 @@ def check_kind(document: Document, scenario: Scenario) -> None:
     else:
         for place, order in enumerate(scenario.orders):
             for number, item in enumerate(order.steps):
-                for word in ("age", "backup", "restore_backup", "add_column"):
+                for word in _ITEMS:
                     if getattr(item, word) is not None:
                         mark = document.mark(("orders", place, "steps", number))
                         document.error(mark, f"'{word.replace('_', ' ')}' {_OF_MERGE}")

@@ -13,7 +13,7 @@ from twopc.sim.model.merge.merging import ModelMerging
 from twopc.sim.model.merge.site import RecordedConflict
 from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_parts import AddedColumn
+from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn
 from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN
 from twopc.sim.scenario.merge_watch import MergeWatch, NeighbourMarks, NodeKnowledge
 from twopc.sim.scenario.model_check import NullRecorder
@@ -108,7 +108,7 @@ class MergeModelStage(ModelStage):
         stated = self._scenario.tables[table]
         loser = None
         if conflict.loser is not None:
-            held = self._merging.texts(table, conflict.loser)
+            held = self._merging.texts(node, table, conflict.loser)
             if stated.merge.rowguid is not None:
                 held[stated.merge.rowguid] = str(conflict.rowguid)
             loser = {name: held[name] for name in stated.columns if name in held}
@@ -172,9 +172,15 @@ class MergeModelStage(ModelStage):
         self._merging.restore_backup(node)
         self._recorded[node] = len(self._every_conflict(node))
 
-    async def add_column(self, added: AddedColumn) -> None:
+    async def change_column(self, change: ColumnChange) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""
-        self._merging.add_column(added.table, added.column, added.type, added.default)
+        merging, table, column = self._merging, change.table, change.column
+        if isinstance(change, AddedColumn):
+            merging.add_column(table, column, change.type, change.default)
+        elif isinstance(change, DroppedColumn):
+            merging.drop_column(table, column)
+        else:
+            merging.widen_column(table, column, change.type)
 
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""

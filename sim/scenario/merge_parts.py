@@ -7,7 +7,7 @@ Shapes only, as in `twopc.sim.scenario.model`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
@@ -59,6 +59,7 @@ class AddedColumn(Part):
     """A column that is added to a table which is merged."""
 
     what = "an added column"
+    word: ClassVar = "add column"
     blank = {"table": "", "column": "", "type": "text"}
     table: str
     """The table."""
@@ -68,6 +69,44 @@ class AddedColumn(Part):
     """One of PostgreSQL's own types."""
     default: str | None = None
     """The text of a constant, which all rows get; none: NULL."""
+
+    def __str__(self) -> str:
+        return f"{self.table} gets a column {self.column} {self.type}"
+
+
+class DroppedColumn(Part):
+    """A column that is dropped from a table which is merged."""
+
+    what = "a dropped column"
+    word: ClassVar = "drop column"
+    blank = {"table": "", "column": ""}
+    table: str
+    """The table."""
+    column: str
+    """The column's name."""
+
+    def __str__(self) -> str:
+        return f"{self.table} loses its column {self.column}"
+
+
+class WidenedColumn(Part):
+    """A column of a table which is merged that takes more values from then on."""
+
+    what = "a widened column"
+    word: ClassVar = "widen column"
+    blank = {"table": "", "column": "", "type": "text"}
+    table: str
+    """The table."""
+    column: str
+    """The column's name."""
+    type: str
+    """A type that takes all values of the present one."""
+
+    def __str__(self) -> str:
+        return f"{self.table}: column {self.column} becomes {self.type}"
+
+
+ColumnChange = AddedColumn | DroppedColumn | WidenedColumn
 
 
 class MergeSubscription(Part):

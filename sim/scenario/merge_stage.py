@@ -24,7 +24,7 @@ from twopc.sim.merge import MergeTopology, delivery
 from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_knowledge import read_knowledge
-from twopc.sim.scenario.merge_parts import AddedColumn
+from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn
 from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, make_snapshots, set_up_merge
 from twopc.sim.scenario.merge_watch import MergeWatch, NodeKnowledge
 from twopc.sim.scenario.model import Scenario
@@ -287,11 +287,15 @@ class MergeStage:
             self._recorded[node] = len(await self._every_conflict(node))
         await self._observer.return_to(node, self._topology.node(node).dsn)
 
-    async def add_column(self, added: AddedColumn) -> None:
+    async def change_column(self, change: ColumnChange) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""
-        await self._topology.add_column(
-            added.table, added.column, added.type, default=added.default
-        )
+        topology, table, column = self._topology, change.table, change.column
+        if isinstance(change, AddedColumn):
+            await topology.add_column(table, column, change.type, default=change.default)
+        elif isinstance(change, DroppedColumn):
+            await topology.drop_column(table, column)
+        else:
+            await topology.widen_column(table, column, change.type)
 
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from pydantic import Field, model_validator
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.generated import Generate
-from twopc.sim.scenario.merge_parts import AddedColumn
+from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn, WidenedColumn
 from twopc.sim.scenario.parts import (
     EVERY_NODE,
     ONE_OR_MORE,
@@ -60,7 +61,7 @@ __all__ = [
 #: What an order's item may be besides a step's name.
 _ITEMS = (
     "rollback", "wait", "sync", "fault", "cut", "restore", "pause", "resume", "age", "backup", "restore_backup",
-    "add_column",
+    "add_column", "drop_column", "widen_column",
 )  # fmt: skip
 _TWIN = "it stands under 'twin'"
 
@@ -132,7 +133,8 @@ _WAIT = re.compile(r"\S+ (?:blocked|done|notices (?P<notices>[1-9]\d*))")
 _ITEMS_WRITTEN = (
     "{rollback: session}, {sync: node}, {wait: step blocked}, {fault: id}, {cut: node}, "
     "{restore: node}, {pause: agent node}, {resume: agent node}, {age: days}, {backup: node}, "
-    "{restore backup: node} and {add column: {table: …, column: …, type: …}}"
+    "{restore backup: node}, {add column: {table: …, column: …, type: …}}, "
+    "{drop column: {table: …, column: …}} and {widen column: {table: …, column: …, type: …}}"
 )
 
 
@@ -167,6 +169,10 @@ class OrderItem(Part):
     """The node that is put back to what it was when it was backed up."""
     add_column: AddedColumn | None = Field(default=None, alias="add column")
     """The column that a table of the Publisher gets; sessions bring it to Subscribers."""
+    drop_column: DroppedColumn | None = Field(default=None, alias="drop column")
+    """The column that a table of the Publisher loses, and with sessions those of Subscribers."""
+    widen_column: WidenedColumn | None = Field(default=None, alias="widen column")
+    """The column of a table of the Publisher that gets a wider type, and with sessions those of Subscribers."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -199,6 +205,11 @@ class OrderItem(Part):
                 f"{{wait: step notices 2}}, not {{wait: {self.wait}}}"
             )
         return self
+
+    @property
+    def column_change(self) -> ColumnChange | None:
+        """What becomes of a column, if anything."""
+        return self.add_column or self.drop_column or self.widen_column
 
     @property
     def waited(self) -> str:
@@ -326,6 +337,17 @@ class Scenario(Part):
             name for session in self.sessions.values() for each in session.steps for name in each
         ]
         return frozenset(name for name, times in Counter(names).items() if times > 1)
+
+    def without_dropped(self, items: Iterable[OrderItem]) -> Scenario:
+        """The same, whose tables lack the columns that an order drops, wherever in it."""
+        tables = dict(self.tables)
+        for dropped in (item.drop_column for item in items if item.drop_column is not None):
+            if (table := tables.get(dropped.table)) is not None:
+                columns = {
+                    name: text for name, text in table.columns.items() if name != dropped.column
+                }
+                tables[dropped.table] = table.model_copy(update={"columns": columns})
+        return self.model_copy(update={"tables": tables})
 
     def only_reads(self, node: str) -> bool:
         """The node is a Subscriber at which the application only reads."""

@@ -27,7 +27,7 @@ from twopc.sim.model.system import System
 from twopc.sim.model.values import ModelSpec, SqlError, StatementResult, Steps, UnsupportedError
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_parts import AddedColumn
+from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import (
     NullRecorder,
@@ -360,8 +360,8 @@ class ModelStage:
     async def backup(self, node: str, *, kept: bool) -> None:
         """Only nodes that merge are backed up."""
 
-    async def add_column(self, added: AddedColumn) -> None:
-        """Only tables that are merged get columns."""
+    async def change_column(self, change: ColumnChange) -> None:
+        """Only columns of tables that are merged change."""
 
     async def arm(self, fault: Fault) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""

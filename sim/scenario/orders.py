@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+from twopc.sim.scenario.columns_meaning import ColumnWalk
 from twopc.sim.scenario.generated import Generate
-from twopc.sim.scenario.merge_parts import AddedColumn
+from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.reach import check_agent, check_sync
 from twopc.sim.scenario.steps import OF_AGENTS
@@ -171,8 +172,7 @@ class _OrderWalk:
         self._open: set[str] = set()
         self._cut: set[str] = set()
         self._backed_up: set[str] = set()
-        self._added: set[tuple[str, str]] = set()
-        """Tables and columns."""
+        self._columns = ColumnWalk(scenario)
         self._paused: set[str] = set()
         self._unknown: set[str] = set()
         """Sessions with a step that could not be read: it may have begun or ended anything."""
@@ -211,8 +211,8 @@ class _OrderWalk:
             pass
         elif item.backup is not None or item.restore_backup is not None:
             self._backup(at, item)
-        elif item.add_column is not None:
-            self._add_column(at, item.add_column)
+        elif item.column_change is not None:
+            self._change_column(at, item.column_change)
         elif item.pause is not None or item.resume is not None:
             self._agent(at, item.pause, item.resume)
         else:
@@ -245,8 +245,10 @@ class _OrderWalk:
             self._error((*at, word), f"no node '{node}'{suggestion(node, nodes)}")
         elif node in self._cut:
             self._error((*at, word), f"node '{node}' is cut off here: {{restore: {node}}} first")
-        elif word == "restore backup" and self._added:
-            self._error((*at, word), "'restore backup' cannot come after 'add column'")
+        elif word == "restore backup" and self._columns.changed:
+            self._error(
+                (*at, word), f"'restore backup' cannot come after '{self._columns.changed}'"
+            )
         elif word == "restore backup" and node not in self._backed_up:
             self._error((*at, word), f"node '{node}' has no backup here: {{backup: {node}}} first")
         self._refuse_open(at, word, node)
@@ -260,23 +262,10 @@ class _OrderWalk:
                     f"'{word}' comes while '{session}' has a transaction open at '{node}': end it first",
                 )
 
-    def _add_column(self, at: Path, added: AddedColumn) -> None:
-        word, publisher, tables = (
-            "add column",
-            self._scenario.topology.publisher,
-            self._scenario.tables,
-        )
-        if added.table not in tables:
-            self._error(
-                (*at, word, "table"), f"no table '{added.table}'{suggestion(added.table, tables)}"
-            )
-        elif added.column in tables[added.table].columns or (
-            (added.table, added.column) in self._added
-        ):
-            self._error(
-                (*at, word, "column"),
-                f"table '{added.table}' has a column '{added.column}' already",
-            )
+    def _change_column(self, at: Path, change: ColumnChange) -> None:
+        word, publisher = change.word, self._scenario.topology.publisher
+        for key, message in self._columns.problems(change):
+            self._error((*at, word, key), message)
         if publisher in self._cut:
             self._error(
                 (*at, word), f"node '{publisher}' is cut off here: {{restore: {publisher}}} first"
@@ -284,10 +273,10 @@ class _OrderWalk:
         if self._scenario.topology.snapshot != "none":
             self._error(
                 (*at, word),
-                "a snapshot that was made before has not the column, and nobody could begin with it",
+                "a snapshot that was made before has not these columns, and nobody could begin with it",
             )
         self._refuse_open(at, word, publisher)
-        self._added.add((added.table, added.column))
+        self._columns.change(change)
 
     def _agent(self, at: Path, pause: str | None, resume: str | None) -> None:
         word = "pause" if pause is not None else "resume"

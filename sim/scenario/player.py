@@ -17,7 +17,7 @@ from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.scenario.case_sessions import CaseSessions, StuckError, now_s
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, StepPlay
-from twopc.sim.scenario.merge_parts import AddedColumn
+from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.model import OrderItem, Step, sync_name
 from twopc.sim.scenario.observe import (
     answers,
@@ -244,8 +244,8 @@ class Player(CaseSessions):
             await self._backup(
                 item.backup or item.restore_backup or "", kept=item.backup is not None
             )
-        elif item.add_column is not None:
-            await self._add_column(item.add_column)
+        elif item.column_change is not None:
+            await self._change_column(item.column_change)
         elif item.pause is not None or item.resume is not None:
             await self._pause(item.pause or item.resume or "", on=item.pause is not None)
         else:
@@ -306,14 +306,12 @@ class Player(CaseSessions):
                 self._history.write("stuck", session=lane.name, step=play.name, message=text)
                 raise StuckError(text)
 
-    async def _add_column(self, added: AddedColumn) -> None:
-        """Add a column to a table of the Publisher."""
-        what = f"{added.table} gets no column {added.column}"
+    async def _change_column(self, change: ColumnChange) -> None:
+        """Change a column of a table of the Publisher."""
+        what = f"{change.table} is not altered"
         self._require_rest(self._scenario.topology.publisher, what)
-        await self._stage.add_column(added)
-        self._history.write(
-            "info", message=f"{added.table} gets a column {added.column} {added.type}"
-        )
+        await self._stage.change_column(change)
+        self._history.write("info", message=str(change))
 
     async def _backup(self, node: str, *, kept: bool) -> None:
         """Back a node up, or put it back."""

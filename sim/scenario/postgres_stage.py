@@ -27,7 +27,7 @@ from twopc.server import EmbeddedServer, ExternalServer, choose
 from twopc.server.choice import EMBEDDED, kind_of
 from twopc.sim.faults.capabilities import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_parts import AddedColumn
+from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
 from twopc.sim.scenario.postgres_looking import StageInspection
@@ -401,8 +401,8 @@ class PostgresStage(StageInspection):
     async def backup(self, node: str, *, kept: bool) -> None:
         """Only nodes that merge are backed up."""
 
-    async def add_column(self, added: AddedColumn) -> None:
-        """Only tables that are merged get columns."""
+    async def change_column(self, change: ColumnChange) -> None:
+        """Only columns of tables that are merged change."""
 
     async def arm(self, fault: Fault) -> None:
         """Real servers alone fail when they want to."""

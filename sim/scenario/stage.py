@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_parts import AddedColumn
+from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.values import Capabilities, Case, FaultStrike
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Waits
@@ -178,8 +178,8 @@ class Stage(Protocol):
         """
         ...
 
-    async def add_column(self, added: AddedColumn) -> None:
-        """Add a column to a table of the Publisher that is merged. Nobody is at work there."""
+    async def change_column(self, change: ColumnChange) -> None:
+        """Change a column of a table of the Publisher that is merged. Nobody is at work there."""
         ...
 
     async def arm(self, fault: Fault) -> None:

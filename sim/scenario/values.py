@@ -73,6 +73,11 @@ class Case:
     seed: int = 0
 
     @property
+    def observed(self) -> Scenario:
+        """Its scenario, whose tables have the columns that are there from its beginning to its end."""
+        return self.scenario.without_dropped(self.items)
+
+    @property
     def off(self) -> frozenset[str]:
         """The protections that are switched off."""
         return frozenset() if self.twin is None else self.twin.off

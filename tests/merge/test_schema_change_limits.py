@@ -13,7 +13,7 @@ from twopc.errors import ArticleError, MergeError
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.handlers import Accept, Answer, MergeHandler, Replace
 from twopc.merge.ladder import InitialisationMethod
-from twopc.merge.schema_changes import widens
+from twopc.merge.schema_changes import type_name, widens
 from twopc.publisher.merge import schema_changes
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology, moments
@@ -47,6 +47,25 @@ from twopc.sim.merge import MergeTopology, moments
 def test_what_is_wider(old: str, new: str, is_wider: bool) -> None:
     """Every value of the old type, with the same text at every node, and no other."""
     assert widens(old, new) is is_wider
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("int", "integer"),
+        ("varchar( 10 )", "character varying(10)"),
+        ("Numeric(10)", "numeric(10,0)"),
+        ("numeric (10, 2)", "numeric(10,2)"),
+        ("float8", "double precision"),
+        ("timestamp with time zone", "timestamp with time zone"),
+    ],
+)
+async def test_types_as_they_are_written(server: EmbeddedServer, written: str, name: str) -> None:
+    """A scenario's type is what the server would call it."""
+    async with await psycopg.AsyncConnection.connect(server.dsn("postgres")) as connection:
+        query = "select format_type(to_regtype(%s), to_regtypemod(%s))"
+        assert await (await connection.execute(query, (written, written))).fetchone() == (name,)
+    assert type_name(written) == name
 
 
 async def test_filtered_tables(server: EmbeddedServer) -> None:

@@ -81,8 +81,25 @@ def missing_steps(
 
 
 _TYPE = re.compile(r"(?P<name>[a-z ]+?)(?:\((?P<first>\d+)(?:,(?P<second>-?\d+))?\))?\Z")
+#: Other names of the types that can be widened.
+_NAMES = {
+    "int2": "smallint", "smallserial": "smallint", "int": "integer", "int4": "integer", "serial": "integer",
+    "int8": "bigint", "bigserial": "bigint", "float4": "real", "float8": "double precision",
+    "float": "double precision", "varchar": "character varying", "decimal": "numeric",
+}  # fmt: skip
 #: Each takes what those before it take.
 _CHAINS = (("smallint", "integer", "bigint"), ("real", "double precision"))
+
+
+def type_name(written: str) -> str:
+    """A type that can be widened as `format_type` gives it; another one as it is written."""
+    text = re.sub(r"\s*([(,)])\s*", r"\1", " ".join(written.lower().split()))
+    match = _TYPE.match(text)
+    name = re.match(r"[a-z0-9]+", text)
+    if name is None or (match is None and name[0] not in _NAMES):
+        return text
+    full = _NAMES.get(name[0], name[0]) + text[name.end() :]
+    return re.sub(r"^numeric\((\d+)\)", r"numeric(\1,0)", full)
 
 
 def widens(old: str, new: str) -> bool:

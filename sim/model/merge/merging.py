@@ -26,7 +26,7 @@ from twopc.sim.model.merge.partitions import (
 )
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
 from twopc.sim.model.merge.records import Values as MergeValues
-from twopc.sim.model.merge.schema_changes import add_column
+from twopc.sim.model.merge.schema_changes import make_change
 from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge, travelling
 from twopc.sim.model.merge.site_end import SiteMergeEnd
 from twopc.sim.model.node import backups
@@ -260,7 +260,7 @@ class ModelMerging:
         node = self._model.nodes[subscriber]
         held = self.sites[subscriber].knowledge.schema
         for change in self.sites[self.publishers[subscriber]].knowledge.schema[len(held) :]:
-            add_column(self.sites[subscriber], change)
+            make_change(self.sites[subscriber], change)
         node.on_commit = None
         for each in reversed(self._made):
             node.outside(_delete_all(node, each.table.name), f"the rows of {each.table.name}")
@@ -271,19 +271,41 @@ class ModelMerging:
         Raises:
             UnsupportedError: the model does not know the type.
         """
+        self._change(SchemaChangeKind.ADD, table, column, type_, default)
+
+    def drop_column(self, table: str, column: str) -> None:
+        """Drop a column of the topmost Publisher's table that no key and no filter names, and with sessions those of others."""
+        self._change(SchemaChangeKind.DROP, table, column)
+
+    def widen_column(self, table: str, column: str, type_: str) -> None:
+        """Give a column of the topmost Publisher's table a type that takes more values, and with sessions those of others.
+
+        Raises:
+            UnsupportedError: the model does not know the type.
+        """
+        self._change(SchemaChangeKind.WIDEN, table, column, type_)
+
+    def _change(
+        self,
+        kind: SchemaChangeKind,
+        table: str,
+        column: str,
+        type_: str | None = None,
+        default: str | None = None,
+    ) -> None:
         site, artid = self.sites[self._model.publisher.name], self._artid(table)
         version = len(site.knowledge.schema) + 1
         change = SchemaChange(
             version=version,
             guid=UUID(int=version),
             artid=artid,
-            kind=SchemaChangeKind.ADD,
+            kind=kind,
             column=column,
-            number=site.knowledge.articles[artid].columns + 1,
+            number=version,
             type=type_,
             default=default,
         )
-        add_column(site, change)
+        make_change(site, change)
 
     def cut(self, node: str) -> None:
         """A node lets nobody in any more, and ends the connections of agents to it; harmless twice."""
@@ -337,10 +359,10 @@ class ModelMerging:
             if rowguid in belong
         ]
 
-    def texts(self, table: str, values: Sequence[object]) -> dict[str, str | None]:
-        """The values of a row that has travelled, as text."""
+    def texts(self, node: str, table: str, values: Sequence[object]) -> dict[str, str | None]:
+        """The values of a row that a node has recorded, as text."""
         artid = self._artid(table)
-        held, rowguid = self._model.publisher.table(table), self._tables[artid].rowguid
+        held, rowguid = self._model.nodes[node].table(table), self._tables[artid].rowguid
         columns = [held.columns[place] for place in travelling(held, rowguid)]
         return {
             column.name: value

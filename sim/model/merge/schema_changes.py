@@ -1,35 +1,87 @@
-"""Columns that are added to the tables of a model's nodes that merge."""
+"""Columns of tables of a model's nodes that merge: added, dropped and widened.
+
+Column versions go by the columns' places here, so a column that is dropped takes its versions along.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
+from uuid import UUID
 
-from twopc.merge.schema_changes import SchemaChange
-from twopc.sim.model.merge.site import MergeSite
+from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind
+from twopc.sim.model.merge.site import MergeSite, SiteKnowledge
+from twopc.sim.model.node.columns import drop_column, retype_column
+from twopc.sim.model.sql import types
+
+T = TypeVar("T")
 
 
-def add_column(site: MergeSite, change: SchemaChange) -> None:
+def make_change(site: MergeSite, change: SchemaChange) -> None:
     """Make a change at a node: outside of time, as no transaction is open that has looked at the table. SqlError
 
     Raises:
         UnsupportedError: the model does not know the type.
     """
     table, known = site.tables[change.artid], site.knowledge
+    if change.kind is SchemaChangeKind.ADD:
+        _add(site, change)
+    elif change.kind is SchemaChangeKind.DROP:
+        drop_column(table, change.column)
+        _drop(known, change)
+    else:
+        assert change.type is not None, "a column is widened to a type"
+        retype_column(table, change.column, types.named(change.type))
+    site.node.plans.forget()
+    known.schema = (*known.schema, change)
+    site.reshape(change.artid)
+
+
+def _add(site: MergeSite, change: SchemaChange) -> None:
     default = ""
     if change.default is not None:
         text = change.default.replace("'", "''")
         default = f" default '{text}'"
-    site.node.define(
-        f'alter table {table.name} add column "{change.column}" {change.type}{default}'
-    )
-    article = known.articles[change.artid]
-    known.articles = {
-        **known.articles,
-        change.artid: replace(
-            article,
-            columns=article.columns + 1,
-            column_names=(*article.names, change.column),
-        ),
+    name = site.tables[change.artid].name
+    site.node.define(f'alter table {name} add column "{change.column}" {change.type}{default}')
+    _rename(site.knowledge, change.artid, (*_names(site.knowledge, change), change.column))
+
+
+def _drop(known: SiteKnowledge, change: SchemaChange) -> None:
+    """Forget the column, its versions, and its values in rows that have lost conflicts."""
+    artid, names = change.artid, _names(known, change)
+    place = names.index(change.column)
+    _rename(known, artid, _without(place, names))
+    known.metadata[artid] = {
+        rowguid: row
+        if row.version.columns is None
+        else replace(
+            row, version=replace(row.version, columns=_without(place, row.version.columns))
+        )
+        for rowguid, row in known.metadata[artid].items()
     }
-    known.schema = (*known.schema, change)
-    site.reshape(change.artid)
+    known.conflicts = [
+        replace(each, loser=_without(place, each.loser))
+        if each.artid == artid and each.loser is not None
+        else each
+        for each in known.conflicts
+    ]
+    known.recorded = [
+        replace(each, loser=_without(place, each.loser))
+        if each.artid == artid and each.loser is not None
+        else each
+        for each in known.recorded
+    ]
+
+
+def _names(known: SiteKnowledge, change: SchemaChange) -> tuple[str, ...]:
+    return known.articles[change.artid].names
+
+
+def _rename(known: SiteKnowledge, artid: UUID, names: tuple[str, ...]) -> None:
+    article = replace(known.articles[artid], columns=len(names), column_names=names)
+    known.articles = {**known.articles, artid: article}
+
+
+def _without(place: int, values: tuple[T, ...]) -> tuple[T, ...]:
+    return (*values[:place], *values[place + 1 :])

@@ -17,6 +17,7 @@ from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.records import Incoming, ModelNeighbour
 from twopc.sim.model.merge.records import Values as MergeValues
+from twopc.sim.model.node.columns import is_dropped
 from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.transactions import TopXact
@@ -109,11 +110,11 @@ class SiteKnowledge(ModelMergeNode):
 
 
 def travelling(table: HeapTable, rowguid: str) -> tuple[int, ...]:
-    """The places of the columns that travel: not that by which a row is known, and not those that nodes compute."""
+    """The places of the columns that travel: not that by which a row is known, not those that nodes compute or have lost."""
     return tuple(
         place
         for place, column in enumerate(table.columns)
-        if column.name != rowguid and column.generated is None
+        if column.name != rowguid and column.generated is None and not is_dropped(column.name)
     )
 
 
@@ -148,7 +149,7 @@ class MergeSite:
         self.watch()
 
     def reshape(self, artid: UUID) -> None:
-        """A table has a further column."""
+        """A table's columns are others."""
         table, article = self.tables[artid], self.knowledge.articles[artid]
         self._travelling[artid] = tuple(table.at[name] for name in article.names)
         self.knowledge.rows[artid] = {

@@ -24,7 +24,7 @@ from twopc.sim.model.bridge import performed
 from twopc.sim.model.merge.end import ModelMergeEnd, incoming_of
 from twopc.sim.model.merge.records import Incoming
 from twopc.sim.model.merge.records import Values as MergeValues
-from twopc.sim.model.merge.schema_changes import add_column
+from twopc.sim.model.merge.schema_changes import make_change
 from twopc.sim.model.merge.site import AGENT, MergeSite, RecordedConflict
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
@@ -282,7 +282,7 @@ class SiteMergeEnd(ModelMergeEnd):
         self._refuse_if_lost()
         if self._site.tables[change.artid].locks:  # as on servers, where it has waited for them
             raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
-        add_column(self._site, change)
+        make_change(self._site, change)
 
     # -- what is known, and taken back ---------------------------------------------------------------
 

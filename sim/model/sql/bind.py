@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from twopc.sim.model.node.columns import is_dropped
 from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.values import SqlError, UnsupportedError
 
@@ -44,7 +45,18 @@ class NamedRow:
 class FromSource:
     """Something in FROM: names and types of its columns, and where its rows come from."""
 
-    __slots__ = ("alias", "at", "kind", "name", "names", "produce", "slot", "table", "types")
+    __slots__ = (
+        "alias",
+        "at",
+        "kind",
+        "name",
+        "names",
+        "produce",
+        "shown",
+        "slot",
+        "table",
+        "types",
+    )
 
     def __init__(
         self, alias: str, names: Sequence[str], types: Sequence[SqlType | None], table: Any = None
@@ -55,6 +67,8 @@ class FromSource:
         self.table = table
         self.at = {name: place for place, name in reversed(list(enumerate(names)))}
         self.slot = 0
+        self.shown = [name for name in self.names if not is_dropped(name)]
+        """The names that ``*`` stands for."""
         self.produce: Callable[[Rows, Context], list[Any]] | None = None
         """For what is no table: its rows."""
 

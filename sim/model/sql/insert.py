@@ -185,7 +185,7 @@ def _update_instead(
 
 def _columns(node: Any, source: FromSource) -> list[int]:
     if kind(node.this) != "Schema":
-        return list(range(len(source.names)))
+        return [source.at[name] for name in source.shown]
     places = []
     for one in node.this.expressions:
         place = source.at.get(one.name)

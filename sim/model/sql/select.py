@@ -115,7 +115,7 @@ class Query:
             if star or (kind(item) == "Column" and kind(item.this) == "Star"):
                 for source in self.scope.sources:
                     if star or source.alias == item.table:
-                        items += [expression(f'"{source.alias}"."{name}"') for name in source.names]
+                        items += [expression(f'"{source.alias}"."{name}"') for name in source.shown]
             else:
                 items.append(item)
         return items

@@ -31,7 +31,7 @@ class Returning:
                     expression(f'"{source.alias}"."{name}"')
                     for source in scope.sources
                     if source.alias != "excluded"
-                    for name in source.names
+                    for name in source.shown
                 ]
             else:
                 items.append(item)

@@ -51,6 +51,10 @@ _COLUMNS = {
         " column_numbers = array_remove(column_numbers, %(number)s) where artid = %(artid)s"
     ),
 }
+#: Two changes of a column that is no more are no conflict.
+_FORGET_VERSIONS = (
+    "update {} as m set colv[%(number)s] = 0 where coalesce(m.colv[%(number)s], 0) <> 0"
+)
 
 
 def changes_of(rows: Iterable[Sequence[Any]]) -> list[SchemaChange]:
@@ -127,6 +131,10 @@ async def make(connection: Connection, change: SchemaChange) -> None:
             update.encode(),
             {"column": change.column, "number": change.number, "artid": change.artid},
         )
+    if change.kind is SchemaChangeKind.DROP:
+        metadata = sql.Identifier(names.SCHEMA, names.merge_metadata(stored.nickname))
+        forget = sql.SQL(_FORGET_VERSIONS).format(metadata)
+        await connection.execute(forget, {"number": change.number})
     await _regenerate(connection, change)
     await _note(connection, change)
 
