@@ -18,6 +18,8 @@ from twopc.server import EmbeddedServer
 
 #: Of each history on servers.
 ACTIONS = 12
+#: So many histories are on the same rows: all rows that have been are judged after each.
+TOGETHER = 25
 
 
 async def play_all(nodes: ModelNodes, seed: str) -> None:
@@ -42,9 +44,10 @@ async def main() -> None:
     chosen = parser.parse_args()
     if chosen.servers:
         with EmbeddedServer.start() as server:
-            for tracking in ("row", "column"):
-                await play_on_servers(server, tracking, -(-chosen.servers // 2), ACTIONS)
-        Console().print(f"{chosen.servers} histories on servers")
+            for first in range(0, chosen.servers, 2 * TOGETHER):
+                for tracking in ("row", "column"):
+                    await play_on_servers(server, tracking, TOGETHER, ACTIONS, f" {first}")
+                Console().print(f"{first + 2 * TOGETHER} histories on servers")
         return
     cells = [*itertools.product(KINDS, SHAPES, ("row", "column"))]
     numbers = range(chosen.first, chosen.first + max(1, chosen.count // len(cells)))

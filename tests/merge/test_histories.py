@@ -363,7 +363,7 @@ class ServerNodes:
 
 
 async def play_on_servers(
-    server: EmbeddedServer, tracking: str, count: int, actions: int
+    server: EmbeddedServer, tracking: str, count: int, actions: int, draw: str = ""
 ) -> set[ConflictType]:
     """Histories, one after the other, on the same rows; nodes in memory do the same, session by session.
 
@@ -381,7 +381,7 @@ async def play_on_servers(
         played = []
         for nodes in (ServerNodes(topology), ModelNodes(column_tracking=tracking == "column")):
             number = itertools.count(1)
-            history = History(nodes, random.Random(f"servers {tracking}"), number.__next__)
+            history = History(nodes, random.Random(f"servers {tracking}{draw}"), number.__next__)
             for _ in range(count):
                 await history.play(actions)
                 assert await history.settle() <= 3

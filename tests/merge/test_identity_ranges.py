@@ -159,6 +159,28 @@ async def test_a_restored_publisher_allots_nothing_twice(orders: MergeTopology) 
     await orders.assert_converged()
 
 
+async def test_a_publisher_that_has_forgotten_allotments_alone(orders: MergeTopology) -> None:
+    """Nobody tells it that it was restored, and no row shows it: a Subscriber's range does."""
+    await orders.back_up("pub")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await orders.execute(
+            "anna",
+            "insert into orders (item) select 1 / (200 - n) from generate_series(1, 200) as n",
+        )
+    await orders.sync("anna")  # it has drawn all and keeps none
+    await orders.restore_backup("pub")
+    await orders.sync("anna")
+    await orders.sync("ben")
+    drawn = [
+        *await add(orders, "anna", 200),
+        *await add(orders, "ben", 200),
+        *await add(orders, "pub"),
+    ]
+    assert len(drawn) == len({*drawn})
+    await orders.settle()
+    await orders.assert_converged()
+
+
 async def test_a_restored_subscriber_draws_from_new_ranges(orders: MergeTopology) -> None:
     """What it has drawn since the backup it would draw again."""
     await orders.back_up("anna")

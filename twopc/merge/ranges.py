@@ -83,6 +83,8 @@ class RangesHeld:
     threshold_percent: int
     received: int | None
     """The last allotment that has arrived; None: none has, or all were withdrawn."""
+    newest: int | None
+    """The first value of that one, by which a Publisher that was restored from a backup is recognised."""
 
     @property
     def missing(self) -> int:

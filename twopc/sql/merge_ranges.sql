@@ -3,18 +3,21 @@
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
 -- holes:     owner
 --
--- received is the last allotment of the Publisher's that is here; NULL: none is, so that none that was allotted before
--- may be drawn from.
+-- received is the last allotment of the Publisher's that is here, and newest its first value; NULL: none is, so that none
+-- that was allotted before may be drawn from.
 create or replace function msrepl.merge_ranges()
-returns table (artid uuid, left_over int8, range_size int8, threshold integer, received int8)
+returns table (artid uuid, left_over int8, range_size int8, threshold integer, received int8, newest int8)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
     select a.artid, msrepl.merge_identity_left(a.artid),
            case s.subscriber_type when 1 then a.pub_identity_range else a.identity_range end, a.identity_threshold,
-           (select max(r.allotment) from msrepl.msmerge_identity_range as r where r.artid = a.artid)
+           n.allotment, n.range_begin
     from msrepl.sysmergearticles as a
     join msrepl.sysmergesubscriptions as s on s.is_self
+    left join lateral (
+        select r.allotment, r.range_begin from msrepl.msmerge_identity_range as r
+        where r.artid = a.artid and r.place_end is not null order by r.allotment desc limit 1) as n on true
     where a.created_table and a.identity_column is not null
     order by a.nickname
 $msrepl$;

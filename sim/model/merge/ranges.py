@@ -15,7 +15,7 @@ class ModelRanges:
         """See `MergeRangePort`."""
         return {}
 
-    async def ranges_known(self) -> bool:
+    async def knows_ranges(self, newest: Mapping[UUID, int]) -> bool | None:
         """See `MergeRangePort`."""
         return True
 

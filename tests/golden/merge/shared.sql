@@ -1536,18 +1536,21 @@ comment on function msrepl.merge_receive_ranges(uuid, int8[], int8[], int8[]) is
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
 -- holes:     owner
 --
--- received is the last allotment of the Publisher's that is here; NULL: none is, so that none that was allotted before
--- may be drawn from.
+-- received is the last allotment of the Publisher's that is here, and newest its first value; NULL: none is, so that none
+-- that was allotted before may be drawn from.
 create or replace function msrepl.merge_ranges()
-returns table (artid uuid, left_over int8, range_size int8, threshold integer, received int8)
+returns table (artid uuid, left_over int8, range_size int8, threshold integer, received int8, newest int8)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
     select a.artid, msrepl.merge_identity_left(a.artid),
            case s.subscriber_type when 1 then a.pub_identity_range else a.identity_range end, a.identity_threshold,
-           (select max(r.allotment) from msrepl.msmerge_identity_range as r where r.artid = a.artid)
+           n.allotment, n.range_begin
     from msrepl.sysmergearticles as a
     join msrepl.sysmergesubscriptions as s on s.is_self
+    left join lateral (
+        select r.allotment, r.range_begin from msrepl.msmerge_identity_range as r
+        where r.artid = a.artid and r.place_end is not null order by r.allotment desc limit 1) as n on true
     where a.created_table and a.identity_column is not null
     order by a.nickname
 $msrepl$;
@@ -1636,29 +1639,43 @@ alter function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) owner to "m
 revoke all on function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) from public;
 comment on function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) is 'Enters ranges that this node has allotted and forgotten';
 
--- msrepl.merge_ranges_known: whether this node knows which ranges the neighbour holds.
+-- msrepl.merge_knows_ranges: whether this node has allotted ranges to the neighbour, by their first values.
 -- called by: merge agents, at a Publisher
--- tables:    msrepl.sysmergesubscriptions
+-- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
 -- holes:     owner
 --
--- is_told: it knows them now.
-create or replace function msrepl.merge_ranges_known(is_told boolean) returns boolean
-language plpgsql security definer
+-- The neighbour has them: if one is not here, this database was restored from before. NULL: that is known already, and the
+-- neighbour has not told since what it holds.
+create or replace function msrepl.merge_knows_ranges(artids uuid[], firsts int8[]) returns boolean
+language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-declare
-    peer constant msrepl.sysmergesubscriptions := msrepl.merge_neighbour();
-begin
-    if is_told then
-        update msrepl.sysmergesubscriptions as s set ranges_known = true
-        where s.subscriber_server = peer.subscriber_server and not s.ranges_known;
-    end if;
-    return peer.ranges_known;
-end
+    select not exists (
+        select from unnest($1, $2) as u(artid, first)
+        where not exists (
+            select from msrepl.msmerge_identity_range as r
+            where r.artid = u.artid and r.range_begin = u.first and r.place_end is null
+              and r.subscriber_server = peer.subscriber_server))
+    from msrepl.merge_neighbour() as peer where peer.ranges_known
 $msrepl$;
-alter function msrepl.merge_ranges_known(boolean) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.merge_ranges_known(boolean) from public;
-comment on function msrepl.merge_ranges_known(boolean) is 'Whether this node knows which ranges the neighbour holds';
+alter function msrepl.merge_knows_ranges(uuid[], int8[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_knows_ranges(uuid[], int8[]) from public;
+comment on function msrepl.merge_knows_ranges(uuid[], int8[]) is 'Whether this node has allotted ranges to the neighbour';
+
+-- msrepl.merge_note_ranges: notes that the neighbour has told which ranges it holds.
+-- called by: merge agents, at a Publisher that was restored from a backup
+-- tables:    msrepl.sysmergesubscriptions
+-- holes:     owner
+create or replace function msrepl.merge_note_ranges() returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    update msrepl.sysmergesubscriptions as s set ranges_known = true
+    where s.subscriber_server = (msrepl.merge_neighbour()).subscriber_server and not s.ranges_known
+$msrepl$;
+alter function msrepl.merge_note_ranges() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_note_ranges() from public;
+comment on function msrepl.merge_note_ranges() is 'Notes that the neighbour has told which ranges it holds';
 
 -- msrepl.merge_withdraw_ranges: has this node draw from its ranges of an article no more.
 -- called by: merge agents, at a Subscriber whose ranges were allotted to another as well

@@ -106,6 +106,7 @@ class MergeSession:
         self._only_upload = only_upload
         self._without = without
         self._articles: Mapping[UUID, SessionArticle] = {}
+        self._has_ranges = False
         self._resolvers: dict[UUID, MergeResolver] = {}
         self._settled: dict[UUID, dict[UUID, Row | None]] = defaultdict(dict)
         self._order: tuple[UUID, ...] = ()
@@ -127,6 +128,9 @@ class MergeSession:
             await together(publisher.open(alone=True), subscriber.open(alone=False))
             is_open = True
             above, below = await self._greet()
+            if await self._has_forgotten_ranges():
+                await publisher.rewind()
+                above, below = await self._greet()
             await self._refill_ranges()
             self._tally.is_resumed = _is_cut(below, above) or _is_cut(above, below)
             for handler in self._handlers.values():
@@ -207,6 +211,7 @@ class MergeSession:
                 f"{names[0]} and {names[1]} do not merge the same tables: subscribe {names[1]} anew"
             )
         self._articles = articles
+        self._has_ranges = any(article.has_ranges for article in articles.values())
         self._resolvers = {
             artid: resolver_of(article.options.resolver, f"table {article.name}")
             for artid, article in articles.items()
@@ -218,12 +223,20 @@ class MergeSession:
         await self._reach("greeted")
         return above, below
 
+    async def _has_forgotten_ranges(self) -> bool:
+        """Whether the Publisher was restored from before it allotted a range that the Subscriber has."""
+        if MergeProtection.GUID_CHECK in self._without or not self._has_ranges:
+            return False
+        held = await self._subscriber.ranges()
+        newest = {artid: each.newest for artid, each in held.items() if each.newest is not None}
+        return await self._publisher.knows_ranges(newest) is False
+
     async def _refill_ranges(self) -> None:
         """Have the Subscriber draw identity values from further ranges, where few are left of those that it has."""
-        if not any(article.has_ranges for article in self._articles.values()):
+        if not self._has_ranges:
             return
         publisher, subscriber = self._publisher, self._subscriber
-        if not await publisher.ranges_known():
+        if await publisher.knows_ranges({}) is None:
             for artid in await publisher.learn_ranges(await subscriber.ranges_held()):
                 await subscriber.withdraw_ranges(artid)
         for artid, held in (await subscriber.ranges()).items():

@@ -118,8 +118,13 @@ class MergeRangePort(Protocol):
         """At the Subscriber: what it has, by article."""
         ...
 
-    async def ranges_known(self) -> bool:
-        """At the Publisher: whether it knows which ranges the neighbour holds; not so after it was restored."""
+    async def knows_ranges(self, newest: Mapping[UUID, int]) -> bool | None:
+        """At the Publisher: whether it has allotted these ranges to the neighbour, by article and first value.
+
+        Returns:
+            False if not: it was restored from a backup. None: that is known already, and the neighbour has not told yet
+            what it holds.
+        """
         ...
 
     async def ranges_held(self) -> Mapping[UUID, HeldValues]:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from twopc.merge.ranges import AllottedRange, HeldValues, RangesHeld
 
+_KNOWS = "select msrepl.merge_knows_ranges(%s, %s::int8[])"
 _ALLOT = "select * from msrepl.merge_allot(%s, %s, %s)"
 _LEARN = "select msrepl.merge_learn_ranges(%s, %s::int8[], %s::int8[], %s)"
 _RECEIVE = "select msrepl.merge_receive_ranges(%s, %s::int8[], %s::int8[], %s::int8[])"
@@ -24,15 +25,18 @@ class ServerRanges(ABC):
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
         """See `MergeRangePort`."""
         return {
-            artid: RangesHeld(left=left, size=size, threshold_percent=threshold, received=received)
-            for artid, left, size, threshold, received in await self._rows(
+            artid: RangesHeld(
+                left=left, size=size, threshold_percent=threshold, received=received, newest=newest
+            )
+            for artid, left, size, threshold, received, newest in await self._rows(
                 "select * from msrepl.merge_ranges()"
             )
         }
 
-    async def ranges_known(self) -> bool:
+    async def knows_ranges(self, newest: Mapping[UUID, int]) -> bool | None:
         """See `MergeRangePort`."""
-        return await self._rows("select msrepl.merge_ranges_known(false)") == [(True,)]
+        [(is_known,)] = await self._rows(_KNOWS, list(newest), list(newest.values()))
+        return None if is_known is None else bool(is_known)
 
     async def ranges_held(self) -> Mapping[UUID, HeldValues]:
         """See `MergeRangePort`."""
@@ -52,7 +56,7 @@ class ServerRanges(ABC):
             begins, ends = ([each[place] for each in values.ranges] for place in (0, 1))
             if await self._rows(_LEARN, artid, begins, ends, values.highest) != [(True,)]:
                 overlapping.append(artid)
-        await self._rows("select msrepl.merge_ranges_known(true)")
+        await self._rows("select msrepl.merge_note_ranges()")
         return overlapping
 
     async def withdraw_ranges(self, artid: UUID) -> None:
