@@ -44,7 +44,7 @@ rights: $(VENV)/.installed-dev
 
 $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark,plots]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark,plots,explore]"
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml

@@ -24,6 +24,7 @@ from twopc.sim.cli.diff import diff
 from twopc.sim.cli.distribution import browse, status, sync, tracer, validate
 from twopc.sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
 from twopc.sim.cli.explain import explain
+from twopc.sim.cli.explore import explore
 from twopc.sim.cli.import_spec import export_app, import_app
 from twopc.sim.cli.init import init
 from twopc.sim.cli.lessons import lessons
@@ -142,6 +143,7 @@ COMMANDS = (
     (show, "show", "Show the contents of a scenario and what a run requires."),
     (step, "step", "Step through an order by hand: forward, back, elsewhere."),
     (explain, "explain", "Explain a run in sentences."),
+    (explore, "explore", "Explore scenarios in the browser."),
     (report, "report", "Show a finished run as timeline, page, diagram or JUnit XML."),
     (diff, "diff", "Compare two runs."),
     (matrix, "matrix", "Print a table of conflicts by isolation level."),

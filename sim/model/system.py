@@ -67,13 +67,14 @@ class System:
     """A built model; see `twopc.sim.model.ports.Model`."""
 
     def __init__(
-        self, spec: ModelSpec, wiring: Wiring, kernel: Kernel, recorder: RecorderPort
-    ) -> None:
+        self, spec: ModelSpec, wiring: Wiring, kernel: Kernel, recorder: RecorderPort,
+        points: Points | None = None,
+    ) -> None:  # fmt: skip
         self.spec = spec
         self.wiring = wiring
         self.kernel = kernel
         self.recorder = recorder
-        self.points = Points()
+        self.points = points if points is not None else Points()
         self.reaching: Any = None
         """The session of a node that has come to a point last."""
         self.settled: deque[SettledBranch] = deque(maxlen=_SETTLED_KEPT)
@@ -356,12 +357,16 @@ class System:
 
 
 def build(
-    spec: ModelSpec, wiring: Wiring = Wiring(), *, kernel: Kernel, recorder: RecorderPort  # noqa: B008 - frozen
+    spec: ModelSpec, wiring: Wiring = Wiring(), *, kernel: Kernel, recorder: RecorderPort,  # noqa: B008 - frozen
+    points: Points | None = None,
 ) -> System:  # fmt: skip
     """A system that runs from now on, by the kernel's time.
+
+    Args:
+        points: that its processes come to; its own, unless somebody watches.
 
     Raises:
         twopc.sim.model.builder.BuildError: a node does not take what the specification says.
         UnsupportedError: the model does not know something that it says.
     """
-    return System(spec, wiring, kernel, recorder)
+    return System(spec, wiring, kernel, recorder, points)

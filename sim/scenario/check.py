@@ -48,8 +48,7 @@ def load(path: str | Path) -> LoadedScenario:
 
 def parse(source: str, path: str = "scenario") -> LoadedScenario:
     """As `load`, of text."""
-    document = text.parse(source, path)
-    return _without_errors(document, _loaded(document))
+    return _without_errors(*examine_text(source, path))
 
 
 def from_document(document: Document) -> LoadedScenario:
@@ -64,6 +63,12 @@ def examine(path: str | Path) -> tuple[Document, LoadedScenario | None]:
         ScenarioError: the file cannot be read.
     """
     document = _spec(path) if Path(path).suffix == ".spec" else text.read(path)
+    return document, _loaded(document)
+
+
+def examine_text(source: str, path: str) -> tuple[Document, LoadedScenario | None]:
+    """As `examine`, of text; `path` is what messages call it, and what it takes from others stands beside."""
+    document = text.parse(source, path)
     return document, _loaded(document)
 
 

@@ -43,6 +43,11 @@ class MergeModelStage(ModelStage):
         self._recorded: dict[str, int] = {}
         self._watch = MergeWatch(case, self)
 
+    @property
+    def merging(self) -> ModelMerging:
+        """What is merged, for those who look into it."""
+        return self._merging
+
     async def open(self, session: str, node: str) -> ClientSession:
         """A session of the application's role."""
         return self._at(session, node)

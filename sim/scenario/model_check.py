@@ -81,14 +81,18 @@ def built(
     *,
     kernel: SimpyKernel,
     recorder: RecorderPort,
+    points: Points | None = None,
 ) -> System:
     """A model of a scenario.
+
+    Args:
+        points: that its processes come to; its own, unless somebody watches.
 
     Raises:
         SetUpError: it does not know something, or does not take something, as a server would not.
     """
     with _placing(scenario):
-        return build(spec, wiring, kernel=kernel, recorder=recorder)
+        return build(spec, wiring, kernel=kernel, recorder=recorder, points=points)
 
 
 def built_to_merge(

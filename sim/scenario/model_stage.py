@@ -64,12 +64,22 @@ class ModelTheatre:
         seed: of all chance, where neither case nor scenario says one.
         wiring: what the models are made of, but for what a twin switches off.
         servers: ``one`` server for all nodes, or one for ``each``: who shares room with whom.
+        kernel: makes the time of each, of its seed; who watches what happens puts his own here.
+        points: likewise what processes come to.
     """
 
     def __init__(
-        self, *, seed: int | None = None, wiring: Wiring | None = None, servers: str = "one"
+        self,
+        *,
+        seed: int | None = None,
+        wiring: Wiring | None = None,
+        servers: str = "one",
+        kernel: Callable[[int], SimpyKernel] = SimpyKernel,
+        points: Callable[[], Points] = Points,
     ) -> None:
         self._seed = seed
+        self._kernel = kernel
+        self._points = points
         self._one_server = servers == "one"
         self._wiring = wiring or Wiring()
 
@@ -118,28 +128,30 @@ class ModelTheatre:
                 "a model is played in virtual time: run it with twopc.sim.scenario.theatres.played"
             )
         spec = spec_of(case, seed=self._seed, one_server=self._one_server)
-        kernel, recorder = SimpyKernel(spec.seed), NullRecorder()
+        kernel, recorder = self._kernel(spec.seed), NullRecorder()
         if case.scenario.merges:
             with loop.inside(kernel):
-                stage = _merging(case, spec, kernel, recorder)
+                stage = _merging(case, spec, kernel, recorder, self._points())
                 yield stage
                 await stage.take_down()
             return
         with loop.inside(kernel):
             wiring = wiring_for(case.off, self._wiring)
-            model = built(case.scenario, spec, wiring, kernel=kernel, recorder=recorder)
+            model = built(
+                case.scenario, spec, wiring,
+                kernel=kernel, recorder=recorder, points=self._points(),
+            )  # fmt: skip
             stage = _stage_of(model, case, recorder)
             yield stage
             await stage.take_down()
 
 
 def _merging(
-    case: Case, spec: ModelSpec, kernel: SimpyKernel, recorder: NullRecorder
+    case: Case, spec: ModelSpec, kernel: SimpyKernel, recorder: NullRecorder, points: Points
 ) -> ModelStage:
     """The stage for a case of merge replication."""
     from twopc.sim.scenario.merge_model_stage import MergeModelStage  # which is a stage, too
 
-    points = Points()
     model, merging = built_to_merge(
         case.scenario, spec, points, case.off, kernel=kernel, recorder=recorder
     )
@@ -171,8 +183,13 @@ class ModelStage:
 
     @property
     def model(self) -> System:
-        """The model, for those who play on it without an event loop."""
+        """The model, for those who play on it without an event loop, or look into it."""
         return self._model
+
+    @property
+    def sessions(self) -> Mapping[str, VirtualSession]:
+        """Those that are connected, by name."""
+        return self._sessions
 
     def _blame(self, error: UnsupportedError, text: str) -> SetUpError:
         return SetUpError(path_of(self._scenario, text or error.text), refusal_text(error))

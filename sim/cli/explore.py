@@ -1,0 +1,62 @@
+"""``twopc explore``: a local page in which an interleaving is changed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twopc.sim.cli.options import Pg, settings
+
+
+def explore(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE|FOLDER]",
+            help="A scenario file, or a folder of them. Default: the scenarios that are installed.",
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port at 127.0.0.1; 0: any free one.")
+    ] = 0,
+    opens: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = True,
+    present: Annotated[
+        bool, typer.Option("--present", help="Large type, and keys for next and back.")
+    ] = False,
+    pg: Pg = None,
+) -> None:
+    """Explore scenarios in the browser: move steps, switch protections off, look inside; until Ctrl-C.
+
+    The page is served to this machine alone, by a link that holds a secret. A file is written only when you save it.
+    """
+    from twopc.errors import ScenarioError
+    from twopc.sim.cli.files import SHIPPED
+    from twopc.sim.explore.folder import OpenFolder
+
+    chosen = settings(pg=pg)
+    opened, is_shipped = path or SHIPPED, path is None
+    if path is not None and not path.exists() and path.parts[:1] == (SHIPPED.name,):
+        opened, is_shipped = SHIPPED.parent / path, True
+    if not opened.exists():
+        raise ScenarioError(f"{path}: no such file or folder")
+    folder = OpenFolder(opened, read_only=is_shipped)
+    try:
+        from twopc.sim.explore.app import Desk
+        from twopc.sim.explore.pool import Workers
+        from twopc.sim.explore.serving import run
+    except ModuleNotFoundError as error:
+        raise typer.BadParameter(
+            f"{error.name} is missing: pip install 'twopc[explore]'"
+        ) from error
+    desk = Desk(
+        folder=folder, workers=Workers.of(str(folder.root), chosen.pg), present=present
+    )  # fmt: skip
+    run(desk, port=port, opens=opens, tell=_tell)
+
+
+def _tell(link: str) -> None:
+    print(f"{link}\nCtrl-C ends it.", flush=True)

@@ -1,0 +1,219 @@
+"""The server's requests: each is checked, handed to the folder or to a worker, and answered.
+
+See `twopc.sim.explore.wire`. Nothing here plays or reads a scenario.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from twopc.errors import ConfigurationError
+from twopc.sim.explore.folder import ChangedError, MissingError, OpenFolder, OutsideError
+from twopc.sim.explore.pool import Worker, WorkerError, Workers
+from twopc.sim.explore.wire import FileListing, Refusal
+
+PAGE = Path(__file__).parent / "page"
+_SCHEMA = Path(__file__).parents[1] / "scenario" / "schema.json"
+_BYTES_MAX = 2_000_000
+_STATUS = {"scenario": 422, "switch": 422, "stopped": 503, "died": 503, "server": 500, "path": 403, "missing": 404}  # fmt: skip
+
+Handler = Callable[["Desk", Request], Awaitable[Response]]
+
+
+class RequestError(ConfigurationError):
+    """A request is not as `twopc.sim.explore.wire` says."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """What one server works with."""
+
+    folder: OpenFolder
+    workers: Workers
+    present: bool = False
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    async def files(self, request: Request) -> Response:
+        """``GET /api/files``"""
+        if request.query_params.get("checked"):
+            paths = await anyio.to_thread.run_sync(self.folder.paths)
+            files = json.loads(await self.workers.orders.ask("list", {"paths": paths}))
+        else:
+            files = await anyio.to_thread.run_sync(self.folder.glance)
+        listing: FileListing = {
+            "root": self.folder.name,
+            "files": files,
+            "present": self.present,
+            "read_only": self.folder.read_only,
+        }
+        return JSONResponse(listing)
+
+    async def file(self, request: Request) -> Response:
+        """``GET /api/file``"""
+        path = request.query_params.get("path", "")
+        text = await anyio.to_thread.run_sync(self.folder.read, path)
+        return _json(await self.workers.play.ask("describe", {"path": path, "text": text}))
+
+    async def check(self, request: Request) -> Response:
+        """``POST /api/check``"""
+        values = await self._text(request)
+        return _json(await self.workers.play.ask("describe", values))
+
+    async def save(self, request: Request) -> Response:
+        """``PUT /api/file``"""
+        values = await _body(request)
+        path, text, base = (_word(values, name) for name in ("path", "text", "base_version"))
+        return JSONResponse(await anyio.to_thread.run_sync(self.folder.save, path, text, base))
+
+    async def play(self, request: Request) -> Response:
+        """``POST /api/play``"""
+        values = await self._text(request)
+        return _json(await _while_wanted(request, self.workers.play, "play", values))
+
+    async def stop(self, request: Request) -> Response:
+        """``POST /api/stop``"""
+        what = _word(await _body(request), "what")
+        worker = self.workers.each().get(what)
+        if worker is None:
+            raise RequestError(f"'{what}' is nothing that can be stopped")
+        worker.stop()
+        return Response(status_code=204)
+
+    async def schema(self, _: Request) -> Response:
+        """``GET /api/schema``"""
+        return _json(await anyio.to_thread.run_sync(_SCHEMA.read_bytes))
+
+    async def _text(self, request: Request) -> dict[str, Any]:
+        """A request about a text: as it is sent, or as the file is saved."""
+        values = await _body(request)
+        path = _word(values, "path")
+        if values.get("text") is None:
+            text = await anyio.to_thread.run_sync(self.folder.read, path)
+        else:
+            self.folder.place(path)
+            text = _word(values, "text")
+        return {**values, "text": text}
+
+
+def application(desk: Desk) -> Starlette:
+    """All of it, but for who may ask."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await desk.workers.play.warm()
+        try:
+            yield
+        finally:
+            await desk.workers.close()
+
+    def route(path: str, method: str, handler: Callable[[Request], Awaitable[Response]]) -> Route:
+        return Route(path, _answering(handler), methods=[method])
+
+    return Starlette(
+        routes=[
+            route("/api/files", "GET", desk.files),
+            route("/api/file", "GET", desk.file),
+            route("/api/file", "PUT", desk.save),
+            route("/api/check", "POST", desk.check),
+            route("/api/play", "POST", desk.play),
+            route("/api/stop", "POST", desk.stop),
+            route("/api/schema", "GET", desk.schema),
+            Mount("/", StaticFiles(directory=PAGE, html=True, check_dir=False)),
+        ],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _http},
+    )
+
+
+def _answering(
+    handler: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """What goes wrong is an answer, too."""
+
+    @wraps(handler)
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except RequestError as error:
+            return _refused(400, {"error": str(error), "kind": "request"})
+        except OutsideError as error:
+            return _refused(403, {"error": str(error), "kind": "path"})
+        except MissingError as error:
+            return _refused(404, {"error": str(error), "kind": "missing"})
+        except ChangedError as error:
+            return _refused(409, {"error": str(error), "kind": "changed", "version": error.version})
+        except WorkerError as error:
+            return _refused(_STATUS.get(error.refusal["kind"], 500), error.refusal)
+
+    return answer
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return _refused(status, {"error": "there is nothing here", "kind": "missing"})
+
+
+def _refused(status: int, refusal: Refusal) -> Response:
+    return JSONResponse(refusal, status_code=status)
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+async def _while_wanted(
+    request: Request, worker: Worker, do: str, values: Mapping[str, Any]
+) -> bytes:
+    """Have something done; if whoever has asked goes away while it is done, it is stopped."""
+
+    async def look() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass  # the body has been read
+        worker.stop()
+
+    looking = asyncio.create_task(look())
+    try:
+        return await worker.ask(do, values)
+    finally:
+        looking.cancel()
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The values of a request."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise RequestError("a request's body is JSON, and says so in its Content-Type")
+    raw = b""
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > _BYTES_MAX:
+            raise RequestError(f"a request is no longer than {_BYTES_MAX} bytes")
+    try:
+        values = json.loads(raw)
+    except ValueError as error:
+        raise RequestError(f"the body is no JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise RequestError("the body is a mapping")
+    return values
+
+
+def _word(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name)
+    if not isinstance(value, str):
+        raise RequestError(f"'{name}' is missing, or no text")
+    return value

@@ -1,0 +1,240 @@
+"""A played order as cards, agents' doings, invariants and outcomes: what reports find, as values for a page.
+
+A pure function of the order's records; the words are those of the reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from twopc.sim.checkers import CHECKS, LAST_SYNC, defaults
+from twopc.sim.explore.watch import end_text
+from twopc.sim.explore.wire import WireAgent, WireCard, WireFailure, WireInvariant, WireItem
+from twopc.sim.report.causes import because_of
+from twopc.sim.report.fold import Fold, PlayedStep
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.merged import conflict_text, generations
+from twopc.sim.report.phrases import holder
+from twopc.sim.report.sentences import listed
+from twopc.sim.scenario.judging import OrderVerdict
+from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.model import OrderItem
+from twopc.sim.scenario.values import Case
+
+State = Literal["ok", "waited", "refused", "failed", "skipped", "waiting", "not_played"]
+#: What is asked of an order only where a protection is off, or the file asks for it.
+_ASKED_FOR = ("no_lost_update", "each_change_applied_once")
+_OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
+_MEANS: Mapping[str, str] = {
+    "atomic": "every global transaction took effect at all of its nodes, or at none",
+    "prepared_left": "no branch is prepared once everything is over",
+    "versions_move_forward": "no row went back to a version that it had before",
+    "converged": "every Subscriber holds what it should of the Publisher's rows",
+    "echoed": "no change came back to the Subscriber that made it",
+    "no_lost_update": "no committed change was overwritten by somebody who had not seen it",
+    "each_change_applied_once": "every change was applied once at each Subscriber",
+    "nothing_lost": "no change was lost without a conflict on record",
+}
+_ENDED: Mapping[str, State] = {
+    "ok": "ok",
+    "explain": "ok",
+    "rejected": "refused",
+    "rolled_back": "refused",
+    "skipped": "skipped",
+}
+_AGENTS_RECORDS = ("deliver", "suppress", "skip", "settled", "merge_session", "merge_conflict")
+
+
+def cards(
+    case: Case,
+    order: Sequence[WireItem],
+    fold: Fold,
+    texts: Mapping[str, str],
+    moment: Mapping[int, int],
+) -> list[WireCard]:
+    """A card for each step of the order, and for each sync of its own, in the order's sequence.
+
+    Args:
+        order: the whole, of which the case may have only the beginning.
+        texts: what each step does.
+        moment: of each record, by its number.
+    """
+    played = {each.invoked.step: each for each in fold.steps}
+    results = []
+    for place, name in _places(order):
+        step = played.pop(name, None)
+        session = case.scenario.steps[name][0] if name in case.scenario.steps else ""
+        results.append(_card(fold, name, session, place, step, texts.get(name, name), moment))
+    if LAST_SYNC in played:
+        step = played.pop(LAST_SYNC)
+        results.append(_card(fold, LAST_SYNC, "", -1, step, "deliver everything", moment))
+    return results
+
+
+def _places(order: Sequence[WireItem]) -> Iterator[tuple[int, str]]:
+    """Each entry that is played by somebody, with the name that its records have."""
+    syncs = 0
+    for place, item in enumerate(order):
+        if isinstance(item, str):
+            yield place, item
+        elif "sync" in item:
+            syncs += 1
+            yield place, f"sync #{syncs}"
+
+
+def _card(
+    fold: Fold,
+    name: str,
+    session: str,
+    place: int,
+    step: PlayedStep | None,
+    text: str,
+    moment: Mapping[int, int],
+) -> WireCard:
+    ended = step.ended if step is not None else None
+    wait = fold.waits.get(name)
+    because, however = (
+        because_of(fold, {"check": f"steps.{name}"}) if ended is not None else ("", "")
+    )
+    return {
+        "step": name,
+        "session": session,
+        "item": place,
+        "state": _state(step, waited=wait is not None),
+        "text": text,
+        "began": step.invoked.t_us / 1000 if step is not None else None,
+        "ended": ended.t_us / 1000 if ended is not None else None,
+        "moment": moment.get(step.invoked.seq, -1) if step is not None else -1,
+        "end_moment": moment.get(ended.seq, -1) if ended is not None else -1,
+        "waits_for": holder(wait.wait or {}) if wait is not None else "",
+        "result": end_text(ended) if ended is not None else "",
+        "because": because,
+        "however": however,
+    }
+
+
+def _state(step: PlayedStep | None, *, waited: bool) -> State:
+    if step is None:
+        return "not_played"
+    if step.ended is None:
+        return "waiting"
+    state = _ENDED.get(step.ended.kind, "failed")
+    return "waited" if state == "ok" and waited else state
+
+
+def agents(fold: Fold, moment: Mapping[int, int]) -> list[WireAgent]:
+    """What agents and recovery did, in their sequence."""
+    results: list[WireAgent] = []
+    for record in fold.records:
+        if record.kind not in _AGENTS_RECORDS:
+            continue
+        kind, text = record.kind, _agent_text(fold, record)
+        done = fold.deliveries.get(record.seq)
+        if done is not None:
+            kind = done.kind
+        if text:
+            results.append(
+                {
+                    "began": record.t_us / 1000,
+                    "moment": moment.get(record.seq, -1),
+                    "node": record.node,
+                    "kind": kind,  # type: ignore[typeddict-item] # one of those of the records
+                    "text": text,
+                }
+            )
+    return results
+
+
+def _agent_text(fold: Fold, record: HistoryRecord) -> str:
+    done = fold.deliveries.get(record.seq)
+    if done is not None:
+        verb = {
+            "deliver": f"delivered to {record.node}",
+            "suppress": f"not sent back to {record.node}, which made it",
+            "skip": f"left out at {record.node}",
+            "echo": f"came back to {record.node}, which had made it",
+        }[done.kind]
+        return f"{verb}: {done.commands}"
+    if record.kind == "settled":
+        outcome = (record.data or {}).get("outcome")
+        return f"recovery finished the branch at {record.node}: {outcome}, {record.message}"
+    if record.kind == "merge_conflict":
+        return conflict_text(record.data or {})
+    moved = [each.sentence for each in generations(record) if each.is_any]
+    return "; ".join(moved)
+
+
+# -- what must hold ----------------------------------------------------------------------------------
+
+
+def invariants(case: Case, fold: Fold) -> list[WireInvariant]:
+    """Every invariant of the case, whether it holds or not."""
+    merges, expected = case.scenario.merges, CaseExpectations(case)
+    results: list[WireInvariant] = []
+    for name in (*defaults(merges=merges), *(() if merges else _ASKED_FOR)):
+        _, requested = expected.invariant(name)
+        if name in _ASKED_FOR and not (requested or case.off or _asked_by_twins(case, name)):
+            continue
+        if requested is False or (name in _OF_DISTRIBUTION and not case.scenario.distributes):
+            continue
+        if name == "converged" and expected.diverged() is not None:
+            continue
+        broken = CHECKS[name](fold.records, {})
+        if isinstance(requested, int) and not isinstance(requested, bool):
+            broken = [] if len(broken) == requested else broken
+        because, however = because_of(fold, {"check": name}) if broken else ("", "")
+        results.append(
+            {
+                "name": name,
+                "holds": not broken,
+                "text": "; ".join(broken) or _MEANS.get(name, name.replace("_", " ")),
+                "because": because,
+                "however": however,
+            }
+        )
+    return results
+
+
+def _asked_by_twins(case: Case, name: str) -> bool:
+    return any(twin.must_fail == name for twin in case.scenario.twins)
+
+
+def failures(fold: Fold, verdict: OrderVerdict) -> list[WireFailure]:
+    """The file's expectations that were not met."""
+    results: list[WireFailure] = []
+    for each in verdict.failures:
+        because, however = because_of(fold, {"check": each.check, "message": each.message})
+        results.append(
+            {"check": each.check, "message": each.message, "because": because, "however": however}
+        )
+    return results
+
+
+def outcome_text(fold: Fold, broken: Sequence[str]) -> str:
+    """All that came of an order, in one sentence."""
+    if fold.stuck is not None:
+        return f"Nothing could go on: {fold.stuck.message}."
+    by: dict[str, list[str]] = {}
+    for name, outcome in fold.outcomes.items():
+        if outcome != "none":
+            by.setdefault(outcome, []).append(name)
+    words = {"committed": "committed", "rolled back": "rolled back", "in doubt": "in doubt"}
+    parts = []
+    for outcome, names in by.items():
+        verb = "" if outcome == "committed" else ("is " if len(names) == 1 else "are ")
+        parts.append(f"{listed(names)} {verb}{words.get(outcome, outcome)}")
+    text = "; ".join(parts) or "No transaction was ended"
+    if broken:
+        text += f"; {listed([*broken])} {'does' if len(broken) == 1 else 'do'} not hold"
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def as_item(item: OrderItem) -> WireItem:
+    """An order's entry as the page has it."""
+    if item.step is not None:
+        return item.step
+    values: dict[str, Any] = item.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
+    }

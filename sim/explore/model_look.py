@@ -1,0 +1,288 @@
+"""How a model stands at one moment: rows with their versions and locks, branches, decisions, how far agents are.
+
+Reads the model's own store and changes nothing of it. Keys and values are those of
+`twopc.sim.explore.wire.WireRun.states`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from twopc.names import VERSION_COLUMN, BranchId
+from twopc.sim.faults.agenda import session_of_process
+from twopc.sim.model.node import inspection
+from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
+from twopc.sim.model.node.modes import TABLE_NAMES, TABLE_SHARE
+from twopc.sim.model.node.node import ModelNode
+from twopc.sim.model.node.transactions import TopXact, Xact
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.model_stage import ModelStage
+
+State = dict[str, dict[str, Any]]
+_ROW_MODES = {1: "key share", 2: "share", 3: "no key update", 4: "update"}
+#: Rows of a table that are looked at.
+ROWS_MAX = 200
+_NOBODY = "nobody known"
+
+
+class ModelLook:
+    """Looks at the model of one case, again and again."""
+
+    def __init__(self, scenario: Scenario, stage: ModelStage) -> None:
+        self._scenario = scenario
+        self._stage = stage
+        self._model = stage.model
+        self._of_gid: dict[str, str] = {}
+        """The sessions of global transactions."""
+        self._texts: dict[int, tuple[Version, dict[str, str | None], str]] = {}
+        """Versions as text, by identity; kept alive, so that none is taken for another."""
+
+    def __call__(self) -> State:
+        """How everything stands now."""
+        for name, session in self._stage.sessions.items():
+            if session.gid:
+                self._of_gid[session.gid] = name
+        state: State = {}
+        for node in self._model.nodes.values():
+            state[f"node/{node.name}"] = {
+                "up": node.up,
+                "reached": node.name not in self._model.network._shut,
+            }
+            if node.up:
+                self._rows(node, state)
+                self._locks(node, state)
+                self._branches(node, state)
+        self._decisions(state)
+        self._distribution(state)
+        return state
+
+    # -- rows ----------------------------------------------------------------------------------------
+
+    def _rows(self, node: ModelNode, state: State) -> None:
+        waiting = self._waiting(node)
+        for name in self._scenario.tables:
+            table = node.tables.get(name)
+            if table is None:
+                continue
+            for count, row in enumerate(table.all_rows):
+                if count >= ROWS_MAX:
+                    break
+                seen = self._row(node, table, row)
+                if seen is not None:
+                    key, value = seen
+                    value["waiting"] = waiting.get(id(row), [])
+                    state[f"row/{node.name}/{name}/{key}"] = value
+
+    def _row(
+        self, node: ModelNode, table: HeapTable, row: HeapRow
+    ) -> tuple[str, dict[str, Any]] | None:
+        committed: Version | None = None
+        pending: list[Version] = []
+        for version in row.versions:
+            if not version.xmin.top.commit_no:
+                pending.append(version)
+            elif version.xmax is None or not version.xmax.top.commit_no:
+                committed = version
+        if committed is None and not pending:
+            return None
+        uncommitted = [self._version(node, table, each) for each in pending]
+        if committed is not None and committed.xmax is not None and not pending:
+            by = self._who(node, committed.xmax.top)
+            uncommitted.append({**self._gone(committed.xmax.top), "by": by})
+        shown = self._version(node, table, committed or pending[0])
+        locked = [
+            {"by": self._who(node, xact.top), "mode": _ROW_MODES[mode]}
+            for xact, mode in (row.holders or {}).items()
+        ]
+        value = {
+            "values": shown["values"] if committed is not None else {},
+            "version": shown["version"] if committed is not None else "",
+            "label": "",
+            "exists": committed is not None,
+            "uncommitted": uncommitted,
+            "locked_by": locked,
+        }
+        return self._key(table, committed or pending[0]), value
+
+    def _version(self, node: ModelNode, table: HeapTable, version: Version) -> dict[str, Any]:
+        values, identifier = self._text(table, version)
+        top = version.xmin.top
+        return {
+            "values": values,
+            "version": identifier,
+            "label": "",
+            "by": "" if top.commit_no else self._who(node, top),
+            "state": "committed" if top.commit_no else "prepared" if top.gid else "open",
+            "gone": False,
+        }
+
+    @staticmethod
+    def _gone(top: TopXact) -> dict[str, Any]:
+        kind = "prepared" if top.gid else "open"
+        return {"values": {}, "version": "", "label": "", "state": kind, "gone": True}
+
+    def _text(self, table: HeapTable, version: Version) -> tuple[dict[str, str | None], str]:
+        known = self._texts.get(id(version))
+        if known is None or known[0] is not version:
+            values = {
+                column.name: None if value is None else column.type.text(value)
+                for column, value in zip(table.columns, version.values, strict=False)
+            }
+            identifier = str(values.pop(VERSION_COLUMN, None) or "")
+            known = self._texts[id(version)] = (version, values, identifier)
+        return known[1], known[2]
+
+    def _key(self, table: HeapTable, version: Version) -> str:
+        values, _ = self._text(table, version)
+        names = table.key or tuple(values)
+        return ", ".join(f"{name}={values.get(name)}" for name in names)
+
+    def _waiting(self, node: ModelNode) -> dict[int, list[str]]:
+        """By row, the sessions that wait for it."""
+        results: dict[int, list[str]] = {}
+        for session in node.sessions.values():
+            wait = session.wait
+            if wait is not None and wait.row is not None:
+                who = self._of_process(node, session.pid, session.application_name)
+                results.setdefault(id(wait.row), []).append(who)
+        return results
+
+    # -- locks and branches --------------------------------------------------------------------------
+
+    def _locks(self, node: ModelNode, state: State) -> None:
+        for each in inspection.wait_rows(node):
+            if not each.holder_pids and not each.holder_gids:
+                continue
+            who = self._of_process(node, each.pid, each.application_name)
+            holders = [self._of_pid(node, pid) for pid in each.holder_pids if pid]
+            holders += [self._of_branch(gid) + ", prepared" for gid in each.holder_gids]
+            state[f"lock/{node.name}/{who}"] = {
+                "session": who,
+                "what": each.relation,
+                "mode": each.lock,
+                "granted": False,
+                "waits_for": [*dict.fromkeys(holders)],
+            }
+        for name in self._scenario.tables:
+            table = node.tables.get(name)
+            for top, modes in table.locks.items() if table is not None else ():
+                strong = [bit for bit in TABLE_NAMES if modes & bit and bit >= TABLE_SHARE]
+                if strong:
+                    who = self._who(node, top)
+                    state[f"lock/{node.name}/{who}/{name}"] = {
+                        "session": who,
+                        "what": name,
+                        "mode": f"{TABLE_NAMES[strong[-1]]}Lock",
+                        "granted": True,
+                        "waits_for": [],
+                    }
+
+    def _branches(self, node: ModelNode, state: State) -> None:
+        for gid, branch in node.branches.items():
+            if branch.valid or branch.top.prepared_at:
+                state[f"prepared/{node.name}/{gid}"] = {"gid": gid, "by": self._of_branch(gid)}
+        if "msrepl.branch_marker" not in node.tables:
+            return
+        for each in inspection.markers(node):
+            state[f"marker/{node.name}/{each.gid}"] = {
+                "gid": each.gid,
+                "by": self._of_branch(each.gid),
+                "fence": each.fence,
+                "participants": list(each.participants),
+            }
+
+    def _decisions(self, state: State) -> None:
+        for (epoch, number), record in self._model.ledger.decisions.items():
+            coordinator = self._model.ledger.epochs[epoch].coordinator
+            gid = f"twopc:{coordinator}:{epoch}:{number}"
+            state[f"decision/{gid}"] = {
+                "gid": gid,
+                "by": self._of_gid.get(gid, ""),
+                "decision": record.kind.name.lower(),
+                "participants": list(record.participants),
+            }
+
+    # -- distribution --------------------------------------------------------------------------------
+
+    def _distribution(self, state: State) -> None:
+        distribution = self._model.distribution
+        if distribution is None:
+            return
+        store = distribution.store
+        stored = store.transactions
+        end = distribution.publisher.wal.end
+        numbers = {each.seqno: number for number, each in enumerate(stored, 1)}
+        state["reader"] = {
+            "read": len(stored),
+            "behind": sum(
+                1 for each in inspection.log(distribution.publisher, store.read_to) if each.xid
+            )
+            if end > store.read_to
+            else 0,
+        }
+        for each in stored:
+            number = numbers[each.seqno]
+            state[f"stored/{number}"] = {
+                "number": number,
+                "origin": distribution._origin(each.originator),
+                "commands": len(each.commands),
+            }
+        for name, seat in distribution.seats.items():
+            position = distribution.position(name)
+            delivered = sum(1 for each in stored if each.seqno <= position)
+            process = seat.process
+            paused = bool(getattr(seat, "_paused", False))
+            state[f"agent/{name}"] = {
+                "delivered": delivered,
+                "behind": len(stored) - delivered,
+                "state": "paused"
+                if paused
+                else "idle"
+                if process is None or process.alive
+                else "dead",
+            }
+
+    # -- who -----------------------------------------------------------------------------------------
+
+    def _who(self, node: ModelNode, xact: Xact) -> str:
+        top = xact.top
+        if top.gid:
+            return self._of_branch(top.gid)
+        session = top.session
+        if session is None:
+            return _NOBODY
+        return self._of_process(node, session.pid, session.application_name)
+
+    def _of_branch(self, gid: str) -> str:
+        branch = BranchId.parse(gid)
+        return self._of_gid.get(str(branch.global_id), gid) if branch is not None else gid
+
+    def _of_pid(self, node: ModelNode, pid: int) -> str:
+        session = node.sessions.get(pid)
+        name = session.application_name if session is not None else ""
+        return self._of_process(node, pid, name)
+
+    def _of_process(self, node: ModelNode, pid: int, application_name: str) -> str:
+        every: Mapping[str, Any] = self._stage.sessions
+        name, _ = session_of_process(every, node.name, pid, application_name)
+        return name or application_name or f"process {pid}"
+
+
+def labelled(states: list[dict[str, Any]], label_of: Mapping[tuple[str, str], str]) -> None:
+    """Name versions as reports do: ``v1`` is the first that was seen of a row at the Publisher.
+
+    Args:
+        label_of: by ``table/key`` and identifier.
+    """
+    for row, key in _rows_of(states):
+        for each in (row, *row["uncommitted"]):
+            if each["version"]:
+                each["label"] = label_of.get((key, each["version"]), "")
+
+
+def _rows_of(states: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
+    for delta in states:
+        for key, value in delta.items():
+            if key.startswith("row/") and value is not None:
+                yield value, key.split("/", 2)[2]

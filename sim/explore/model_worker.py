@@ -1,0 +1,122 @@
+"""The worker that plays on the model, and reads files: ``python -m twopc.sim.explore.model_worker FOLDER``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twopc.errors import ScenarioError
+from twopc.sim.explore import describing
+from twopc.sim.explore.comparing import compared
+from twopc.sim.explore.plays import OrderPlay, play, variant_of
+from twopc.sim.explore.wire import FileContent, ListedFile, PlayAnswer, PlayVariant
+from twopc.sim.explore.worker import Answering, serve
+from twopc.sim.scenario import check
+from twopc.sim.scenario import text as texts
+from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.text import Document
+
+#: So many texts are kept as they were read.
+_KEPT_MAX = 200
+
+
+class BrokenScenarioError(ScenarioError):
+    """The text has errors, and cannot be played."""
+
+
+class ModelBench:
+    """What was read and played last, so that nothing is read or played twice in a row."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, str], _ReadText] = {}
+        self._last: dict[str, tuple[PlayVariant, OrderPlay]] = {}
+
+    def examined(self, path: str, text: str) -> tuple[Document, LoadedScenario | None]:
+        """A text with its mistakes."""
+        known = self._read.pop((path, text), None)
+        if known is None or known.sources != _changed_at(known.document):
+            document, loaded = check.examine_text(text, path)
+            known = _ReadText(document, loaded, _changed_at(document))
+        self._read[path, text] = known
+        while len(self._read) > _KEPT_MAX:
+            del self._read[next(iter(self._read))]
+        return known.document, known.loaded
+
+    def loaded(self, path: str, text: str) -> LoadedScenario:
+        """A text that can be played.
+
+        Raises:
+            BrokenScenarioError: it cannot.
+        """
+        document, loaded = self.examined(path, text)
+        if document.errors or loaded is None:
+            raise BrokenScenarioError(document.report(severity="error"))
+        if loaded.scenario.workload is not None:
+            raise BrokenScenarioError(f"{path}: {describing.IS_LOAD}")
+        return loaded
+
+    # -- jobs ----------------------------------------------------------------------------------------
+
+    def list(self, request: Mapping[str, Any], _: Answering) -> list[ListedFile]:
+        """Files by their paths."""
+        results = []
+        for path in request["paths"]:
+            try:
+                document, loaded = self.examined(path, texts.content(path))
+            except ScenarioError as error:
+                results.append(describing.unreadable(path, error))
+                continue
+            results.append(describing.listing(path, document, loaded))
+        return results
+
+    def describe(self, request: Mapping[str, Any], _: Answering) -> FileContent:
+        """A text, what it says, and what is wrong with it."""
+        path, text = request["path"], request["text"]
+        return describing.content(path, text, *self.examined(path, text))
+
+    def play(self, request: Mapping[str, Any], _: Answering) -> PlayAnswer:
+        """An order."""
+        path = request["path"]
+        loaded = self.loaded(path, request["text"])
+        variant = variant_of(request)
+        before = request.get("before")
+        known = self._last.get(path)
+        if before is not None and (known is None or known[0] != variant_of(before)):
+            known = (variant_of(before), play(loaded, variant_of(before)))
+        done = play(loaded, variant)
+        self._last[path] = (variant, done)
+        compares = before is not None or request.get("compare")
+        return {
+            "run": done.run,
+            "compared": compared(known[1].run, known[0], done.run, variant)
+            if compares and known is not None
+            else None,
+        }
+
+
+class _ReadText(NamedTuple):
+    document: Document
+    loaded: LoadedScenario | None
+    sources: tuple[object, ...]
+    """When the files that it takes something from were changed."""
+
+
+def _changed_at(document: Document) -> tuple[object, ...]:
+    """By other file, when it was changed last; never the same where one cannot be read."""
+    if document.partial:
+        return (object(),)
+    return tuple((each, Path(each).stat().st_mtime_ns) for each in document.sources)
+
+
+def main(folder: str) -> None:
+    """Play until the server has gone."""
+    os.chdir(folder)
+    bench = ModelBench()
+    serve({"list": bench.list, "describe": bench.describe, "play": bench.play})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

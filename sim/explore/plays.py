@@ -1,0 +1,185 @@
+"""Plays an order on the model and tells everything of it: cards, moments, states, what holds.
+
+Must run where no event loop runs: a play has its own, in virtual time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twopc.sim.explore import cards
+from twopc.sim.explore.describing import texts
+from twopc.sim.explore.model_look import ModelLook, labelled
+from twopc.sim.explore.variants import ChosenCase, chosen
+from twopc.sim.explore.watch import Watch, WatchedHistory, WatchedKernel, WatchedPoints
+from twopc.sim.explore.wire import Infeasible, PlayVariant, WireItem, WireRun
+from twopc.sim.model.system import LOG
+from twopc.sim.report.fold import Fold
+from twopc.sim.report.history import History, HistoryRecord
+from twopc.sim.report.story import story
+from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.judging import OrderVerdict, judge
+from twopc.sim.scenario.model_stage import ModelStage, ModelTheatre
+from twopc.sim.scenario.run import begin, header
+from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.theatres import played
+from twopc.sim.scenario.values import Case, CaseLesson, Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderPlay:
+    """An order that was played, and what it was played of."""
+
+    chosen: ChosenCase
+    records: Sequence[HistoryRecord]
+    """The run's header first."""
+    own: Sequence[HistoryRecord]
+    """The order's."""
+    verdict: OrderVerdict | None
+    """None: it cannot be played to its end."""
+    run: WireRun
+
+
+def play(loaded: LoadedScenario, variant: PlayVariant) -> OrderPlay:
+    """Play an order on the model.
+
+    Raises:
+        SwitchError: something cannot be so in this scenario.
+        ScenarioError: the model does not know something that the file says.
+    """
+    began = time.perf_counter()
+    order = variant["order"]
+    made = chosen(loaded, order, variant.get("switches") or {}, variant.get("faults") or ())
+    history, own, watch, lesson = played("model", _play(loaded, made.case))
+    result = run_of(loaded, made, order, own, lesson, watch, on="model", began=began)
+    return OrderPlay(
+        chosen=made, records=history.records, own=own, verdict=result[1], run=result[0]
+    )  # fmt: skip
+
+
+async def _play(
+    loaded: LoadedScenario, case: Case
+) -> tuple[History, Sequence[HistoryRecord], Watch, CaseLesson]:
+    kernels: list[WatchedKernel] = []
+    points: list[WatchedPoints] = []
+
+    def kernel(seed: int) -> WatchedKernel:
+        kernels.append(WatchedKernel(seed))
+        return kernels[-1]
+
+    def point_set() -> WatchedPoints:
+        points.append(WatchedPoints())
+        return points[-1]
+
+    history = History(clock_ns=lambda: 0)  # time is the model's
+    async with ModelTheatre(kernel=kernel, points=point_set) as theatre:
+        history.write("header", data=header(loaded, theatre, Selection()))
+        async with theatre.stage(case) as stage:
+            now = kernels[-1]
+            own = WatchedHistory(history, case.name, lambda: round(now.now * 1_000_000_000))
+            begin(own, loaded, case)
+            watch = Watch(
+                look=ModelLook(case.scenario, stage),
+                now=lambda: now.now,
+                whose=lambda: _whose(stage),
+                places=frozenset((*case.scenario.topology.nodes, LOG)),
+            )
+            watch.begin()
+            now.sent, own.wrote, points[-1].came = watch.message, watch.record, watch.arrived
+            lesson = await Runner(case, stage, own).play()
+            now.sent = points[-1].came = None
+            watch.end()
+        own.write("end")
+    return history, own.records, watch, lesson
+
+
+def _whose(stage: ModelStage) -> str:
+    """The session for which something is done now."""
+    process = stage.model.kernel.env.active_process
+    doing = (name for name, one in stage.sessions.items() if process and one.work is process)
+    return next(doing, "")
+
+
+def run_of(
+    loaded: LoadedScenario,
+    made: ChosenCase,
+    order: Sequence[WireItem],
+    own: Sequence[HistoryRecord],
+    lesson: CaseLesson,
+    watch: Watch | None,
+    *,
+    on: str,
+    began: float,
+) -> tuple[WireRun, OrderVerdict | None]:
+    """A run as a page has it, and how it was judged.
+
+    Args:
+        watch: what was seen within the model; None of servers.
+        began: when the request came, by `time.perf_counter`.
+    """
+    case, fold = made.case, Fold(own)
+    moment: Mapping[int, int] = watch.at_record if watch is not None else {}
+    infeasible = _infeasible(made, own, lesson)
+    whole = infeasible is None
+    verdict = judge(case, own) if lesson.infeasible_at is None else None
+    of_invariants = cards.invariants(case, fold) if whole else []
+    states = list(watch.states) if watch is not None else []
+    labelled(states, _labels(fold))
+    run: WireRun = {
+        "on": on,  # type: ignore[typeddict-item] # one of the two
+        "order": list(order),
+        "possible": True if infeasible is None else infeasible,
+        "cards": cards.cards(case, order, fold, texts(case.scenario), moment),
+        "agents": cards.agents(fold, moment),
+        "moments": list(watch.moments) if watch is not None else [],
+        "states": states,
+        "messages": list(watch.messages) if watch is not None else [],
+        "arrivals": list(watch.arrivals) if watch is not None else [],
+        "invariants": of_invariants,
+        "failures": cards.failures(fold, verdict)
+        if verdict is not None and whole and not case.off and not case.is_generated
+        else [],
+        "story": story(fold),
+        "outcomes": {name: text for name, text in fold.outcomes.items() if text != "none"},
+        "outcome": cards.outcome_text(
+            fold, [each["name"] for each in of_invariants if not each["holds"]]
+        )
+        if whole
+        else f"This order cannot be: {infeasible['reason'] if infeasible else ''}.",
+        "behaviour": verdict.behaviour if verdict is not None else "",
+        "elapsed_ms": round((time.perf_counter() - began) * 1000, 3),
+    }
+    return run, verdict
+
+
+def _infeasible(
+    made: ChosenCase, own: Sequence[HistoryRecord], lesson: CaseLesson
+) -> Infeasible | None:
+    if lesson.infeasible_at is not None:
+        why = next((each.message for each in own if each.kind == "infeasible"), "")
+        return {"at": lesson.infeasible_at, "reason": why}
+    if made.stops_at is not None:
+        return {"at": made.stops_at, "reason": made.reason}
+    return None
+
+
+def _labels(fold: Fold) -> dict[tuple[str, str], str]:
+    """By row and identifier, the names of versions that were seen at the Publisher."""
+    return {
+        (f"{each.table}/{each.key}", each.version): each.label
+        for row in fold.changes.rows()
+        for each in row
+        if each.version and each.number
+    }
+
+
+def variant_of(values: Mapping[str, Any]) -> PlayVariant:
+    """What of a request says what is played."""
+    return {
+        "order": list(values.get("order") or ()),
+        "switches": dict(values.get("switches") or {}),
+        "faults": list(values.get("faults") or ()),
+    }

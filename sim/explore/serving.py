@@ -1,0 +1,97 @@
+"""Runs the server: at 127.0.0.1 alone, until Ctrl-C, and nothing is left of it then."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import tempfile
+import webbrowser
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import uvicorn
+
+from twopc.errors import ConfigurationError
+from twopc.sim.explore.app import Desk, application
+from twopc.sim.explore.guard import RequestGuard
+
+_BYTES_OF_TOKEN = 24
+#: How long open requests may take once the server is told to end.
+_END_S = 1
+
+
+class ExploreServer(uvicorn.Server):
+    """A server that says when it can be asked."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def run(desk: Desk, *, port: int, opens: bool, tell: Callable[[str], None]) -> None:
+    """Serve until somebody presses Ctrl-C.
+
+    Args:
+        port: 0: any that is free.
+        opens: a browser.
+        tell: is told the link, once it can be opened.
+
+    Raises:
+        ConfigurationError: the port is taken.
+    """
+    token = secrets.token_urlsafe(_BYTES_OF_TOKEN)
+    with ExitStack() as stack:
+        listening = stack.enter_context(_listening(port))
+        link = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"
+
+        def ready() -> None:
+            tell(link)
+            if opens:
+                _open(stack, link)
+
+        config = uvicorn.Config(
+            RequestGuard(application(desk), listening.getsockname()[1], token),
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_END_S,
+        )
+        try:
+            ExploreServer(config, ready).run(sockets=[listening])
+        except KeyboardInterrupt:
+            return  # that is how it ends
+
+
+def _listening(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(
+            f"port {port} of 127.0.0.1 cannot be used: {error.strerror}; choose another by --port, or none"
+        ) from error
+    return listening
+
+
+def _open(stack: ExitStack, link: str) -> None:
+    """Open the link by a file that only this user can read: a command line can be seen by everybody."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="twopc-explore-"))
+    page = Path(folder, "open.html")
+    page.write_text(
+        f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">'
+        f'<title>twopc explore</title><a href="{link}">twopc explore</a>\n',
+        encoding="utf-8",
+    )
+    webbrowser.open(page.as_uri())

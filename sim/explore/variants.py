@@ -1,0 +1,323 @@
+"""What may be otherwise than in the file while it is explored: switches, faults placed by hand, another order.
+
+Values in, a case out: nothing here plays or reads files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from twopc.errors import ScenarioError
+from twopc.merge.protections import MergeProtection
+from twopc.sim.explore.wire import WireFault, WireItem, WireSwitch
+from twopc.sim.faults.matrix import with_faults
+from twopc.sim.model.plants.protections import SUPPORTED
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.expectations import Expect
+from twopc.sim.scenario.faults import ArrivalSelection, Fault
+from twopc.sim.scenario.meaning import check_meaning
+from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.parts import EVERY_NODE
+from twopc.sim.scenario.twins import Twin
+from twopc.sim.scenario.values import Case, Selection
+
+#: The name of an order that the file does not have.
+BY_HAND = "by hand"
+_PROTECTION = "protection."
+_ON, _OFF = "on", "off"
+_LEVELS = ("read committed", "repeatable read", "serializable")
+_COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")
+_AS_IN_FILE = "as in the file"
+#: What each protection keeps from happening.
+_PROTECTS: Mapping[str, str] = {
+    "version_check": "the Publisher compares the row's version with the one that was changed",
+    "marker": "a branch is known by its marker, so that nothing comes back to where it was made",
+    "savepoint_mirror": "the Publisher's branch rolls back to the same savepoints",
+    "fence": "a branch that recovery has given up can never be prepared later",
+    "command_tag": "a PREPARE that has rolled back is not taken for a vote",
+    "decision_before_finish": "the decision is durable before any branch is committed",
+    "not_for_replication": "what an agent applies is not captured again",
+    "epoch": "a coordinator that was followed by another decides nothing any more",
+    "vote_heard": "a vote that was not heard counts as no",
+    "every_vote": "one no is enough",
+    "decision_kept": "a decision is kept until every branch has ended",
+    "missing_looked_up": "a branch that is not there is not taken for committed",
+    "sites_asked": "recovery asks the nodes, and presumes nothing of a last agent",
+    "snapshot_rule": "a call is sent as a call only if it saw every earlier writer",
+    "isolation_check": "a call is sent as a call only if it was serializable",
+    "xact_abort": "an error ends the whole call",
+    "calls": "calls are sent in place of rows",
+}
+
+
+class SwitchError(ScenarioError):
+    """A switch, a fault or an order cannot be so in this scenario."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenCase:
+    """A case, and where its order stops being possible by itself."""
+
+    case: Case
+    stops_at: int | None = None
+    """The first entry that the sequence of a session's own steps forbids."""
+    reason: str = ""
+
+
+# -- what there is -----------------------------------------------------------------------------------
+
+
+def switches(scenario: Scenario) -> list[WireSwitch]:
+    """The switches that a scenario has, each as the file has it."""
+    return [*_of_protocol(scenario), *_of_protections(scenario)]
+
+
+def _of_protocol(scenario: Scenario) -> Iterator[WireSwitch]:
+    topology = scenario.topology
+    levels = {*topology.isolation.values()}
+    own = next(iter(levels)) if len(levels) == 1 else _AS_IN_FILE if levels else _LEVELS[0]
+    yield _choice(
+        "isolation", "Isolation level", [*([own] if own not in _LEVELS else []), *_LEVELS], own,
+        "of every session, and of its branch at the Publisher; it holds at each node by itself",
+    )  # fmt: skip
+    if scenario.merges:
+        return
+    yield _choice(
+        "commit", "Commit protocol", _COMMITS, topology.commit,
+        "which outcome is assumed where the decision log says nothing, and who decides",
+    )  # fmt: skip
+    yield _choice(
+        "shipping", "Shipping", ("eager", "lazy"), topology.shipping,
+        "whether changes go to the Publisher at each statement, or at commit",
+    )  # fmt: skip
+    if any(_may_be_any_client(scenario, each) for each in scenario.sessions):
+        is_on = all(
+            session.any_client
+            for name, session in scenario.sessions.items()
+            if _may_be_any_client(scenario, name)
+        )
+        yield _on_off(
+            "any_client", "Any client", is_on,
+            "sessions at Subscribers commit by themselves, without a coordinator",
+        )  # fmt: skip
+    yield _on_off(
+        "agents", "Agents", scenario.distributes,
+        "what is committed at the Publisher reaches the other Subscribers",
+    )  # fmt: skip
+
+
+def _of_protections(scenario: Scenario) -> Iterator[WireSwitch]:
+    names = [*MergeProtection] if scenario.merges else sorted(SUPPORTED)
+    first = [name for twin in scenario.twins for name in sorted(twin.off)]
+    if not scenario.procedures:
+        of_calls = {"snapshot_rule", "isolation_check", "xact_abort", "calls"}
+        names = [name for name in names if name not in of_calls]
+    for name in dict.fromkeys((*(each for each in first if each in names), *map(str, names))):
+        label = str(name).replace("_", " ")
+        yield _on_off(f"{_PROTECTION}{name}", label, True, _PROTECTS.get(name, ""))
+
+
+def _choice(
+    name: str, label: str, values: Sequence[str], value: str, about: str
+) -> WireSwitch:  # fmt: skip
+    return {
+        "name": name, "label": label, "kind": "choice", "values": [*values], "value": value,
+        "about": about,
+    }  # fmt: skip
+
+
+def _on_off(name: str, label: str, is_on: bool, about: str) -> WireSwitch:
+    return {
+        "name": name, "label": label, "kind": "on_off", "values": [_ON, _OFF],
+        "value": _ON if is_on else _OFF, "about": about,
+    }  # fmt: skip
+
+
+def _may_be_any_client(scenario: Scenario, name: str) -> bool:
+    session = scenario.sessions[name]
+    is_at_publisher = session.node == scenario.topology.publisher
+    return not (
+        session.plain or session.also or is_at_publisher or scenario.only_reads(session.node)
+    )
+
+
+# -- a case ------------------------------------------------------------------------------------------
+
+
+def chosen(
+    loaded: LoadedScenario,
+    order: Sequence[WireItem],
+    switched: Mapping[str, str],
+    faults: Sequence[WireFault],
+) -> ChosenCase:
+    """The case of an order, with switches and faults as somebody has put them.
+
+    An order that the file lists is that order, its expectations included, unless something is otherwise than in the
+    file; another is one of many: a step of a session that is blocked makes it impossible.
+
+    Raises:
+        SwitchError: something cannot be so; says what, and what can.
+    """
+    items = _items(order)
+    known = {each["name"]: each for each in switches(loaded.scenario)}
+    for name, value in switched.items():
+        if name not in known:
+            raise SwitchError(f"there is no switch '{name}'; there is {', '.join(known)}")
+        if value not in known[name]["values"]:
+            values = ", ".join(known[name]["values"])
+            raise SwitchError(f"{name} is one of {values}, not '{value}'")
+    changed = {name: value for name, value in switched.items() if value != known[name]["value"]}
+    listed = _listed(loaded, items)
+    scenario = _switched(loaded, changed)
+    made = listed or Order(name=BY_HAND, steps=tuple(items))
+    if "isolation" in changed:
+        made = made.model_copy(update={"isolation": {}})
+    if changed or faults:
+        made = made.model_copy(update={"expect": Expect()})
+    place = loaded.scenario.orders.index(listed) if listed is not None else len(scenario.orders)
+    orders = (*scenario.orders[:place], made, *scenario.orders[place + 1 :])
+    scenario = _copied(scenario, {"orders": orders})
+    stops_at, reason = _sequence(scenario, items)
+    off = {
+        name.removeprefix(_PROTECTION): "off" for name in changed if name.startswith(_PROTECTION)
+    }
+    twin = Twin.model_construct(protections=off, must_fail="") if off else None
+    case = Case(
+        name=made.name,
+        group=made.name,
+        scenario=scenario,
+        order=made,
+        at=("orders", place),
+        items=tuple(items[:stops_at]),
+        number=0 if listed is not None else 1,
+        twin=twin,
+    )
+    return ChosenCase(case=_struck(case, faults), stops_at=stops_at, reason=reason)
+
+
+def _items(order: Sequence[WireItem]) -> list[OrderItem]:
+    results = []
+    for each in order:
+        try:
+            results.append(
+                OrderItem(step=each) if isinstance(each, str) else OrderItem.model_validate(each)
+            )
+        except ValidationError as error:
+            raise SwitchError(
+                f"{each!r} is no entry of an order: {error.errors()[0]['msg']}"
+            ) from error
+    return results
+
+
+def _listed(loaded: LoadedScenario, items: list[OrderItem]) -> Order | None:
+    return next((one for one in loaded.scenario.orders if [*one.steps] == items), None)
+
+
+def _switched(loaded: LoadedScenario, changed: Mapping[str, str]) -> Scenario:
+    """The scenario of the file's first cell, with switches as they are put."""
+    scenario = loaded.cells[0][1]
+    topology: dict[str, Any] = {}
+    update: dict[str, Any] = {}
+    for name, value in changed.items():
+        if name == "isolation" and value in _LEVELS:
+            topology["isolation"] = {EVERY_NODE: value}
+        elif name in ("commit", "shipping"):
+            topology[name] = value
+        elif name == "agents":
+            topology["distribution"] = "on request" if value == _ON else "none"
+        elif name == "any_client":
+            way = "any client" if value == _ON else "coordinated"
+            update["sessions"] = {
+                each: session.model_copy(update={"way": way})
+                if _may_be_any_client(scenario, each)
+                else session
+                for each, session in scenario.sessions.items()
+            }
+    if topology:
+        update["topology"] = scenario.topology.model_copy(update=topology)
+    if not update:
+        return scenario
+    made = _copied(scenario, update)
+    _check(loaded, made, changed)
+    return made
+
+
+def _copied(scenario: Scenario, update: Mapping[str, Any]) -> Scenario:
+    """A copy whose computed properties are computed anew."""
+    copy = scenario.model_copy(update=dict(update))
+    for name in ("steps", "repeated"):
+        copy.__dict__.pop(name, None)
+    return copy
+
+
+def _check(loaded: LoadedScenario, scenario: Scenario, changed: Mapping[str, str]) -> None:
+    """SwitchError: the scenario cannot be so."""
+    examined = dataclasses.replace(loaded.document, problems=[])
+    check_meaning(examined, scenario)
+    known = {each.message for each in loaded.document.problems}
+    wrong = [each.message for each in examined.errors if each.message not in known]
+    if wrong:
+        what = ", ".join(f"{name} {value}" for name, value in changed.items())
+        raise SwitchError(f"not with {what}: {wrong[0]}")
+
+
+def _struck(case: Case, faults: Sequence[WireFault]) -> Case:
+    made = tuple(
+        Fault(
+            id=f"placed_{number}",
+            at=each["at"],
+            when=ArrivalSelection(nth=each.get("nth", 1), session=each.get("session")),
+            do=each["do"],
+            heal="at end",
+        )
+        for number, each in enumerate(faults, 1)
+    )
+    if not made:
+        return case
+    struck = with_faults(case, made)
+    return dataclasses.replace(struck, scenario=_copied(struck.scenario, {}))
+
+
+def _sequence(scenario: Scenario, items: Sequence[OrderItem]) -> tuple[int | None, str]:
+    """The first entry that cannot come where it is, and why.
+
+    Raises:
+        SwitchError: a step is not the scenario's.
+    """
+    ahead = {
+        name: [step for step, _ in session.named_steps]
+        for name, session in scenario.sessions.items()
+    }
+    played: set[str] = set()
+    for place, item in enumerate(items):
+        if item.step is None:
+            continue
+        if item.step not in scenario.steps:
+            raise SwitchError(f"the scenario has no step '{item.step}'")
+        session, _ = scenario.steps[item.step]
+        if item.step in played:
+            return place, f"{item.step} is played already"
+        here = ahead[session].index(item.step)
+        late = [each for each in ahead[session][here:] if each in played]
+        if late:
+            return place, f"{item.step} comes before {late[0]} in what {session} does"
+        played.add(item.step)
+    return None, ""
+
+
+def first_items(loaded: LoadedScenario, place: int) -> Sequence[OrderItem]:
+    """The items of an order of the file; of a generated one those of its first."""
+    order = loaded.scenario.orders[place]
+    if order.generate is None:
+        return order.steps
+    selection = Selection(orders=(order.name,), twins=False)
+    for group in groups(loaded, selection):
+        course = group.courses.next()
+        if course is not None:
+            return course[1]
+    return ()

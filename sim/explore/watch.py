@@ -1,0 +1,296 @@
+"""Watches an order being played on a model: a moment for each thing that happens, and how everything stands at each.
+
+The kernel tells of messages, the history of what sessions and agents do; at each of them the model is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from twopc.drivers.points import Points
+from twopc.sim.explore.wire import StateDelta, WireArrival, WireMessage, WireMoment
+from twopc.sim.model.kernel import SimpyKernel
+from twopc.sim.model.system import LOG
+from twopc.sim.model.values import Cause, Delay, Label
+from twopc.sim.report.fold import Fold
+from twopc.sim.report.history import ENDS, History, HistoryRecord, OrderHistory
+from twopc.sim.report.phrases import (
+    HAPPENINGS,
+    because,
+    done_text,
+    happening,
+    holder,
+    notices,
+    refusal,
+)
+
+#: What a run may have of moments; a longer one is watched to this moment, and then only at its end.
+MOMENTS_MAX = 1_500
+_TEXT_MAX = 160
+_TRAVELS = {Cause.MESSAGE: "message", Cause.REPLY: "reply"}
+#: Records that are no moments: looks, and what is told elsewhere.
+_SILENT = frozenset(
+    {
+        "order",
+        "state",
+        "uncommitted",
+        "prepared",
+        "markers",
+        "query",
+        "outcome",
+        "verdict",
+        "info",
+        "end",
+    }
+)
+#: Actors that look now and then whether there is anything to do.
+_BACKGROUND = (":recovery", ":deadlocks")
+#: What connections and processes need for themselves.
+_HOUSEKEEPING = re.compile(
+    "connect|look for|settings|find the position|settle streams|the next transactions|end of the log|read the mark"
+    "|report the position|(open|read|fence|resume) (an )?epochs?|read decisions|reset|select (msrepl|pg_catalog)"
+    "|discard"
+)
+
+Look = Callable[[], dict[str, dict[str, Any]]]
+
+
+class WatchedKernel(SimpyKernel):
+    """Time that tells of each message that sets out. It passes as in any other kernel."""
+
+    labelled = True
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.sent: Callable[[Label, float], None] | None = None
+        """Told of each message, and how many seconds it takes."""
+
+    def delay(self, duration: Delay | float, label: Label) -> simpy.Event:
+        """As every kernel's."""
+        seconds = self.draw(duration, label.actor) if isinstance(duration, Delay) else duration
+        event = super().delay(seconds, label)
+        if label.cause in _TRAVELS and self.sent is not None:
+            self.sent(label, seconds)
+        return event
+
+
+class WatchedHistory(OrderHistory):
+    """The history of an order that tells of each record."""
+
+    def __init__(self, history: History, case: str, clock: Callable[[], int]) -> None:
+        super().__init__(history, case, clock)
+        self.wrote: Callable[[HistoryRecord], None] | None = None
+
+    def write(self, kind: str, **fields: Any) -> HistoryRecord:
+        """As every history."""
+        record = super().write(kind, **fields)
+        if self.wrote is not None:
+            self.wrote(record)
+        return record
+
+
+class WatchedPoints(Points):
+    """Points that tell of each arrival; what is armed acts as anywhere."""
+
+    def __init__(self) -> None:
+        self.came: Callable[[str], None] | None = None
+        """Told of each arrival."""
+        super().__init__()
+
+    @property  # whoever comes by has to say so, whether anything is armed or not
+    def armed(self) -> bool:
+        """Somebody looks."""
+        return True
+
+    @armed.setter
+    def armed(self, _: bool) -> None:
+        """It stays so."""
+
+    async def reach(self, name: str) -> None:
+        """As all points."""
+        if self.came is not None:
+            self.came(name)
+        await super().reach(name)
+
+
+@dataclass(slots=True)
+class Watch:
+    """What has been seen of one order.
+
+    Args:
+        look: how everything stands now, by key; see `twopc.sim.explore.wire.WireRun.states`.
+        now: seconds since the order began.
+        whose: the session for which something is done at this moment; empty if for none.
+        places: the names of nodes and of the decision log, which messages go to.
+    """
+
+    look: Look
+    now: Callable[[], float]
+    whose: Callable[[], str]
+    places: frozenset[str]
+    moments: list[WireMoment] = field(default_factory=list)
+    states: list[StateDelta] = field(default_factory=list)
+    messages: list[WireMessage] = field(default_factory=list)
+    arrivals: list[WireArrival] = field(default_factory=list)
+    at_record: dict[int, int] = field(default_factory=dict)
+    """The moment that each record belongs to, by its number."""
+    _last: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _under_way: dict[int, WireMessage] = field(default_factory=dict)
+
+    # -- what happens --------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Everything is as it was before the first step."""
+        self._moment("initial", "before the first step", "", always=True)
+
+    def message(self, label: Label, seconds: float) -> None:
+        """A message has set out."""
+        what, _, receiver = label.what.rpartition(" → ")
+        if not what:
+            return
+        others = sorted({LOG if each == "log" else each for each in label.touches} - {receiver})
+        reply = label.cause is Cause.REPLY
+        # an answer comes from a place, and who asks is one of its own accord, but for a node that asks another
+        others.sort(key=lambda each: (each in self.places) != reply)
+        sender = others[0] if others else label.actor
+        sent_ms = self.now() * 1000
+        message: WireMessage = {
+            "from": place_name(sender),
+            "to": place_name(receiver),
+            "kind": "reply" if reply else "message",
+            "text": _short(what),
+            "sent_ms": round(sent_ms, 3),
+            "arrives_ms": round(sent_ms + seconds * 1000, 3),
+        }
+        if label.actor.endswith(_BACKGROUND) or _HOUSEKEEPING.match(what):
+            self._moment("message", self._sent_text(message), "", always=False)
+            return
+        number = len(self.messages) + 1
+        self.messages.append(message)
+        self._under_way[number] = message
+        self._moment(str(message["kind"]), self._sent_text(message), "", always=True)
+
+    def arrived(self, point: str) -> None:
+        """Somebody has come to a point of the protocol."""
+        self._counts[point] = nth = self._counts.get(point, 0) + 1
+        self.arrivals.append(
+            {
+                "point": point,
+                "nth": nth,
+                "at_ms": round(self.now() * 1000, 3),
+                "moment": len(self.moments) - 1,
+                "session": self.whose(),
+            }
+        )
+
+    @staticmethod
+    def _sent_text(message: WireMessage) -> str:
+        return f"{message['from']} → {message['to']}: {message['text']}"
+
+    def record(self, record: HistoryRecord) -> None:
+        """Something was recorded."""
+        text = None if record.kind in _SILENT else _text_of(record)
+        if text is not None:
+            self._moment(*text, record.step, always=True)
+        self.at_record[record.seq] = len(self.moments) - 1
+
+    def end(self) -> None:
+        """It is over."""
+        self._under_way.clear()
+        self._moment("end", "everything is over", "", always=True)
+
+    # -- how it stands -------------------------------------------------------------------------------
+
+    def _moment(self, event: str, text: str, step: str, *, always: bool) -> None:
+        """Note a moment; one of the background only if something is otherwise than before."""
+        if len(self.moments) >= MOMENTS_MAX and event != "end":
+            return
+        now_ms = self.now() * 1000
+        state = self.look()
+        for number, message in [*self._under_way.items()]:
+            if message["arrives_ms"] <= now_ms:
+                del self._under_way[number]
+            else:
+                state[f"message/{number}"] = dict(message)
+        last = self._last
+        delta: StateDelta = {
+            key: value for key, value in state.items() if last.get(key) != value
+        } | {key: None for key in last if key not in state}
+        if not always and all(key.startswith("message/") for key in delta):
+            return
+        self._last = state
+        self.states.append(delta)
+        self.moments.append(
+            {
+                "at_ms": round(now_ms, 3),
+                "event": event,
+                "text": text,
+                "step": step,
+                "changed": [*delta],
+            }
+        )
+
+
+def _text_of(record: HistoryRecord) -> tuple[str, str] | None:
+    """What a record's moment is called, and how it is told."""
+    who = record.session or "the agents"
+    what = record.step or record.kind
+    if record.kind == "invoke":
+        sql = " ".join(record.sql.split())
+        return "sent", f"{who} sends {what}" + (f": {_short(sql)}" if sql != what else "")
+    if record.kind == "blocked":
+        return "waits", f"{what} waits for {holder(record.wait or {})}"
+    if record.kind in ENDS:
+        return "ended", f"{what} {end_text(record)}".strip()
+    if record.kind in HAPPENINGS:
+        return record.kind, happening(record)
+    if record.kind in ("deliver", "suppress", "skip"):
+        verb = {"deliver": "delivers", "suppress": "passes over", "skip": "leaves out"}[record.kind]
+        commands = "; ".join((record.data or {}).get("commands", ())) or "nothing"
+        return record.kind, f"the agent of {record.node} {verb}: {_short(commands)}"
+    if record.kind == "settled":
+        outcome = (record.data or {}).get("outcome")
+        return "settled", f"recovery finishes a branch at {record.node}: {outcome}"
+    if record.kind == "notice":
+        return "notice", f"{who} receives {notices(record)}"
+    if record.kind == "unblocked":
+        return "unblocked", f"{what} waits no longer"
+    return record.kind, f"{what} {record.message}".strip()
+
+
+def end_text(record: HistoryRecord) -> str:
+    """How a step ended, in short."""
+    if record.kind in ("ok", "explain"):
+        return done_text(record, {}) or "✓"
+    why = because(record) if record.kind in ("rejected", "error") else record.message
+    return f"{refusal(record)}: {_short(why)}" if why else refusal(record)
+
+
+def moment_of(watch: Watch | None, fold: Fold, seq: int) -> int:
+    """The moment to which a record belongs; -1 if nothing was watched."""
+    return -1 if watch is None else watch.at_record.get(seq, len(watch.moments) - 1)
+
+
+def place_name(name: str) -> str:
+    """``coordinator`` of ``coordinator:explorer:1``, ``agent of sub1`` of ``agent:sub1``."""
+    kind, _, rest = name.partition(":")
+    if kind == "coordinator":
+        return "coordinator"
+    if kind == "agent" and rest:
+        return f"agent of {rest.partition(':')[0]}"
+    if kind == "session" and rest:
+        return rest
+    if kind in ("log_reader", "reader"):
+        return "log reader"
+    return LOG if name == "log" else name
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _TEXT_MAX else f"{line[: _TEXT_MAX - 1]}…"

@@ -1,0 +1,125 @@
+"""What the explorer's page and its server say to each other: JSON, by path and method.
+
+Every request carries the link's token in the header `TOKEN_HEADER`; what is no ``2xx`` has a `Refusal` as its body.
+
+=====  =================  =======================  ===========================================================
+GET    /api/files         ``?checked=1``           `FileListing`; without ``checked`` as a glance at the files tells,
+                                                   at once, and no file has an `error`
+GET    /api/file          ``?path=``               `FileContent`; 404 there is no such file
+POST   /api/check         `CheckRequest`           `FileContent` of a text that is not saved
+PUT    /api/file          `SaveRequest`            `SavedFile`; 409 the file has changed meanwhile
+POST   /api/play          `PlayRequest`            `PlayAnswer`; 422 the text has errors, or a switch cannot be so
+POST   /api/orders        `OrdersRequest`          server-sent events, each an `OrdersEvent`; ends by itself, by
+                                                   `stop`, and when whoever asked goes away
+POST   /api/postgres      `PlayRequest`            `PostgresAnswer`
+POST   /api/stop          `StopRequest`            204; what is stopped answers 503 with a `Refusal`
+POST   /api/export        `ExportRequest`          `ExportedText`
+GET    /api/schema                                 the JSON schema of scenario files
+GET    /api/templates                              `TemplateListing`
+GET    /api/lessons                                what `twopc lessons` knows
+=====  =================  =======================  ===========================================================
+
+`twopc explore --export DIR` writes the same as files: see `StaticIndex`.
+
+Values only: nothing here plays, reads or serves.
+"""
+
+from __future__ import annotations
+
+from twopc.sim.explore.wire.files import (
+    CheckRequest,
+    FileContent,
+    FileListing,
+    ListedFile,
+    ListedOrder,
+    Refusal,
+    SavedFile,
+    SaveRequest,
+    ScenarioTemplate,
+    StaticFile,
+    StaticIndex,
+    StaticOrder,
+    TemplateListing,
+    WireItem,
+    WireNode,
+    WirePoint,
+    WireProblem,
+    WireScenario,
+    WireSession,
+    WireStep,
+    WireSwitch,
+)
+from twopc.sim.explore.wire.runs import (
+    ExportedText,
+    ExportRequest,
+    Infeasible,
+    OrdersEvent,
+    OrdersRequest,
+    PlayAnswer,
+    PlayRequest,
+    PlayVariant,
+    PostgresAnswer,
+    StateDelta,
+    StopRequest,
+    WireAgent,
+    WireArrival,
+    WireBehaviour,
+    WireCard,
+    WireDifference,
+    WireFailure,
+    WireFault,
+    WireInvariant,
+    WireMessage,
+    WireMoment,
+    WireRun,
+)
+
+__all__ = [
+    "TOKEN_HEADER",
+    "CheckRequest",
+    "ExportRequest",
+    "ExportedText",
+    "FileContent",
+    "FileListing",
+    "Infeasible",
+    "ListedFile",
+    "ListedOrder",
+    "OrdersEvent",
+    "OrdersRequest",
+    "PlayAnswer",
+    "PlayRequest",
+    "PlayVariant",
+    "PostgresAnswer",
+    "Refusal",
+    "SaveRequest",
+    "SavedFile",
+    "ScenarioTemplate",
+    "StateDelta",
+    "StaticFile",
+    "StaticIndex",
+    "StaticOrder",
+    "StopRequest",
+    "TemplateListing",
+    "WireAgent",
+    "WireArrival",
+    "WireBehaviour",
+    "WireCard",
+    "WireDifference",
+    "WireFailure",
+    "WireFault",
+    "WireInvariant",
+    "WireItem",
+    "WireMessage",
+    "WireMoment",
+    "WireNode",
+    "WirePoint",
+    "WireProblem",
+    "WireRun",
+    "WireScenario",
+    "WireSession",
+    "WireStep",
+    "WireSwitch",
+]
+
+#: The header that carries the token of the link.
+TOKEN_HEADER = "X-Twopc-Token"

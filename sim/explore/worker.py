@@ -1,0 +1,111 @@
+"""A process that plays for the server: one request after the other, over its standard input and output.
+
+Whatever a scenario does to it, the server goes on: it ends this process and starts another one. It ends by itself when
+its input does, so that nothing is left if the server is killed.
+
+A request is a line of JSON, ``{"id": 1, "do": "play", …}``, and so is ``{"stop": 1}``, which is heeded by what can be
+stopped between two plays. An answer is a line ``id kind length`` and so many bytes of JSON; `kind` is ``event``,
+``result`` or ``error``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+#: What a worker is told to do: the request, and what sends an event. Returns the result.
+Job = Callable[[Mapping[str, Any], "Answering"], Any]
+
+
+class Answering:
+    """Where an answer goes, and whether it is still wanted."""
+
+    def __init__(self, number: int, out: BinaryIO, stopped: set[int]) -> None:
+        self._number = number
+        self._out = out
+        self._stopped = stopped
+
+    @property
+    def is_stopped(self) -> bool:
+        """Nobody wants the rest."""
+        return self._number in self._stopped
+
+    def send(self, kind: str, value: Any) -> None:
+        """One part of the answer."""
+        body = json.dumps(value, ensure_ascii=False, default=str).encode()
+        self._out.write(f"{self._number} {kind} {len(body)}\n".encode() + body)
+        self._out.flush()
+
+    def event(self, value: Any) -> None:
+        """How far it is."""
+        self.send("event", value)
+
+
+def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> None:
+    """Do what comes in, until nothing more can.
+
+    Args:
+        jobs: by the word under `do`.
+        close: called when the input has ended and nothing is being done.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and ends this one
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what anybody prints is no answer
+    requests: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
+    stopped: set[int] = set()
+    idle = threading.Event()
+    idle.set()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            request = json.loads(line)
+            if "stop" in request:
+                stopped.add(request["stop"])
+            else:
+                requests.put(request)
+        requests.put(None)
+        if not idle.wait(_END_S):
+            os._exit(1)  # the server has gone, and what is played here does not end
+
+    threading.Thread(target=read, daemon=True).start()
+    while (request := requests.get()) is not None:
+        idle.clear()
+        answer = Answering(int(request["id"]), out, stopped)
+        try:
+            _answer(jobs[str(request["do"])], request, answer)
+        except BrokenPipeError:
+            break
+        finally:
+            idle.set()
+    idle.clear()
+    close()
+
+
+#: How long what is being played may go on when the server has gone.
+_END_S = 2.0
+
+
+def _answer(job: Job, request: Mapping[str, Any], answer: Answering) -> None:
+    from twopc.errors import TwopcError  # with much else, which a worker that waits does not need
+
+    try:
+        answer.send("result", job(request, answer))
+    except BrokenPipeError:
+        raise
+    except TwopcError as error:
+        answer.send("error", {"error": str(error), "kind": kind_of(error)})
+    except Exception as error:
+        answer.send("error", {"error": f"{type(error).__name__}: {error}", "kind": "server"})
+
+
+def kind_of(error: Exception) -> str:
+    """The word of `twopc.sim.explore.wire.Refusal` for an error."""
+    from twopc.sim.explore.variants import SwitchError  # likewise
+
+    return "switch" if isinstance(error, SwitchError) else "scenario"

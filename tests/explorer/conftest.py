@@ -1,0 +1,38 @@
+"""A folder of scenarios, and a server of it that the tests of a module share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.explorer.server import ExploreProcess, explored
+
+SHIPPED = Path(__file__).parents[2] / "scenarios"
+#: Of the folder that is served.
+FILES = (
+    "immediate/lost_update",
+    "immediate/any_client",
+    "crash/dies_decided",
+    "merge/columns_meet",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some of the shipped scenarios, to be changed."""
+    made = tmp_path_factory.mktemp("explored")
+    for name in FILES:
+        place = made / f"{name}.twopc.yaml"
+        place.parent.mkdir(exist_ok=True)
+        shutil.copy(SHIPPED / f"{name}.twopc.yaml", place)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[ExploreProcess]:
+    """Serves it."""
+    with explored(folder) as running:
+        yield running

@@ -1,0 +1,107 @@
+"""A server of `twopc explore` in a process of its own, and requests to it over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+#: How long something may take that must come.
+WAIT_S = 60
+
+
+class ExploreProcess:
+    """A server that runs, and what it answers."""
+
+    def __init__(self, process: subprocess.Popen[str], link: str) -> None:
+        self.process = process
+        self.link = link
+        self.port = int(link.split("/")[2].rpartition(":")[2])
+        self.token = link.partition("#token=")[2]
+
+    def ask(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        """Status, body and headers of an answer; an empty header is not sent."""
+        connection = self.connection()
+        try:
+            self.send(connection, method, path, body, **headers)
+            answer = connection.getresponse()
+            raw = answer.read()
+            is_json = (answer.getheader("content-type") or "").startswith("application/json")
+            value = json.loads(raw) if is_json else raw
+            return answer.status, value, {name.lower(): text for name, text in answer.getheaders()}
+        finally:
+            connection.close()
+
+    def connection(self) -> http.client.HTTPConnection:
+        """One to it."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+
+    def send(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: Any = None,
+        **headers: str,
+    ) -> None:
+        """A request with the token, whose answer somebody else reads."""
+        given = {
+            "X-Twopc-Token": self.token,
+            **{k.replace("_", "-"): v for k, v in headers.items()},
+        }
+        if body is not None:
+            given.setdefault("Content-Type", "application/json")
+        raw = None if body is None else json.dumps(body)
+        connection.request(method, path, raw, {k: v for k, v in given.items() if v})
+
+    def get(self, path: str) -> Any:
+        """What is answered with 200."""
+        status, value, _ = self.ask("GET", path)
+        assert status == 200, value
+        return value
+
+    def post(self, where: str, /, **body: Any) -> Any:
+        """Likewise."""
+        status, value, _ = self.ask("POST", where, body)
+        assert status == 200, value
+        return value
+
+    def play(self, path: str, order: list[Any], **more: Any) -> Any:
+        """The run of an order."""
+        return self.post("/api/play", path=path, order=order, **more)
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes that it has started."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C, and wait for the end; the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(WAIT_S)
+
+
+@contextmanager
+def explored(folder: Path, *words: str) -> Iterator[ExploreProcess]:
+    """Serve a folder, or a file, until the end of the block."""
+    command = [sys.executable, "-m", "twopc.sim", "explore", str(folder), "--no-open", *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "80"}
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield ExploreProcess(process, process.stdout.readline().strip())
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait(WAIT_S)

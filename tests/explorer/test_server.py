@@ -1,0 +1,156 @@
+"""What the explorer's server answers: files, and orders that are played on the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.explorer.server import ExploreProcess, explored
+
+LOST = "immediate/lost_update.twopc.yaml"
+WAITS = ["a_begin", "a_read", "b_begin", "b_read", "a_write", "b_write", "a_end", "b_end"]
+
+
+def cards(answer: Any) -> dict[str, Any]:
+    """The cards by step."""
+    return {each["step"]: each for each in answer["run"]["cards"]}
+
+
+def state_at(run: Any, moment: int) -> dict[str, Any]:
+    """How everything stood at a moment."""
+    state: dict[str, Any] = {}
+    for delta in run["states"][: moment + 1]:
+        state |= delta
+    return {key: value for key, value in state.items() if value is not None}
+
+
+def test_files_are_listed_and_described(server: ExploreProcess) -> None:
+    """A glance knows names and orders; a closer look the steps, too."""
+    glance = {each["path"]: each for each in server.get("/api/files")["files"]}
+    checked = {each["path"]: each for each in server.get("/api/files?checked=1")["files"]}
+    assert glance.keys() == checked.keys()
+    for path, one in glance.items():
+        assert (one["name"], one["orders"]) == (checked[path]["name"], checked[path]["orders"])
+        assert one["about"] == checked[path]["about"]
+    assert checked[LOST]["steps"] > 0
+    scenario = server.get(f"/api/file?path={LOST}")["scenario"]
+    assert [each["name"] for each in scenario["sessions"]] == ["alice", "bob"]
+    assert "protection.version_check" in {each["name"] for each in scenario["switches"]}
+    assert any(each["point"] == "coordinator.decision_logged" for each in scenario["fault_points"])
+
+
+def test_a_step_that_waits_says_for_whom_and_a_refused_one_why(server: ExploreProcess) -> None:
+    """In the words of the reports."""
+    answer = server.play(LOST, WAITS)
+    assert answer["run"]["possible"] is True
+    write = cards(answer)["b_write"]
+    assert write["state"] == "refused"
+    assert write["waits_for"] == "alice (a_write) at pub"
+    assert write["because"] == (
+        "this copy of account id=1 was v1 and the Publisher had v2, which alice's a_write had made (balance 100 → 90)"
+    )
+    assert all(each["holds"] for each in answer["run"]["invariants"])
+
+
+def test_every_moment_shows_the_nodes(server: ExploreProcess) -> None:
+    """While alice commits her branches are prepared; bob waits for the row that she has changed."""
+    run = server.play(LOST, WAITS)["run"]
+    assert len(run["moments"]) == len(run["states"])
+    for moment, delta in zip(run["moments"], run["states"], strict=True):
+        assert moment["changed"] == list(delta)
+    first = state_at(run, 0)["row/pub/account/id=1"]
+    assert (first["values"]["balance"], first["label"]) == ("100", "v1")
+    waits = next(at for at, each in enumerate(run["moments"]) if each["event"] == "waits")
+    row = state_at(run, waits)["row/pub/account/id=1"]
+    assert row["waiting"] == ["bob"]
+    assert [(each["by"], each["values"]["balance"]) for each in row["uncommitted"]] == [
+        ("alice", "90")
+    ]
+    assert state_at(run, waits)["lock/pub/bob"]["waits_for"] == ["alice"]
+    seen = {key.split("/")[0] for delta in run["states"] for key in delta}
+    assert {"prepared", "decision", "marker", "stored", "agent", "message", "reader"} <= seen
+    prepared = {
+        key.split("/")[1] for delta in run["states"] for key in delta if key[:9] == "prepared/"
+    }
+    assert prepared == {"pub", "sub1"}
+    last = state_at(run, len(run["moments"]) - 1)
+    assert {
+        last[f"row/{node}/account/id=1"]["values"]["balance"] for node in ("pub", "sub1", "sub2")
+    } == {"90"}
+    assert not [key for key in last if key.startswith(("prepared/", "lock/", "message/"))]
+
+
+def test_without_the_version_check_the_update_is_lost(server: ExploreProcess) -> None:
+    """And it is told what the switch has changed, and which check catches it."""
+    server.play(LOST, WAITS)
+    answer = server.play(LOST, WAITS, switches={"protection.version_check": "off"}, compare=True)
+    assert cards(answer)["b_write"]["state"] == "waited"
+    broken = {each["name"] for each in answer["run"]["invariants"] if not each["holds"]}
+    assert broken == {"no_lost_update", "converged"}
+    assert "With version check off, b_write waits and is accepted" in answer["compared"]
+    assert "no_lost_update catches it" in answer["compared"]
+
+
+@pytest.mark.parametrize(
+    ("order", "at", "reason"),
+    [
+        (
+            [*WAITS[:6], "b_end", "a_end"],
+            6,
+            "bob cannot go on: b_write waits at pub for alice (a_write)",
+        ),
+        (["a_read", "a_begin", *WAITS[2:]], 1, "a_begin comes before a_read in what alice does"),
+    ],
+)
+def test_an_order_that_cannot_be_is_marked_where_it_stops(
+    server: ExploreProcess, order: list[str], at: int, reason: str
+) -> None:
+    """By a lock, or by the sequence of a session's own steps."""
+    run = server.play(LOST, order)["run"]
+    assert run["possible"] == {"at": at, "reason": reason}
+    states = {each["item"]: each["state"] for each in run["cards"]}
+    assert states[at] == "not_played"
+    assert "not_played" not in {state for item, state in states.items() if 0 <= item < at}
+
+
+def test_a_fault_placed_at_a_point_strikes(server: ExploreProcess) -> None:
+    """The coordinator dies when its decision is durable: recovery commits what it has left."""
+    clean = server.play(LOST, WAITS)["run"]
+    assert "coordinator.decision_logged" in {each["point"] for each in clean["arrivals"]}
+    fault = {"at": "coordinator.decision_logged", "do": "crash coordinator"}
+    run = server.play(LOST, WAITS, faults=[fault])["run"]
+    assert run["outcomes"]["alice"] == "in doubt"
+    assert "fault" in {each["event"] for each in run["moments"]}
+    assert [each["node"] for each in run["agents"] if each["kind"] == "settled"] == ["pub", "sub1"]
+
+
+def test_what_cannot_be_is_refused_with_its_reason(server: ExploreProcess) -> None:
+    """An unknown switch, a value, a step; and a text with a mistake, at its place."""
+    for more, words in (
+        ({"switches": {"speed": "high"}}, "there is no switch 'speed'"),
+        ({"switches": {"commit": "hope"}}, "commit is one of presumed_abort"),
+        ({"order": ["c_write"]}, "no step 'c_write'"),
+    ):
+        body = {"path": LOST, "order": WAITS, **more}
+        status, value, _ = server.ask("POST", "/api/play", body)
+        assert (status, value["kind"]) == (422, "switch")
+        assert words in value["error"]
+    text = server.get(f"/api/file?path={LOST}")["text"].replace("\nsessions:", "\nsesions:")
+    described = server.post("/api/check", path=LOST, text=text)
+    assert described["scenario"] is None
+    line = text.splitlines().index("sesions:") + 1
+    assert [each["line"] for each in described["errors"] if "sesions" in each["message"]] == [line]
+    status, value, _ = server.ask("POST", "/api/play", {"path": LOST, "text": text, "order": WAITS})
+    assert (status, value["kind"]) == (422, "scenario")
+
+
+def test_nothing_is_left_after_ctrl_c(folder: Path) -> None:
+    """The command ends with 0, and so do the processes that it has started."""
+    with explored(folder / LOST) as running:
+        assert [each["path"] for each in running.get("/api/files")["files"]] == [Path(LOST).name]
+        workers = running.workers()
+        assert workers
+        assert running.interrupt() == 0
+        assert not [each for each in workers if each.is_running()]
