@@ -38,6 +38,12 @@ function takeToken() {
   return token;
 }
 
+/**
+ * Where answers come from.
+ *
+ * @typedef {Server | Export} Source
+ */
+
 /** Requests to the server that this page came from, and to no other. */
 export class Server {
   #token = takeToken();
@@ -67,6 +73,7 @@ export class Server {
    * @returns {Promise<Response>}
    */
   async #fetch(method, path, body, options = {}) {
+    /** @type {Record<string, string>} */
     const headers = { "X-Twopc-Token": this.#token, ...options.headers };
     if (body !== undefined) headers["Content-Type"] = "application/json";
     try {
@@ -90,10 +97,16 @@ export class Server {
    * @returns {Promise<any>}
    */
   async ask(method, path, body, options = {}) {
+    let again = false;
     for (;;) {
       try {
         return await this.tell(method, path, body, options);
       } catch (error) {
+        // what worked on it has died, and another has taken its place
+        if (error instanceof Refused && error.kind === "died" && !again) {
+          again = true;
+          continue;
+        }
         if (!(error instanceof Lost)) throw error;
         await this.#untilBack();
         options.signal?.throwIfAborted();
@@ -182,7 +195,7 @@ export class Server {
 /** An export: the answers to what its page can ask are files beside it. */
 class Export {
   readOnly = true;
-  onLost = () => {};
+  onLost = (/** @type {boolean} */ _lost) => {};
 
   /** @param {any} index */
   constructor(index) {
@@ -191,10 +204,10 @@ class Export {
 
   renew() {}
 
-  /** @param {string} method @param {string} path @param {any} [body] */
-  async ask(method, path, body) {
+  /** @param {string} method @param {string} path @param {any} [body] @param {any} [_options] @returns {Promise<any>} */
+  async ask(method, path, body, _options) {
     const asked = new URL(path, location.href);
-    if (path === "/api/files") return this.index.listing;
+    if (asked.pathname === "/api/files") return this.index.listing;
     if (path === "/api/lessons") return this.#read(this.index.lessons ?? "data/lessons.json");
     if (path === "/api/schema") return {};
     const name = asked.searchParams.get("path") ?? body?.path;
@@ -209,12 +222,13 @@ class Export {
     return this.#read(order.play);
   }
 
-  /** @param {string} method @param {string} path @param {any} [body] */
+  /** @param {string} method @param {string} path @param {any} [body] @returns {Promise<any>} */
   tell(method, path, body) {
     return this.ask(method, path, body);
   }
 
-  async stream() {
+  /** @param {any[]} _ */
+  async stream(..._) {
     throw new Refused(405, { error: "an export computes nothing", kind: "request" });
   }
 

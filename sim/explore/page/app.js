@@ -46,10 +46,11 @@ export class Explorer extends EventTarget {
   #past = [];
   /** What was played last. @type {import("./wire.js").Variant | null} */
   #shown = null;
-  #playing = new AbortController();
+  /** What is played after what is being played. @type {{compare: boolean} | null} */
+  #next = null;
   #opening = new AbortController();
 
-  /** @param {import("./api.js").Server} server */
+  /** @param {import("./api.js").Source} server */
   constructor(server) {
     super();
     this.server = server;
@@ -78,9 +79,20 @@ export class Explorer extends EventTarget {
     return { order: this.order, switches: this.switches, faults: this.faults };
   }
 
+  /** The files; which of them are broken is known a little later. */
   async list() {
     this.files = await this.server.ask("GET", "/api/files");
     this.tell("files");
+    void this.#examine();
+  }
+
+  async #examine() {
+    try {
+      this.files = await this.server.ask("GET", "/api/files?checked=1");
+      this.tell("files");
+    } catch (error) {
+      this.failed(error);
+    }
   }
 
   // -- files -------------------------------------------------------------------------------------
@@ -93,7 +105,6 @@ export class Explorer extends EventTarget {
    */
   async open(path, how = {}) {
     this.#opening.abort();
-    this.#playing.abort();
     this.#opening = new AbortController();
     const { signal } = this.#opening;
     try {
@@ -225,35 +236,45 @@ export class Explorer extends EventTarget {
 
   // -- playing -----------------------------------------------------------------------------------
 
-  /** Play what is chosen now, and say what has become otherwise than in what was shown before. */
+  /**
+   * Play what is chosen now, and say what has become otherwise than in what was shown before. While something
+   * is being played, what is chosen last comes next: what was chosen in between is left out.
+   */
   async play({ compare = false } = {}) {
-    const { file, variant } = this;
-    if (file === null) return;
-    this.#playing.abort();
-    this.#playing = new AbortController();
-    const { signal } = this.#playing;
+    this.#next = { compare: compare || (this.#next?.compare ?? false) };
+    if (this.playing) return;
     this.playing = true;
     this.tell("play");
+    try {
+      while (this.#next !== null) {
+        const { compare: compares } = this.#next;
+        this.#next = null;
+        await this.#playOnce(compares);
+      }
+    } finally {
+      this.playing = false;
+      this.tell("run");
+    }
+  }
+
+  /** @param {boolean} compare */
+  async #playOnce(compare) {
+    const { file, variant } = this;
+    if (file === null) return;
     const text = this.text === file.text ? undefined : this.text;
     const before = compare ? this.#shown : undefined;
     try {
-      const answer = await this.server.ask("POST", "/api/play", { path: file.path, text, ...variant, before }, { signal });
-      if (signal.aborted) return;
+      const answer = await this.server.ask("POST", "/api/play", { path: file.path, text, ...variant, before });
+      if (this.file?.path !== file.path) return;
       this.run = answer.run;
       this.#shown = variant;
       this.compared = answer.compared ?? "";
       this.trouble = "";
       this.moment = answer.run.moments.length - 1;
     } catch (error) {
-      if (signal.aborted) return;
       if (!(error instanceof Refused)) throw error;
-      this.trouble = error.message;
+      this.trouble = error.kind === "stopped" ? "Stopped. What is shown is what was played before." : error.message;
       if (error.body?.errors) this.mistakes = error.body.errors;
-    } finally {
-      if (!signal.aborted) {
-        this.playing = false;
-        this.tell("run");
-      }
     }
   }
 
@@ -268,10 +289,7 @@ export class Explorer extends EventTarget {
 
   /** Stop what is being played. */
   async stop() {
-    this.#playing.abort();
-    this.playing = false;
-    this.trouble = "Stopped. What is shown is what was played before.";
-    this.tell("run");
+    this.#next = null;
     await this.server.tell("POST", "/api/stop", { what: "play" });
   }
 

@@ -5,8 +5,9 @@ import { h } from "./dom.js";
 
 /** @typedef {import("./wire.js").Run} Run @typedef {import("./wire.js").Card} Card @typedef {import("./wire.js").Agent} Agent */
 
-/** How a card is to be read. */
+/** How a card is to be read. @type {Record<string, string>} */
 const STYLES = { refused: "bad", failed: "bad", skipped: "faint", not_played: "faint", waiting: "wait" };
+/** @type {Record<string, string>} */
 const AGENT_STYLES = { suppress: "faint", skip: "bad", echo: "bad", merge_conflict: "bad" };
 
 /**
@@ -81,7 +82,7 @@ export function lanes(run, scene) {
   });
   const rails = heads.map((_, at) => h("div", { class: "rail", "aria-hidden": "true", vars: { lane: at + 2 } }));
   return h(
-    "div", { class: `lanes${scene.fixed ? " fixed" : ""}`, vars: { lanes: heads.length, rows: rows.length + 2 } },
+    "div", { class: `lanes${scene.fixed ? " fixed" : ""}${agents ? " with-agents" : ""}`, vars: { lanes: scene.sessions.length, rows: rows.length + 2 } },
     h("div", { class: "head ms", "aria-hidden": "true" }, "ms"), ...heads, ...rails,
     h("ol", { "aria-label": "Steps in the order in which they are played" }, ...items),
     cut >= 0 && h("p", { class: "cut", vars: { row: cut + 2 } }, h("b", {}, "✗ not possible from here: "), /** @type {any} */ (run.possible).reason),

@@ -10,7 +10,7 @@ import { start } from "./views.js";
 const server = await connect();
 const explorer = new Explorer(server);
 
-server.onLost = (lost) => {
+server.onLost = (/** @type {boolean} */ lost) => {
   const line = byId("trouble");
   line.hidden = false;
   line.classList.toggle("back", !lost);

@@ -33,6 +33,7 @@ export function pictureOf(run, sessions, title) {
   const lanes = [...sessions.map((each) => ({ name: each.name, head: `${each.name} at ${each.node}` }))];
   if (rows.some((row) => row.agent || !sessions.some((each) => each.name === row.card?.session))) lanes.push({ name: "", head: "agents" });
   const contents = rows.map((row) => contentOf(row));
+  /** @type {number[]} */
   const tops = [];
   let y = 64;
   for (const content of contents) {

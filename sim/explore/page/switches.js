@@ -5,18 +5,24 @@ import { h } from "./dom.js";
 
 /** @typedef {import("./app.js").Explorer} Explorer */
 
+/** Whether the protections are seen: where there is room they are from the beginning. */
+let open = matchMedia("(min-width: 54rem)").matches;
+
 /** @param {Explorer} explorer */
 export function switches(explorer) {
   const every = explorer.scenario?.switches ?? [];
   if (every.length === 0 || explorer.fixed) return null;
-  const groups = [every.filter((each) => !each.name.startsWith("protection.")), every.filter((each) => each.name.startsWith("protection."))];
+  const isProtection = (/** @type {import("./wire.js").Switch} */ each) => each.name.startsWith("protection.");
+  const group = (/** @type {import("./wire.js").Switch[]} */ of, /** @type {string} */ name) => h(
+    "div", { class: "group", role: "group", "aria-label": name }, of.map((each) => control(explorer, each)),
+  );
+  const protections = every.filter(isProtection);
+  const folded = h("details", { on: { toggle: () => { open = folded.open; } } }, h("summary", {}, "Protections"), group(protections, "Protections"));
+  folded.open = open || protections.some((each) => explorer.switches[each.name] !== undefined);
   return h(
     "fieldset", { class: "switches" },
-    h("legend", {}, "Switches"),
-    groups.filter((group) => group.length).map((group, at) => h(
-      "div", { class: "group", role: "group", "aria-label": at === 0 ? "How it works" : "Protections" },
-      group.map((each) => control(explorer, each)),
-    )),
+    h("legend", {}, "Switches"), group(every.filter((each) => !isProtection(each)), "How it works"),
+    protections.length ? folded : null,
   );
 }
 

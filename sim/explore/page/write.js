@@ -130,7 +130,7 @@ export class WriteView {
       announce("Saved.");
     } catch (error) {
       if (!(error instanceof Refused) || error.status !== 409) return explorer.failed(error);
-      this.#theirs = error.body;
+      this.#theirs = await explorer.server.ask("GET", `/api/file?path=${encodeURIComponent(explorer.file.path)}`);
       announce("Not saved: the file has changed meanwhile.");
     }
     this.#tools();
@@ -166,7 +166,8 @@ export class WriteView {
     const { explorer } = this;
     if (explorer.file === null) return;
     this.#theirs = null;
-    explorer.file = { ...explorer.file, ...theirs };
+    explorer.drafts.delete(explorer.file.path);
+    explorer.file = { ...explorer.file, text: theirs.text, version: theirs.version };
     explorer.write(theirs.text);
     if (this.editor) this.editor.text = theirs.text;
     this.#both();

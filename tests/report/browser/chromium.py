@@ -22,6 +22,12 @@ from typing import Any, Self
 #: How long the browser may take for one answer.
 TIMEOUT_S = 60.0
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+#: Of keys that write nothing, or no letter.
+_CODES = {
+    "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35, "Tab": 9,
+    "Enter": 13, "Escape": 27, "PageUp": 33, "PageDown": 34, "Backspace": 8, "Delete": 46,
+}  # fmt: skip
+_TEXTS = {"Enter": "\r"}
 
 
 class BrowserError(Exception):
@@ -172,8 +178,14 @@ class Browser:
 
     def open(self, path: Path) -> None:
         """Load a file and wait until it is there."""
+        self.visit(path.as_uri())
+
+    def visit(self, address: str) -> None:
+        """Load a page and wait until it is there, with nothing of the page before."""
+        self.command("Page.navigate", url="about:blank")  # or another fragment loads nothing
+        self.event("Page.loadEventFired")
         self.events.clear()
-        self.command("Page.navigate", url=path.as_uri())
+        self.command("Page.navigate", url=address)
         self.event("Page.loadEventFired")
 
     def run(self, expression: str) -> Any:
@@ -185,10 +197,36 @@ class Browser:
             raise BrowserError(f"{expression}: {got['exceptionDetails']}")
         return got["result"].get("value")
 
+    def until(self, expression: str) -> Any:
+        """Wait until an expression on the page is true, which is looked at before each frame; its value.
+
+        Raises:
+            BrowserError: it does not become true.
+        """
+        return self.run(
+            f"""new Promise((done, fail) => {{
+              const until = performance.now() + {TIMEOUT_S * 1000 / 2};
+              const look = () => {{
+                let value;
+                try {{ value = {expression}; }} catch {{ value = null; }}
+                if (value) return done(value);
+                if (performance.now() > until) return fail(new Error("it does not become true"));
+                requestAnimationFrame(look);
+              }};
+              look();
+            }})"""
+        )
+
     def look(
-        self, *, width: int = 1400, height: int = 900, scheme: str = "light", media: str = ""
+        self,
+        *,
+        width: int = 1400,
+        height: int = 900,
+        scheme: str = "light",
+        media: str = "",
+        motion: str = "no-preference",
     ) -> None:
-        """The size of the window, what the reader prefers, and whether it is for ``print``."""
+        """The size of the window, what the reader prefers (``reduce`` motion), and whether it is for ``print``."""
         self.command(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -199,37 +237,64 @@ class Browser:
         self.command(
             "Emulation.setEmulatedMedia",
             media=media,
-            features=[{"name": "prefers-color-scheme", "value": scheme}],
+            features=[
+                {"name": "prefers-color-scheme", "value": scheme},
+                {"name": "prefers-reduced-motion", "value": motion},
+            ],
         )
 
     def click(self, selector: str) -> None:
         """Click with the mouse into the middle of the first such element."""
-        box = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
-            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
+        box = self.middle(selector)
         for kind in ("mousePressed", "mouseReleased"):
-            self.command(
-                "Input.dispatchMouseEvent",
-                type=kind,
-                x=box[0],
-                y=box[1],
-                button="left",
-                clickCount=1,
-            )
+            self._mouse(kind, box)
 
-    def press(self, key: str) -> None:
+    def drag(self, selector: str, to: str, by: tuple[float, float] = (0, 0)) -> None:
+        """Drag the first such element to the middle of another, or so many pixels beside it, with the mouse."""
+        begin = self.middle(selector)
+        middle = self.middle(to, scroll=False)
+        end = (middle[0] + by[0], middle[1] + by[1])
+        self._mouse("mousePressed", begin)
+        for part in (0.05, 0.5, 1.0):
+            at = tuple(one + (other - one) * part for one, other in zip(begin, end, strict=True))
+            self._mouse("mouseMoved", (at[0], at[1]))
+        self._mouse("mouseReleased", end)
+
+    def middle(self, selector: str, *, scroll: bool = True) -> tuple[float, float]:
+        """The middle of the first such element, in the window."""
+        scrolled = "e.scrollIntoView({block: 'center', behavior: 'instant'});" if scroll else ""
+        x, y = self.run(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); {scrolled}"
+            "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        return float(x), float(y)
+
+    def _mouse(self, kind: str, at: tuple[float, float]) -> None:
+        self.command(
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=at[0],
+            y=at[1],
+            button="left",
+            buttons=0 if kind == "mouseReleased" else 1,
+            clickCount=1,
+        )
+
+    def press(self, key: str, *, alt: bool = False, ctrl: bool = False) -> None:
         """Press and release a key."""
-        codes = {"ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35, "Tab": 9, "Enter": 13}
-        for kind in ("rawKeyDown", "keyUp"):
-            self.command(
-                "Input.dispatchKeyEvent",
-                type=kind,
-                key=key,
-                code=key,
-                windowsVirtualKeyCode=codes[key],
-            )
+        parts: dict[str, Any] = {"key": key, "modifiers": alt + 2 * ctrl}
+        if len(key) == 1:
+            parts |= {"code": f"Key{key.upper()}", "windowsVirtualKeyCode": ord(key.upper())}
+        else:
+            parts |= {"code": key, "windowsVirtualKeyCode": _CODES[key]}
+        if key in _TEXTS and not alt and not ctrl:
+            parts["text"] = _TEXTS[key]
+        self.command("Input.dispatchKeyEvent", type="keyDown", **parts)
+        self.command("Input.dispatchKeyEvent", type="keyUp", **parts)
+
+    def type(self, text: str) -> None:
+        """Write text where the focus is."""
+        self.command("Input.insertText", text=text)
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """What is seen, or the whole page, as PNG."""
