@@ -23,6 +23,7 @@ pytest_plugins = [
     "tests.fix_topology",
     "tests.fix_link",
     "tests.fix_merge",
+    "tests.fix_page",
     "tests.fix_pgbouncer",
     "tests.fix_spark",
 ]

@@ -174,7 +174,7 @@ export class Explorer extends EventTarget {
 
   /** @param {import("./wire.js").Item[]} order */
   #nameOf(order) {
-    return this.scenario?.orders.find((each) => sameOrder(each.steps, order))?.name ?? "";
+    return this.scenario?.orders.find((each) => !each.generated && sameOrder(each.steps, order))?.name ?? "";
   }
 
   /** What the editor holds. @param {string} text */
@@ -340,14 +340,14 @@ export class Explorer extends EventTarget {
   /** @param {string} name a listed order */
   async choose(name) {
     const order = this.scenario?.orders.find((each) => each.name === name);
-    if (order !== undefined) await this.takeOrder(order.steps);
+    if (order !== undefined) await this.takeOrder(order.steps, name);
   }
 
-  /** @param {import("./wire.js").Item[]} order */
-  async takeOrder(order) {
+  /** @param {import("./wire.js").Item[]} order @param {string} [name] */
+  async takeOrder(order, name = this.#nameOf(order)) {
     this.#keep();
     this.order = order;
-    this.chosen = this.#nameOf(order);
+    this.chosen = name;
     await this.play();
   }
 

@@ -36,7 +36,7 @@ export class Editor {
             ...parts.completionKeymap, ...parts.lintKeymap,
           ]),
           EditorState.readOnly.of(options.readOnly),
-          EditorView.contentAttributes.of({ "aria-label": "Scenario file", spellcheck: "false" }),
+          EditorView.contentAttributes.of({ "aria-label": "Scenario file", spellcheck: "false", tabindex: "0" }),
           EditorView.updateListener.of((/** @type {any} */ update) => {
             if (update.docChanged && !this.#silent) options.changed(this.text);
           }),

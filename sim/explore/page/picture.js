@@ -139,7 +139,7 @@ export function send({ svg, places }, messages, stand, changed) {
   const layer = /** @type {SVGGElement} */ (svg.querySelector(".messages"));
   layer.replaceChildren();
   messages.forEach((message, at) => {
-    const [from, to] = [placeOf(places, message.sender), placeOf(places, message.receiver)];
+    const [from, to] = [placeOf(places, message.from), placeOf(places, message.to)];
     if (from && to && (from.x !== to.x || from.y !== to.y)) layer.append(...arrow(message, from, to, at));
   });
 }
@@ -164,7 +164,7 @@ function arrow(message, from, to, at) {
   const head = h(
     "svg:g", { class: `message ${message.kind}`, transform: `translate(${middle.x} ${middle.y})` },
     h("svg:path", { d: "M-7 -4.5L5 0L-7 4.5Z", transform: `rotate(${angle})` }),
-    h("svg:title", {}, `${message.sender} → ${message.receiver}: ${message.text}`),
+    h("svg:title", {}, `${message.from} → ${message.to}: ${message.text}`),
   );
   if (!still()) {
     const at = (/** @type {number} */ px, /** @type {number} */ py) => `translate(${px}px, ${py}px)`;

@@ -71,7 +71,7 @@ export class RunView {
     const choice = h(
       "select", { id: "order", on: { change: () => explorer.choose(choice.value) } },
       explorer.chosen === "" && h("option", { value: "" }, "your own order"),
-      orders.map((each) => h("option", { value: each.name }, each.name)),
+      orders.map((each) => h("option", { value: each.name }, each.generated ? `${each.name}: its first` : each.name)),
     );
     choice.value = explorer.chosen;
     const about = orders.find((each) => each.name === explorer.chosen)?.about;

@@ -197,19 +197,19 @@ class Browser:
             raise BrowserError(f"{expression}: {got['exceptionDetails']}")
         return got["result"].get("value")
 
-    def until(self, expression: str) -> Any:
-        """Wait until an expression on the page is true, which is looked at before each frame; its value.
+    def until(self, expression: str) -> None:
+        """Wait until an expression on the page is true, which is looked at before each frame.
 
         Raises:
             BrowserError: it does not become true.
         """
-        return self.run(
+        self.run(
             f"""new Promise((done, fail) => {{
               const until = performance.now() + {TIMEOUT_S * 1000 / 2};
               const look = () => {{
                 let value;
                 try {{ value = {expression}; }} catch {{ value = null; }}
-                if (value) return done(value);
+                if (value) return done(true);
                 if (performance.now() > until) return fail(new Error("it does not become true"));
                 requestAnimationFrame(look);
               }};
@@ -247,18 +247,18 @@ class Browser:
         """Click with the mouse into the middle of the first such element."""
         box = self.middle(selector)
         for kind in ("mousePressed", "mouseReleased"):
-            self._mouse(kind, box)
+            self.mouse(kind, box)
 
     def drag(self, selector: str, to: str, by: tuple[float, float] = (0, 0)) -> None:
         """Drag the first such element to the middle of another, or so many pixels beside it, with the mouse."""
         begin = self.middle(selector)
         middle = self.middle(to, scroll=False)
         end = (middle[0] + by[0], middle[1] + by[1])
-        self._mouse("mousePressed", begin)
+        self.mouse("mousePressed", begin)
         for part in (0.05, 0.5, 1.0):
             at = tuple(one + (other - one) * part for one, other in zip(begin, end, strict=True))
-            self._mouse("mouseMoved", (at[0], at[1]))
-        self._mouse("mouseReleased", end)
+            self.mouse("mouseMoved", (at[0], at[1]))
+        self.mouse("mouseReleased", end)
 
     def middle(self, selector: str, *, scroll: bool = True) -> tuple[float, float]:
         """The middle of the first such element, in the window."""
@@ -269,7 +269,8 @@ class Browser:
         )
         return float(x), float(y)
 
-    def _mouse(self, kind: str, at: tuple[float, float]) -> None:
+    def mouse(self, kind: str, at: tuple[float, float]) -> None:
+        """What the left button or the mouse does at a place of the window: ``mousePressed``, ``mouseMoved``, ``mouseReleased``."""
         self.command(
             "Input.dispatchMouseEvent",
             type=kind,

@@ -1,0 +1,65 @@
+"""How the page looks to everybody: any width, either scheme, without motion, and to assistive technology."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explorer.browsing import ExplorerPage
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+LOST_UPDATE = "immediate/lost_update.twopc.yaml"
+VIEWS = ("", f"file={LOST_UPDATE}", f"file={LOST_UPDATE}&view=edit")
+
+
+def opened(page: ExplorerPage, view: str, **look: object) -> None:
+    """A view, once all of it is there."""
+    page.open(view, **look)
+    if view.startswith("file="):
+        page.browser.until("!document.querySelector('#actions').matches(':empty')")
+    if view.endswith("edit"):
+        page.browser.until(
+            "document.querySelector('.editor').shadowRoot?.querySelector('.cm-line')"
+        )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_serious_is_found_by_axe(page: ExplorerPage, width: int, scheme: str) -> None:
+    """Names, roles, contrast, in every view; and the page does not scroll sideways."""
+    for view in VIEWS:
+        opened(page, view, width=width, scheme=scheme, motion="reduce")
+        assert page.violations() == [], view
+        assert page.run("document.documentElement.scrollWidth") <= width, view
+
+
+def test_a_run_that_breaks_something_has_contrast_too(page: ExplorerPage) -> None:
+    """Refusals, waits, broken invariants and places that an order does not come to, in either scheme."""
+    impossible = '["a_begin","a_read","b_begin","b_read","a_write","b_write","b_end","a_end"]'
+    for more in (
+        '&switches={"protection.version_check":"off"}',
+        f"&order={impossible}",
+        "&name=alice first",
+    ):
+        for scheme in ("light", "dark"):
+            page.play(LOST_UPDATE, more, scheme=scheme, motion="reduce")
+            assert page.violations() == [], (more, scheme)
+
+
+def test_dark_is_dark(page: ExplorerPage) -> None:
+    page.open(scheme="light")
+    light = page.run("getComputedStyle(document.body).backgroundColor")
+    page.open(scheme="dark")
+    assert page.run("getComputedStyle(document.body).backgroundColor") != light
+
+
+def test_a_small_window_has_everything_one_below_the_other(page: ExplorerPage) -> None:
+    """The list of scenarios is folded, cards are wide enough to be read, and the grip is there for a finger."""
+    page.play(LOST_UPDATE, width=390)
+    assert page.run("document.querySelector('#files').open") is False
+    top = "document.querySelector('{}').getBoundingClientRect().top"
+    assert page.run(f"{top.format('.lanes')} < {top.format('.player')}")
+    assert page.run(
+        "[...document.querySelectorAll('[data-item]')].every(e => e.scrollWidth <= e.clientWidth)"
+    )
+    assert page.run("getComputedStyle(document.querySelector('.grip')).touchAction") == "none"
