@@ -12,6 +12,7 @@ from itertools import pairwise
 from twopc.errors import SubscriptionError
 from twopc.lexer import SqlToken, statements, tokens
 from twopc.merge.partitions import check_value
+from twopc.sim.merge.shape import MergeTree
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.text import Document
@@ -68,6 +69,7 @@ def _is_filtered(scenario: Scenario, name: str) -> bool:
 def _table(document: Document, scenario: Scenario, name: str, table: ScenarioTable) -> None:
     at: Path = ("tables", name, "merge")
     merge = table.merge
+    _option(document, scenario, at, name)
     if merge.filter is not None:
         _condition(document, (*at, "filter"), merge.filter)
     for parent, text in merge.join.items():
@@ -97,6 +99,47 @@ def _table(document: Document, scenario: Scenario, name: str, table: ScenarioTab
                         f"'{name}' refers to '{parent}', of which not every Subscriber gets every row: "
                         f'merge: {{join: {{{parent}: "{name}.{column} = {parent}.…"}}}}',
                     )
+
+
+def _option(document: Document, scenario: Scenario, at: Path, name: str) -> None:
+    """Note a partition option, or a realignment, that means nothing or cannot be."""
+    merge = scenario.tables[name].merge
+    if not merge.is_filtered:
+        for word in sorted({"partition", "realigns"} & merge.model_fields_set):
+            document.error(
+                document.mark((*at, word), key=True),
+                f"every Subscriber gets every row of '{name}': '{word}' goes with 'filter' or 'join'",
+            )
+    elif merge.partition in ("2", "3"):
+        mark = document.mark((*at, "partition"))
+        if (merge.filter is not None) + len(merge.join) != 1:
+            document.error(
+                mark,
+                f"with partition option {merge.partition} '{name}' has either a row filter or one join filter: else a row "
+                "might belong to several partitions",
+            )
+        for parent in merge.join:
+            above = scenario.tables.get(parent)
+            if above is not None and above.merge.partition < merge.partition:
+                document.error(
+                    mark,
+                    f"with partition option {merge.partition} of '{name}' its parent '{parent}' has that option as well: "
+                    "else a row might belong to several partitions",
+                )
+
+
+def superseded(scenario: Scenario) -> frozenset[str]:
+    """Subscribers of whose partition, which has one Subscriber alone (option 3), another has taken the place."""
+    tables = scenario.tables.values()
+    if not any(table.merge.partition == "3" for table in tables):
+        return frozenset()
+    used = {word for word in _VALUES for table in tables if _calls(table.merge.filter or "", word)}
+    last: dict[tuple[str, ...], str] = {}
+    for name in MergeTree(scenario.topology.tree).subscribers:
+        merge = scenario.subscriber(name).merge
+        values = {"host_name": merge.host_name, "suser_sname": merge.login}
+        last[tuple(values[word] or name for word in sorted(used))] = name
+    return frozenset(scenario.topology.subscribers) - {*last.values()}
 
 
 def _condition(document: Document, at: Path, text: str) -> None:

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from twopc.drivers.points import Points
 from twopc.merge.articles import MergeOptions, options_of
+from twopc.merge.partitions import PartitionOption
 from twopc.merge.protections import MergeProtection
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.model.builder import blaming
-from twopc.sim.model.merge.merging import ModelMergedTable, ModelMerging
+from twopc.sim.model.merge.filtering import ModelMergedTable
+from twopc.sim.model.merge.merging import ModelMerging
 from twopc.sim.model.system import System
 from twopc.sim.model.values import ModelSpec, TableSpec
 from twopc.sim.scenario.merge_filters import publish_order
@@ -83,6 +85,8 @@ def _merged(
         options=_options(scenario, table.name, without),
         row_filter=merge.filter,
         joins=merge.join,
+        option=PartitionOption(int(merge.partition)),
+        realigns=merge.realigns,
     )
 
 

@@ -13,6 +13,7 @@ from twopc.sim.model.merge.merging import ModelMerging
 from twopc.sim.model.merge.site import RecordedConflict
 from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.merge_filters import superseded
 from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn
 from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN
 from twopc.sim.scenario.merge_watch import MergeWatch, NeighbourMarks, NodeKnowledge
@@ -42,6 +43,7 @@ class MergeModelStage(ModelStage):
         self._keys: dict[UUID, Mapping[str, Any]] = {}
         self._recorded: dict[str, int] = {}
         self._watch = MergeWatch(case, self)
+        self._superseded = superseded(case.scenario)
 
     @property
     def merging(self) -> ModelMerging:
@@ -62,7 +64,10 @@ class MergeModelStage(ModelStage):
         return opened
 
     def subscribes(self, node: str) -> bool:
-        """Everybody does, from the beginning to the end."""
+        """Everybody does whose place no other has taken, from the beginning to the end."""
+        return node not in self._superseded
+
+    def _has_tables(self, node: str) -> bool:
         return True
 
     def merge_sessions(self) -> Sequence[EndedMergeSession]:

@@ -48,6 +48,12 @@ class MergedTable(Part):
     ``msrepl.suser_sname()`` are the Subscriber's."""
     join: dict[str, str] = {}
     """By parent table a condition over the columns of both: its rows go where the parent's rows go that they belong to."""
+    partition: Annotated[
+        Literal["0", "1", "2", "3"], WrittenForm(schema={"enum": [0, 1, 2, 3]})
+    ] = "0"
+    """What a Subscriber may do to the partition of a row, where not all go to every one."""
+    realigns: bool = True
+    """A row that leaves a Subscriber's partition is taken away there."""
 
     @property
     def is_filtered(self) -> bool:

@@ -47,6 +47,8 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
                 deletes=merge.deletes,
                 row_filter=merge.filter,
                 join=[Join(parent, condition) for parent, condition in merge.join.items()],
+                partition=int(merge.partition),
+                realigns=merge.realigns,
             )
     for name in topology.subscribers:  # each after its Publisher
         stated = scenario.subscriber(name)

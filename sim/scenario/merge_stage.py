@@ -23,6 +23,7 @@ from twopc.sim.faults.plans import plans_of
 from twopc.sim.merge import MergeTopology, delivery
 from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
 from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.merge_filters import superseded
 from twopc.sim.scenario.merge_knowledge import read_knowledge
 from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn
 from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, make_snapshots, set_up_merge
@@ -106,6 +107,7 @@ class MergeStage:
         self._recorded: dict[str, int] = {}
         """By node how many conflicts were read already."""
         self._watch = MergeWatch(case, self)
+        self._superseded = superseded(case.scenario)
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -131,8 +133,8 @@ class MergeStage:
         return opened
 
     def subscribes(self, node: str) -> bool:
-        """Everybody does, from the beginning to the end."""
-        return True
+        """Everybody does whose place no other has taken, from the beginning to the end."""
+        return node not in self._superseded
 
     async def deliveries(self) -> list[StageDelivery]:
         """None: what a session has brought stands in its own report."""

@@ -277,9 +277,12 @@ class ModelStage:
         """As the model knows it."""
         return node == self._model.spec.publisher or node in self._model.members.now
 
+    def _has_tables(self, node: str) -> bool:
+        return self.subscribes(node) or self._model.members.has_tables(node)
+
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
         """These tables' rows, with these columns."""
-        if not self.subscribes(node) and not self._model.members.has_tables(node):
+        if not self._has_tables(node):
             raise AwayError(node)
         there = self._model.nodes[node]
         try:

@@ -99,6 +99,7 @@ async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) 
         for name, table in scenario.tables.items():
             rows = await stage.part(subscriber, name, _columns(scenario, subscriber, name))
             if rows is not None:
+                more = {} if table.merge.realigns else {"stays": True}
                 _write(
                     history,
                     scenario.topology.publisher,
@@ -107,6 +108,7 @@ async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) 
                     rows,
                     moment="part",
                     part=subscriber,
+                    **more,
                 )
 
 

@@ -110,7 +110,7 @@ class Player(CaseSessions):
 
     def _subscribe(self, nodes: Sequence[str]) -> bool:
         """Whether all of these take part now."""
-        return all(map(self._stage.subscribes, nodes))
+        return self._scenario.merges or all(map(self._stage.subscribes, nodes))
 
     def _sessions(self) -> list[str]:
         """Those that the case's items name or that set something up, in the file's order."""

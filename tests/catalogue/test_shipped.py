@@ -32,6 +32,9 @@ TWINLESS = {
     "unique-clash": "the table's own index keeps the second row out: there is nothing of ours to leave out",
     "offline-too-long": "without the rule its session is refused all the same, for generations that are gone (21333)",
     "swapped-values": "there is one way to write the rows of a slice",
+    "stays-behind": "that rows stay is the article's own option",
+    "takes-the-place": "that another takes the place is likewise",
+    "unseen-rowguid": "the mappings tell it, which nobody can leave out",
     "serializable-per-node": "nothing protects reads at two nodes: that is what it shows",
 }
 WITH_TWINS = [
@@ -52,7 +55,7 @@ SHOWN = {
     "columns-meet", "priority-phases", "first-wins", "update-delete", "inserted-again", "unique-clash",
     "orphan-purchase", "swapped-values", "session-dies", "additive-stock", "merged-text", "changed-behind",
     "late-committer", "undone-at-home", "republisher", "offline-too-long",
-    "restored-subscriber", "column-added", "column-dropped", "column-widened",
+    "restored-subscriber", "column-added", "column-dropped", "column-widened", "out-of-partition", "takes-the-place", "unseen-rowguid", "stays-behind",
     "agent-dies-mid-batch", "apply-meets-in-doubt", "replay-in-commit-order", "replay-unsynchronised",
 }  # fmt: skip
 

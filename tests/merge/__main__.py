@@ -8,11 +8,15 @@ import argparse
 import asyncio
 import itertools
 import random
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console
 
 from tests.merge.histories import History
 from tests.merge.model_nodes import STAR, TREE, ModelNodes
+from tests.merge.model_partitions import COURSES, JOINS, play_filtered
 from tests.merge.test_histories import play, play_aged, play_on_servers, play_restored
 from twopc.server import EmbeddedServer
 
@@ -33,10 +37,33 @@ async def play_all(nodes: ModelNodes, seed: str) -> None:
 
 KINDS = {"plain": play, "restored": play_restored, "aged": play_aged, "all": play_all}
 SHAPES = {"star": STAR, "tree": TREE}
+TRACKING = ("row", "column")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryKind:
+    """A kind of history, of which any number can be drawn."""
+
+    name: str
+    play: Callable[[str], Awaitable[object]]
+    """Of a seed."""
+
+
+def _kinds() -> Iterator[HistoryKind]:
+    for kind, shape, tracking in itertools.product(KINDS, SHAPES, TRACKING):
+        yield HistoryKind(f"{kind} {shape} {tracking}", partial(_play_whole, kind, shape, tracking))
+    for joins, course, tracking in itertools.product(JOINS, COURSES, TRACKING):
+        drawn = partial(play_filtered, joins=joins, course=course, tracking=tracking)
+        yield HistoryKind(f"filtered {joins} {course} {tracking}", drawn)
+
+
+async def _play_whole(kind: str, shape: str, tracking: str, seed: str) -> None:
+    nodes = ModelNodes(column_tracking=tracking == "column", tree=SHAPES[shape])
+    await KINDS[kind](nodes, seed)
 
 
 async def main() -> None:
-    """Stars and trees, with backups and restores, with weeks that pass; the first that fails ends it, with its name."""
+    """Stars, trees and filters, with backups and restores, with weeks that pass; the first that fails ends it, with its name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="how many histories")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
@@ -45,23 +72,19 @@ async def main() -> None:
     if chosen.servers:
         with EmbeddedServer.start() as server:
             for first in range(0, chosen.servers, 2 * TOGETHER):
-                for tracking in ("row", "column"):
+                for tracking in TRACKING:
                     await play_on_servers(server, tracking, TOGETHER, ACTIONS, f" {first}")
                 Console().print(f"{first + 2 * TOGETHER} histories on servers")
         return
-    cells = [*itertools.product(KINDS, SHAPES, ("row", "column"))]
-    numbers = range(chosen.first, chosen.first + max(1, chosen.count // len(cells)))
-    for number, (kind, shape, tracking) in itertools.product(numbers, cells):
-        nodes = ModelNodes(column_tracking=tracking == "column", tree=SHAPES[shape])
+    kinds = [*_kinds()]
+    numbers = range(chosen.first, chosen.first + max(1, chosen.count // len(kinds)))
+    for number, kind in itertools.product(numbers, kinds):
         try:
-            await KINDS[kind](nodes, f"{kind} {shape} {tracking} {number}")
+            await kind.play(f"{kind.name} {number}")
         except BaseException as error:
-            error.add_note(
-                f"history {number}, {kind}, {shape}, tracked by {tracking}:"
-                f" --count {len(cells)} --first {number}"
-            )
+            error.add_note(f"history {number}, {kind.name}: --count {len(kinds)} --first {number}")
             raise
-    Console().print(f"{len(numbers) * len(cells)} histories")
+    Console().print(f"{len(numbers) * len(kinds)} histories")
 
 
 if __name__ == "__main__":

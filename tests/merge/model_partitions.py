@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +13,7 @@ from tests.merge.model_nodes import PRIORITIES, STAR, ModelNodes, RememberingNod
 from twopc.merge.lineage import joined
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.model.merge.copies import initialise
+from twopc.sim.model.merge.end import ModelMergeEnd
 from twopc.sim.model.merge.partitions import (
     ModelJoinFilter,
     ModelMergeFilter,
@@ -22,6 +25,13 @@ from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour, Val
 #: Regions; their customers, and the purchases of these, by remainders of numbers.
 TABLES = (UUID(int=1), UUID(int=2), UUID(int=3))
 HOSTS = {"anna": "0", "ben": "0", "cleo": "1"}
+JOINS = ("precomputed", "evaluated", "timed")
+"""How partitions are worked out: of what has changed, by joins that are no keys, or also by the time."""
+COURSES: Mapping[str, Mapping[str, float]] = {
+    "plain": {},
+    "aged": {"ages": 0.15},
+    "restored": {"restores": 0.12},
+}
 _REGIONS = 3
 _KEYS = 4
 """So many keys have parents: some parents have the same."""
@@ -49,9 +59,22 @@ def _is_beside(rowguid: UUID, row: Values, parent: UUID, above: Values) -> bool:
 
 
 def mappings(
-    *, is_precomputed: bool, without: Set[MergeProtection] = NOTHING_LEFT_OUT
+    *,
+    is_precomputed: bool,
+    days: Callable[[], float] | None = None,
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> PartitionMappings:
-    """Of the first table by its own values; the second belongs where the first does, and the third to the second."""
+    """Of the first table by its own values; the second belongs where the first does, and the third to the second.
+
+    Args:
+        days: that have gone by: rows of the first table go from region to region with them.
+    """
+
+    def belongs_now(rowguid: UUID, row: Values, partition: ModelPartition) -> bool:
+        assert days is not None
+        moved = tuple(int(str(value)) + int(days()) for value in row[:2])
+        return _belongs(rowguid, moved, partition)
+
     condition = _is_below if is_precomputed else _is_beside
     joins = [
         ModelJoinFilter(parent=parent, condition=condition, is_key=is_precomputed)
@@ -59,7 +82,11 @@ def mappings(
     ]
     return PartitionMappings(
         {
-            TABLES[0]: ModelMergeFilter(condition=_belongs, uses={"host_name"}),
+            TABLES[0]: ModelMergeFilter(
+                condition=_belongs if days is None else belongs_now,
+                uses={"host_name"},
+                is_timed=days is not None,
+            ),
             TABLES[1]: ModelMergeFilter(joins=(joins[0],)),
             TABLES[2]: ModelMergeFilter(joins=(joins[1],)),
         },
@@ -72,9 +99,12 @@ class PartitionNodes(ModelNodes):
 
     Args:
         is_precomputed: joins are by keys; else by values that change.
+        is_timed: rows move as time goes by.
     """
 
-    def __init__(self, *, column_tracking: bool, is_precomputed: bool) -> None:
+    def __init__(
+        self, *, column_tracking: bool, is_precomputed: bool, is_timed: bool = False
+    ) -> None:
         super().__init__(column_tracking=column_tracking)
         self.is_precomputed = is_precomputed
         article = ModelMergeArticle(columns=COLUMNS, column_tracking=column_tracking)
@@ -87,7 +117,8 @@ class PartitionNodes(ModelNodes):
                 clock=self._clock(),
             )
             self.nodes[name] = node
-        self.begin(mappings(is_precomputed=is_precomputed))
+        days = (lambda: self.days) if is_timed else None
+        self.begin(mappings(is_precomputed=is_precomputed, days=days))
 
     def begin(self, filters: PartitionMappings) -> None:
         """Have the Publisher filter, and everybody subscribe."""
@@ -178,3 +209,46 @@ class PartitionHistory(History):
                     for guid, _ in above.mappings.evaluated(above, artid, [partition])
                 }
                 assert self.nodes.nodes[name].rows[artid] == belongs, f"{name} differs in {artid}"
+
+
+async def play_filtered(
+    seed: str,
+    *,
+    joins: str = "precomputed",
+    course: str = "plain",
+    tracking: str = "column",
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT,
+) -> PartitionHistory:
+    """One history, until it is quiet and judged.
+
+    Args:
+        joins: one of `JOINS`, and `course` one of `COURSES`.
+    """
+    is_precomputed = joins != "evaluated"
+    nodes = PartitionNodes(
+        column_tracking=tracking == "column",
+        is_precomputed=is_precomputed,
+        is_timed=joins == "timed",
+    )
+    if MergeProtection.DEFERRAL in without:
+        nodes.end_class = _WeakEnd
+    elif without:
+        nodes.begin(mappings(is_precomputed=is_precomputed, without=without))
+    history = PartitionHistory(nodes, random.Random(seed), itertools.count(1).__next__)
+    more = dict(COURSES[course])
+    if joins == "timed":
+        more.setdefault("ages", 0.1)
+    await history.play(40, **more)
+    assert await history.settle() <= 4
+    history.judge_partitions()
+    if course != "restored":  # what was lost with a backup, nobody can judge
+        await history.judge()
+    return history
+
+
+class _WeakEnd(ModelMergeEnd):
+    """An end of a session in which rows leave although they were changed."""
+
+    @property
+    def _without(self) -> Set[MergeProtection]:
+        return {MergeProtection.DEFERRAL}

@@ -16,7 +16,7 @@ from twopc.drivers.merge.ports import (
 )
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging
-from twopc.merge.decision import CLIENT_PRIORITY, MergeDecision, RowVersion, Verdict
+from twopc.merge.decision import CLIENT_PRIORITY, MergeDecision, RowVersion, Side, Verdict
 from twopc.merge.encounters import MergeEncounter, Resolution, standing
 from twopc.merge.judge import REJECTED, Fault, Judge, Judgement, is_rejected, judged
 from twopc.merge.lineage import pack, packed, unpack, unpacked
@@ -154,6 +154,12 @@ class ModelMergeEnd(ModelRanges):
             judgement = Judgement() if judge is None else judged(judge, [encounter])
             ruling = judgement.resolutions.get(row.rowguid, Resolution())
             fault = judgement.faults.get(row.rowguid)
+            if self._is_strange(part.artid, row.rowguid):
+                if row.version.gone:  # what it has deleted again was its own
+                    held = self.node.take(part.artid, self._neighbour, row, Side.HELD)
+                    decisions[row.rowguid] = held
+                    continue
+                fault = self._outside(part.artid, row.rowguid)
             if fault is None and is_rejected(encounter, ruling):
                 fault, rejected = (
                     (REJECTED, f"the change was rejected at {self.name}"),
@@ -177,6 +183,19 @@ class ModelMergeEnd(ModelRanges):
             deferred=[guid for guid, each in decisions.items() if each.verdict is Verdict.DEFER],
             rejected=rejected,
             failed=failed,
+        )
+
+    def _is_strange(self, artid: UUID, rowguid: UUID) -> bool:
+        peer, mappings = self.node.neighbours[self._neighbour], self.node.mappings
+        if mappings is None or peer.is_publisher or peer.partition is None:
+            return False
+        return mappings.is_strange(self.node, artid, peer.partition, rowguid)
+
+    def _outside(self, artid: UUID, rowguid: UUID) -> Fault:
+        return (
+            "23505",
+            f"a row of {self.node.articles[artid].name} with the rowguid {rowguid} is at the Publisher, outside the "
+            f"partition of {self._neighbour}",
         )
 
     def _put(

@@ -6,6 +6,7 @@ A Subscriber's values stand in a condition as ``msrepl.host_name()`` and ``msrep
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from twopc.sim.model.node.constraints import bare
@@ -21,18 +22,29 @@ VALUES = ("host_name", "suser_sname")
 """Functions of a Subscriber's values."""
 
 #: Functions that do not say the same at any time, or do something.
+_TIMES = frozenset({"now", "current_timestamp", "transaction_timestamp", "current_date"})
 _NOT_IMMUTABLE = {"current_setting", "concat", *LENIENT} - {
-    "coalesce", "greatest", "least", "nullif", "row",
+    "coalesce", "greatest", "least", "nullif", "row", *_TIMES,
 }  # fmt: skip
 _SUBQUERIES = ("Select", "Subquery", "Exists")
 _COMPARISONS = ("EQ", "NEQ", "LT", "GT", "LTE", "GTE", "NullSafeEQ", "NullSafeNEQ")
 _TEXTS = ("text", "varchar", "char")
 
 
-def row_condition(
-    text: str, table: HeapTable, plans: Any
-) -> tuple[Callable[[Values, str | None, str | None], bool], frozenset[str]]:
-    """Whether a row belongs to whoever has a host name and a login; and which of them the condition looks at.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCondition:
+    """Whether a row belongs to whoever has a host name and a login."""
+
+    holds: Callable[[Values, str | None, str | None, float], bool]
+    """Of a row, a host name, a login and the time, in seconds since 1970."""
+    uses: frozenset[str]
+    """Which of the Subscriber's values it looks at."""
+    is_timed: bool
+    """It may say something else of the same row later."""
+
+
+def row_condition(text: str, table: HeapTable, plans: Any) -> RowCondition:
+    """The condition of a row filter.
 
     Raises:
         SqlError: as a server would not take it.
@@ -40,16 +52,24 @@ def row_condition(
     """
     scope = Scope(plans)
     scope.add(_source(table))
-    tree, used = _read(text)
+    tree, used, is_timed = _read(text)
     fn = compiled(tree, scope)
     for name in used:
         _check_types(tree, name, scope)
 
-    def belongs(row: Values, host_name: str | None, login: str | None) -> bool:
+    def belongs(row: Values, host_name: str | None, login: str | None, now_s: float) -> bool:
         values = {"host_name": host_name, "suser_sname": login}
-        return fn((row,), Context(None, values)) is True
+        return fn((row,), Context(_Moment(now_s), values)) is True
 
-    return belongs, used
+    return RowCondition(holds=belongs, uses=used, is_timed=is_timed)
+
+
+class _Moment:
+    """A transaction as far as functions of time ask for it."""
+
+    def __init__(self, now_s: float) -> None:
+        self.top = self
+        self.began = now_s
 
 
 def join_condition(
@@ -64,7 +84,9 @@ def join_condition(
     scope = Scope(plans)
     scope.add(_source(child))
     scope.add(_source(parent))
-    tree, used = _read(text)
+    tree, used, is_timed = _read(text)
+    if is_timed:
+        raise UnsupportedError(text, "a join filter on time")
     if used:
         raise SqlError(
             "42P10",
@@ -83,18 +105,22 @@ def _source(table: HeapTable) -> FromSource:
     return FromSource(bare(table), list(table.at), types, table)
 
 
-def _read(text: str) -> tuple[Any, frozenset[str]]:
-    """The tree of a condition with parameters in place of a Subscriber's values, and which these are."""
+def _read(text: str) -> tuple[Any, frozenset[str], bool]:
+    """The tree of a condition with parameters in place of a Subscriber's values, which these are, and whether it asks
+    for the time.
+    """
     from sqlglot import exp
 
     tree = expression(text).copy()
     if kind(tree) == "Alias" or tree.find(exp.Placeholder, exp.Parameter):
         raise UnsupportedError(text, f"the condition {text}")
+    is_timed = False
     for node in [*tree.walk()]:
         if kind(node) in _SUBQUERIES:
             raise UnsupportedError(text, "a filter that looks at another table")
         if isinstance(node, exp.Func) and kind(node) not in ("And", "Or", "Cast", "Case"):
             name = name_of(node)
+            is_timed = is_timed or name in _TIMES
             if name in _NOT_IMMUTABLE or (name in STRICT and name.startswith("pg_")):
                 raise UnsupportedError(text, f"a filter that calls {name}")
     used = set()
@@ -108,7 +134,7 @@ def _read(text: str) -> tuple[Any, frozenset[str]]:
             tree = value
         else:
             node.replace(value)
-    return tree, frozenset(used)
+    return tree, frozenset(used), is_timed
 
 
 def _check_types(tree: Any, name: str, scope: Scope) -> None:

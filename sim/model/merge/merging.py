@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from uuid import UUID
 
 from twopc.drivers.merge.engine import MergeReport, MergeSession
 from twopc.drivers.points import Points
 from twopc.errors import MergeError
-from twopc.merge.articles import MergeOptions
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind
 from twopc.merge.snapshots import being_initialised
 from twopc.sim.model.builder import blaming, create_text
 from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.delivering import ModelSnapshot, ModelSnapshotDelivery, snapshot_of
-from twopc.sim.model.merge.filters import join_condition, row_condition
-from twopc.sim.model.merge.partitions import (
-    ModelJoinFilter,
-    ModelMergeFilter,
-    ModelPartition,
-    PartitionMappings,
-)
+from twopc.sim.model.merge.filtering import ModelMergedTable, filters_of, guard_partition
+from twopc.sim.model.merge.partitions import PartitionMappings
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
-from twopc.sim.model.merge.records import Values as MergeValues
 from twopc.sim.model.merge.schema_changes import make_change
 from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge, travelling
 from twopc.sim.model.merge.site_end import SiteMergeEnd
@@ -34,25 +26,10 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import articles
 from twopc.sim.model.system import System
-from twopc.sim.model.values import Steps, TableSpec, Values
+from twopc.sim.model.values import Steps, Values
 
 _ROWGUID = "uuid not null unique default gen_random_uuid()"
 _DAY_S = 86_400.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMergedTable:
-    """A table and how its changes are merged."""
-
-    table: TableSpec
-    rowguid: str
-    adds_rowguid: bool
-    column_tracking: bool
-    options: MergeOptions
-    row_filter: str | None
-    """Which rows go to which Subscribers; see `twopc.publisher.merge.filters`."""
-    joins: Mapping[str, str]
-    """By parent the condition under which its rows go where the parent's go."""
 
 
 class ModelMerging:
@@ -113,42 +90,21 @@ class ModelMerging:
             name: self._site(node, number)
             for number, (name, node) in enumerate(model.nodes.items(), 1)
         }
-        self._filter(self.sites[root.name])
+        above = self.sites[root.name]
+        if filters := filters_of(above, self._tables):
+            above.knowledge.mappings = PartitionMappings(filters, self._without)
         for name, publisher in publishers.items():
-            above = self.sites[publisher].knowledge
-            above.neighbours[name] = ModelNeighbour(
+            known = self.sites[publisher].knowledge
+            known.neighbours[name] = ModelNeighbour(
                 replica=0,
                 is_publisher=False,
                 server_priority=priorities.get(name),
                 partition=None
-                if above.mappings is None
-                else above.mappings.partition_of(*values[name]),
+                if known.mappings is None
+                else known.mappings.partition_of(*values[name]),
             )
             self._begin(name)
-
-    def _filter(self, site: MergeSite) -> None:
-        """Have a Publisher work out which rows go to which Subscribers, if not all go to every one."""
-        names = {each.table.name: artid for artid, each in self._tables.items()}
-        plans, filters = site.node.plans, dict[UUID, ModelMergeFilter]()
-        for artid, each in self._tables.items():
-            path = ("tables", each.table.name, "merge")
-            table, joins = site.tables[artid], []
-            condition, uses = None, frozenset[str]()
-            if each.row_filter is not None:
-                with blaming(*path, "filter"):
-                    holds, uses = row_condition(each.row_filter, table, plans)
-                condition = _of_site(site, artid, holds)
-            for parent, text in each.joins.items():
-                with blaming(*path, "join", parent):
-                    meets, is_key = join_condition(text, table, site.tables[names[parent]], plans)
-                joined = _of_both(site, artid, names[parent], meets)
-                joins.append(ModelJoinFilter(parent=names[parent], condition=joined, is_key=is_key))
-            if condition is not None or joins:
-                filters[artid] = ModelMergeFilter(
-                    condition=condition, uses=uses, joins=tuple(joins)
-                )
-        if filters:
-            site.knowledge.mappings = PartitionMappings(filters, self._without)
+            guard_partition(self.sites[name], self._tables, values[name])
 
     def _define(self, node: ModelNode) -> None:
         for each in self._made:
@@ -373,24 +329,6 @@ class ModelMerging:
 
     def _artid(self, table: str) -> UUID:
         return next(artid for artid, each in self._tables.items() if each.table.name == table)
-
-
-def _of_site(
-    site: MergeSite, artid: UUID, holds: Callable[[Values, str | None, str | None], bool]
-) -> Callable[[UUID, MergeValues, ModelPartition], bool]:
-    def belongs(rowguid: UUID, row: MergeValues, partition: ModelPartition) -> bool:
-        return holds(site.row(artid, rowguid, row), partition.host_name, partition.login)
-
-    return belongs
-
-
-def _of_both(
-    site: MergeSite, child: UUID, parent: UUID, meets: Callable[[Values, Values], bool]
-) -> Callable[[UUID, MergeValues, UUID, MergeValues], bool]:
-    def belongs(rowguid: UUID, row: MergeValues, above: UUID, values: MergeValues) -> bool:
-        return meets(site.row(child, rowguid, row), site.row(parent, above, values))
-
-    return belongs
 
 
 def _create_text(merged: ModelMergedTable) -> str:

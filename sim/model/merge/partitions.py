@@ -47,11 +47,15 @@ class ModelMergeFilter:
     uses: Set[str] = frozenset()
     """Which values of a Subscriber its condition looks at: ``host_name``, ``suser_sname``."""
     joins: tuple[ModelJoinFilter, ...] = ()
+    is_timed: bool = False
+    """See `twopc.merge.partitions.MergeFilter`."""
+    realigns: bool = True
+    """See `twopc.merge.partitions.MergeFilter`."""
 
     @property
     def is_precomputed(self) -> bool:
         """See `twopc.merge.partitions.MergeFilter`."""
-        return all(join.is_key for join in self.joins)
+        return not self.is_timed and all(join.is_key for join in self.joins)
 
 
 class Reason(IntEnum):
@@ -116,7 +120,7 @@ class PartitionMappings:
             is_changed: a row was changed since the last one.
         """
         last = node.newest
-        if is_changed:
+        if is_changed or any(each.is_timed for each in self.filters.values()):
             for artid, each in self.filters.items():
                 is_changed |= self._map(
                     node,
@@ -141,6 +145,20 @@ class PartitionMappings:
                 for (_, partition), left in self.past[artid].items()
                 if left.generation == generation
             )
+
+    def is_strange(self, node: ModelMergeNode, artid: UUID, partition: int, rowguid: UUID) -> bool:
+        """``merge_foreign_rows``: a row is here, is none of a partition, and nobody has changed it of late.
+
+        Then nothing else tells that what a Subscriber sends under its rowguid does not stand on it.
+        """
+        if artid not in self.filters or rowguid not in node.rows[artid]:
+            return False
+        left = self.past[artid].get((rowguid, partition))
+        return (
+            rowguid not in node.metadata[artid]
+            and (rowguid, partition) not in self.current[artid]
+            and (left is None or left.reason is Reason.SENT)
+        )
 
     def begin(self, node: ModelMergeNode, partition: int, generation: int) -> None:
         """``map_new``: work out all rows of a partition that was just made, of a generation that was just closed."""
@@ -310,7 +328,8 @@ class PartitionMappings:
         results = []
         for rowguid, has_left in sorted(concerned.items()):
             row, values = metadata.get(rowguid), rows.get(rowguid)
-            if values is not None or row is None or row.source != peer.replica:
+            stays = has_left and values is not None and not self.filters[artid].realigns
+            if not stays and (values is not None or row is None or row.source != peer.replica):
                 results.append(
                     ModelOutgoing(
                         rowguid=rowguid,

@@ -1,0 +1,172 @@
+"""Filters of tables that merge on a model: at the Publisher what belongs where, and at Subscribers what they may not write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from twopc.merge.articles import MergeOptions
+from twopc.merge.partitions import PartitionOption
+from twopc.sim.model.builder import blaming
+from twopc.sim.model.merge.filters import RowCondition, join_condition, row_condition
+from twopc.sim.model.merge.partitions import ModelJoinFilter, ModelMergeFilter, ModelPartition
+from twopc.sim.model.merge.records import Values as MergeValues
+from twopc.sim.model.merge.site import AGENT, MergeSite
+from twopc.sim.model.node.constraints import bare
+from twopc.sim.model.node.heap import HeapTable
+from twopc.sim.model.node.rows import visible
+from twopc.sim.model.values import RowChange, SqlError, Steps, TableSpec, Values
+
+#: Who makes copies, and whose work passes.
+_PASS = frozenset({AGENT, "postgres"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMergedTable:
+    """A table and how its changes are merged."""
+
+    table: TableSpec
+    rowguid: str
+    adds_rowguid: bool
+    column_tracking: bool
+    options: MergeOptions
+    row_filter: str | None
+    """Which rows go to which Subscribers; see `twopc.publisher.merge.filters`."""
+    joins: Mapping[str, str]
+    """By parent the condition under which its rows go where the parent's go."""
+    option: PartitionOption = PartitionOption.FREE
+    realigns: bool = True
+
+
+def filters_of(
+    site: MergeSite, tables: Mapping[UUID, ModelMergedTable]
+) -> dict[UUID, ModelMergeFilter]:
+    """Which rows of a Publisher go to which Subscribers, by article; those whose rows go everywhere are not there.
+
+    Raises:
+        twopc.sim.model.builder.BuildError: the node does not take a filter.
+        UnsupportedError: the model does not know something of one.
+    """
+    names = {each.table.name: artid for artid, each in tables.items()}
+    plans, filters = site.node.plans, dict[UUID, ModelMergeFilter]()
+    for artid, each in tables.items():
+        path = ("tables", each.table.name, "merge")
+        table, joins = site.tables[artid], []
+        condition: RowCondition | None = None
+        if each.row_filter is not None:
+            with blaming(*path, "filter"):
+                condition = row_condition(each.row_filter, table, plans)
+        for parent, text in each.joins.items():
+            with blaming(*path, "join", parent):
+                meets, is_key = join_condition(text, table, site.tables[names[parent]], plans)
+                if each.option >= PartitionOption.APART and not is_key:
+                    raise SqlError(
+                        "42P10",
+                        f"with partition option {each.option} the join filter must be a foreign key: else a row might "
+                        "belong to several partitions",
+                    )
+            joined = partial(_meet, site, artid, names[parent], meets)
+            joins.append(ModelJoinFilter(parent=names[parent], condition=joined, is_key=is_key))
+        if condition is not None or joins:
+            filters[artid] = ModelMergeFilter(
+                condition=None if condition is None else partial(_belongs, site, artid, condition),
+                uses=frozenset() if condition is None else condition.uses,
+                joins=tuple(joins),
+                is_timed=condition is not None and condition.is_timed,
+                realigns=each.realigns,
+            )
+    return filters
+
+
+def _belongs(
+    site: MergeSite,
+    artid: UUID,
+    condition: RowCondition,
+    rowguid: UUID,
+    row: MergeValues,
+    partition: ModelPartition,
+) -> bool:
+    values = partition.host_name, partition.login
+    return condition.holds(site.row(artid, rowguid, row), *values, site.node.clock())
+
+
+def _meet(
+    site: MergeSite,
+    child: UUID,
+    parent: UUID,
+    meets: Callable[[Values, Values], bool],
+    rowguid: UUID,
+    row: MergeValues,
+    above: UUID,
+    values: MergeValues,
+) -> bool:
+    return meets(site.row(child, rowguid, row), site.row(parent, above, values))
+
+
+def guard_partition(
+    site: MergeSite, tables: Mapping[UUID, ModelMergedTable], values: tuple[str, str]
+) -> None:
+    """Refuse changes at a Subscriber that would leave a row outside its partition, where the partition option says so.
+
+    Args:
+        values: its host name, and its login.
+    """
+    names = {each.table.name: site.tables[artid] for artid, each in tables.items()}
+    for each in tables.values():
+        if each.option > PartitionOption.FREE:
+            site.node.add_trigger(each.table.name, _PartitionGuard(site, each, names, values))
+
+
+class _PartitionGuard:
+    """``msmerge_guard_<artid>``: a trigger of every INSERT and UPDATE."""
+
+    when = "after statement"
+    operations = frozenset({"ins", "upd"})
+    fires = "always"
+
+    def __init__(
+        self,
+        site: MergeSite,
+        merged: ModelMergedTable,
+        tables: Mapping[str, HeapTable],
+        values: tuple[str, str],
+    ) -> None:
+        own, plans = tables[merged.table.name], site.node.plans
+        self.name = f"msmerge_guard_{merged.table.name}"
+        self._node = site.node
+        self._values = values
+        self._condition = (
+            None if merged.row_filter is None else row_condition(merged.row_filter, own, plans)
+        )
+        self._joins = [
+            (tables[parent], join_condition(text, own, tables[parent], plans)[0])
+            for parent, text in merged.joins.items()
+        ]
+
+    def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Steps[None]:
+        """A parent that is not here is in another partition. 44000"""
+        yield from ()
+        if tx.session.role in _PASS:
+            return
+        for change in changes:
+            if change.new is not None and not self._belongs(tx, change.new):
+                number = 20703 if change.operation == "ins" else 20733
+                raise SqlError(
+                    "44000",
+                    f"a row of {bare(self._node.table(table))} would be outside the partition of this Subscriber ({number})",
+                    hint="Make the change at the Publisher, from where the row goes to whom it belongs.",
+                )
+
+    def _belongs(self, tx: Any, row: Values) -> bool:
+        now_s = self._node.clock()
+        if self._condition is not None and self._condition.holds(row, *self._values, now_s):
+            return True
+        seen = tx.statement()
+        return any(
+            meets(row, version.values)
+            for parent, meets in self._joins
+            for _, version in visible(tx, parent, seen)
+        )
