@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -68,11 +67,11 @@ def filters_of(
                         f"with partition option {each.option} the join filter must be a foreign key: else a row might "
                         "belong to several partitions",
                     )
-            joined = partial(_meet, site, artid, names[parent], meets)
+            joined = _of_both(site, artid, names[parent], meets)
             joins.append(ModelJoinFilter(parent=names[parent], condition=joined, is_key=is_key))
         if condition is not None or joins:
             filters[artid] = ModelMergeFilter(
-                condition=None if condition is None else partial(_belongs, site, artid, condition),
+                condition=None if condition is None else _of_row(site, artid, condition),
                 uses=frozenset() if condition is None else condition.uses,
                 joins=tuple(joins),
                 is_timed=condition is not None and condition.is_timed,
@@ -81,29 +80,23 @@ def filters_of(
     return filters
 
 
-def _belongs(
-    site: MergeSite,
-    artid: UUID,
-    condition: RowCondition,
-    rowguid: UUID,
-    row: MergeValues,
-    partition: ModelPartition,
-) -> bool:
-    values = partition.host_name, partition.login
-    return condition.holds(site.row(artid, rowguid, row), *values, site.node.clock())
+def _of_row(
+    site: MergeSite, artid: UUID, condition: RowCondition
+) -> Callable[[UUID, MergeValues, ModelPartition], bool]:
+    def belongs(rowguid: UUID, row: MergeValues, partition: ModelPartition) -> bool:
+        values = partition.host_name, partition.login
+        return condition.holds(site.row(artid, rowguid, row), *values, site.node.clock())
+
+    return belongs
 
 
-def _meet(
-    site: MergeSite,
-    child: UUID,
-    parent: UUID,
-    meets: Callable[[Values, Values], bool],
-    rowguid: UUID,
-    row: MergeValues,
-    above: UUID,
-    values: MergeValues,
-) -> bool:
-    return meets(site.row(child, rowguid, row), site.row(parent, above, values))
+def _of_both(
+    site: MergeSite, child: UUID, parent: UUID, meets: Callable[[Values, Values], bool]
+) -> Callable[[UUID, MergeValues, UUID, MergeValues], bool]:
+    def belongs(rowguid: UUID, row: MergeValues, above: UUID, values: MergeValues) -> bool:
+        return meets(site.row(child, rowguid, row), site.row(parent, above, values))
+
+    return belongs
 
 
 def guard_partition(
