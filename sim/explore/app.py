@@ -99,6 +99,18 @@ class Desk:
         """``GET /api/schema``"""
         return _json(await anyio.to_thread.run_sync(_SCHEMA.read_bytes))
 
+    async def lessons(self, _: Request) -> Response:
+        """``GET /api/lessons``"""
+        return _json(await self.workers.play.ask("lessons", {}))
+
+    async def lesson_answer(self, request: Request) -> Response:
+        """``GET /api/lessons/answer``"""
+        asked = {name: request.query_params.get(name, "") for name in ("lesson", "question")}
+        for name, value in asked.items():
+            if not value.isdecimal():
+                raise RequestError(f"'{name}' is a number, not '{value}'")
+        return _json(await self.workers.play.ask("lesson_answer", asked))
+
     async def _text(self, request: Request) -> dict[str, Any]:
         """A request about a text: as it is sent, or as the file is saved."""
         values = await _body(request)
@@ -134,6 +146,8 @@ def application(desk: Desk) -> Starlette:
             route("/api/play", "POST", desk.play),
             route("/api/stop", "POST", desk.stop),
             route("/api/schema", "GET", desk.schema),
+            route("/api/lessons", "GET", desk.lessons),
+            route("/api/lessons/answer", "GET", desk.lesson_answer),
             Mount("/", StaticFiles(directory=PAGE, html=True, check_dir=False)),
         ],
         lifespan=lifespan,

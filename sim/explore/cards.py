@@ -103,8 +103,8 @@ def _card(
         "item": place,
         "state": _state(step, waited=wait is not None),
         "text": text,
-        "began": step.invoked.t_us / 1000 if step is not None else None,
-        "ended": ended.t_us / 1000 if ended is not None else None,
+        "began_ms": step.invoked.t_us / 1000 if step is not None else None,
+        "ended_ms": ended.t_us / 1000 if ended is not None else None,
         "moment": moment.get(step.invoked.seq, -1) if step is not None else -1,
         "end_moment": moment.get(ended.seq, -1) if ended is not None else -1,
         "waits_for": holder(wait.wait or {}) if wait is not None else "",
@@ -136,7 +136,7 @@ def agents(fold: Fold, moment: Mapping[int, int]) -> list[WireAgent]:
         if text:
             results.append(
                 {
-                    "began": record.t_us / 1000,
+                    "at_ms": record.t_us / 1000,
                     "moment": moment.get(record.seq, -1),
                     "node": record.node,
                     "kind": kind,  # type: ignore[typeddict-item] # one of those of the records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.explore import describing
 from twopc.sim.explore.comparing import compared
 from twopc.sim.explore.plays import OrderPlay, play, variant_of
-from twopc.sim.explore.wire import FileContent, ListedFile, PlayAnswer, PlayVariant
+from twopc.sim.explore.wire import FileContent, ListedFile, PlayAnswer, PlayVariant, WireProblem
 from twopc.sim.explore.worker import Answering, serve
 from twopc.sim.scenario import check
 from twopc.sim.scenario import text as texts
@@ -26,13 +26,17 @@ _KEPT_MAX = 200
 class BrokenScenarioError(ScenarioError):
     """The text has errors, and cannot be played."""
 
+    def __init__(self, message: str, errors: Sequence[WireProblem] = ()) -> None:
+        super().__init__(message)
+        self.errors = errors
+
 
 class ModelBench:
     """What was read and played last, so that nothing is read or played twice in a row."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, str], _ReadText] = {}
-        self._last: dict[str, tuple[PlayVariant, OrderPlay]] = {}
+        self._last: tuple[LoadedScenario, PlayVariant, OrderPlay] | None = None
 
     def examined(self, path: str, text: str) -> tuple[Document, LoadedScenario | None]:
         """A text with its mistakes."""
@@ -53,7 +57,8 @@ class ModelBench:
         """
         document, loaded = self.examined(path, text)
         if document.errors or loaded is None:
-            raise BrokenScenarioError(document.report(severity="error"))
+            errors = [describing.problem(document, each) for each in document.errors]
+            raise BrokenScenarioError(document.report(severity="error"), errors)
         if loaded.scenario.workload is not None:
             raise BrokenScenarioError(f"{path}: {describing.IS_LOAD}")
         return loaded
@@ -77,24 +82,30 @@ class ModelBench:
         path, text = request["path"], request["text"]
         return describing.content(path, text, *self.examined(path, text))
 
+    def lessons(self, _request: Mapping[str, Any], _: Answering) -> Any:
+        """Every lesson, without its answers."""
+        from twopc.sim.explore.lessons.wire import lessons_json  # which few look at
+
+        return lessons_json()
+
+    def lesson_answer(self, request: Mapping[str, Any], _: Answering) -> Any:
+        """What the run says of a question."""
+        from twopc.sim.explore.lessons.wire import answer_json  # likewise
+
+        return answer_json(int(request["lesson"]), int(request["question"]))
+
     def play(self, request: Mapping[str, Any], _: Answering) -> PlayAnswer:
         """An order."""
-        path = request["path"]
-        loaded = self.loaded(path, request["text"])
+        loaded = self.loaded(request["path"], request["text"])
         variant = variant_of(request)
-        before = request.get("before")
-        known = self._last.get(path)
-        if before is not None and (known is None or known[0] != variant_of(before)):
-            known = (variant_of(before), play(loaded, variant_of(before)))
         done = play(loaded, variant)
-        self._last[path] = (variant, done)
-        compares = before is not None or request.get("compare")
-        return {
-            "run": done.run,
-            "compared": compared(known[1].run, known[0], done.run, variant)
-            if compares and known is not None
-            else None,
-        }
+        last, self._last = self._last, (loaded, variant, done)
+        if request.get("before") is None:
+            return {"run": done.run, "compared": None}
+        before = variant_of(request["before"])
+        if last is None or last[0] is not loaded or last[1] != before:
+            last = (loaded, before, play(loaded, before))
+        return {"run": done.run, "compared": compared(last[2].run, before, done.run, variant)}
 
 
 class _ReadText(NamedTuple):
@@ -115,7 +126,15 @@ def main(folder: str) -> None:
     """Play until the server has gone."""
     os.chdir(folder)
     bench = ModelBench()
-    serve({"list": bench.list, "describe": bench.describe, "play": bench.play})
+    serve(
+        {
+            "list": bench.list,
+            "describe": bench.describe,
+            "play": bench.play,
+            "lessons": bench.lessons,
+            "lesson_answer": bench.lesson_answer,
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -161,8 +161,8 @@ class Watch:
         sender = others[0] if others else label.actor
         sent_ms = self.now() * 1000
         message: WireMessage = {
-            "from": place_name(sender),
-            "to": place_name(receiver),
+            "sender": place_name(sender),
+            "receiver": place_name(receiver),
             "kind": "reply" if reply else "message",
             "text": _short(what),
             "sent_ms": round(sent_ms, 3),
@@ -191,7 +191,7 @@ class Watch:
 
     @staticmethod
     def _sent_text(message: WireMessage) -> str:
-        return f"{message['from']} → {message['to']}: {message['text']}"
+        return f"{message['sender']} → {message['receiver']}: {message['text']}"
 
     def record(self, record: HistoryRecord) -> None:
         """Something was recorded."""

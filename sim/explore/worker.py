@@ -99,7 +99,10 @@ def _answer(job: Job, request: Mapping[str, Any], answer: Answering) -> None:
     except BrokenPipeError:
         raise
     except TwopcError as error:
-        answer.send("error", {"error": str(error), "kind": kind_of(error)})
+        refusal = {"error": str(error), "kind": kind_of(error)}
+        if errors := getattr(error, "errors", ()):
+            refusal["errors"] = errors
+        answer.send("error", refusal)
     except Exception as error:
         answer.send("error", {"error": f"{type(error).__name__}: {error}", "kind": "server"})
 

@@ -84,8 +84,8 @@ def test_every_moment_shows_the_nodes(server: ExploreProcess) -> None:
 
 def test_without_the_version_check_the_update_is_lost(server: ExploreProcess) -> None:
     """And it is told what the switch has changed, and which check catches it."""
-    server.play(LOST, WAITS)
-    answer = server.play(LOST, WAITS, switches={"protection.version_check": "off"}, compare=True)
+    off = {"protection.version_check": "off"}
+    answer = server.play(LOST, WAITS, switches=off, before={"order": WAITS})
     assert cards(answer)["b_write"]["state"] == "waited"
     broken = {each["name"] for each in answer["run"]["invariants"] if not each["holds"]}
     assert broken == {"no_lost_update", "converged"}

@@ -16,7 +16,8 @@ POST   /api/stop          `StopRequest`            204; what is stopped answers 
 POST   /api/export        `ExportRequest`          `ExportedText`
 GET    /api/schema                                 the JSON schema of scenario files
 GET    /api/templates                              `TemplateListing`
-GET    /api/lessons                                what `twopc lessons` knows
+GET    /api/lessons                                a list of `twopc.sim.explore.lessons.wire.LessonJson`
+GET    /api/lessons/answer ``?lesson=&question=``  `twopc.sim.explore.lessons.wire.AnswerJson`
 =====  =================  =======================  ===========================================================
 
 `twopc explore --export DIR` writes the same as files: see `StaticIndex`.

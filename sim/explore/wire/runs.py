@@ -37,10 +37,8 @@ class PlayRequest(PlayVariant):
     path: str
     text: NotRequired[str]
     """Without it: as the file is saved."""
-    compare: NotRequired[bool]
-    """Tell what has become otherwise than in what was played of this file before."""
     before: NotRequired[PlayVariant | None]
-    """Otherwise than in this, if something else may have been played meanwhile."""
+    """What was shown before: told is what has become otherwise."""
 
 
 class OrdersRequest(TypedDict):
@@ -75,9 +73,9 @@ class WireCard(TypedDict):
     ``waiting``: it still waited when the order ended; ``not_played``: the order did not come so far."""
     text: str
     """What it does."""
-    began: float | None
-    """Milliseconds since the order began; None: it was not sent."""
-    ended: float | None
+    began_ms: float | None
+    """Since the order began; None: it was not sent."""
+    ended_ms: float | None
     moment: int
     """At which it was sent; -1: never."""
     end_moment: int
@@ -93,27 +91,24 @@ class WireCard(TypedDict):
 class WireAgent(TypedDict):
     """Something that an agent or recovery did."""
 
-    began: float
-    """Milliseconds since the order began."""
+    at_ms: float
+    """Since the order began."""
     moment: int
     node: str
     kind: Literal["deliver", "suppress", "skip", "echo", "settled", "merge_session", "merge_conflict"]  # fmt: skip
     text: str
 
 
-#: A message between two places, `from` and `to`: a node, ``distribution``, ``coordinator``, ``log reader``,
-#: ``agent of sub1``, or a session. It set out at `sent_ms` and arrives at `arrives_ms`.
-WireMessage = TypedDict(
-    "WireMessage",
-    {
-        "from": str,
-        "to": str,
-        "kind": Literal["message", "reply"],
-        "text": str,
-        "sent_ms": float,
-        "arrives_ms": float,
-    },
-)
+class WireMessage(TypedDict):
+    """A message between two places."""
+
+    sender: str
+    """A node, ``distribution``, ``coordinator``, ``log reader``, ``agent of sub1``, or a session."""
+    receiver: str
+    kind: Literal["message", "reply"]
+    text: str
+    sent_ms: float
+    arrives_ms: float
 
 
 class WireMoment(TypedDict):
