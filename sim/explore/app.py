@@ -18,12 +18,18 @@ import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from twopc.errors import ConfigurationError
-from twopc.sim.explore.folder import ChangedError, MissingError, OpenFolder, OutsideError
+from twopc.sim.explore.folder import (
+    ChangedError,
+    MissingError,
+    OpenFolder,
+    OutsideError,
+    checked_name,
+)
 from twopc.sim.explore.pool import Worker, WorkerError, Workers
 from twopc.sim.explore.wire import FileListing, Refusal
 
@@ -86,6 +92,13 @@ class Desk:
         values = await self._text(request)
         return _json(await _while_wanted(request, self.workers.play, "play", values))
 
+    async def orders(self, request: Request) -> Response:
+        """``POST /api/orders``"""
+        values = await self._text(request)
+        return StreamingResponse(
+            _events(self.workers.orders, "orders", values), media_type="text/event-stream"
+        )
+
     async def stop(self, request: Request) -> Response:
         """``POST /api/stop``"""
         what = _word(await _body(request), "what")
@@ -118,7 +131,7 @@ class Desk:
         if values.get("text") is None:
             text = await anyio.to_thread.run_sync(self.folder.read, path)
         else:
-            self.folder.place(path)
+            checked_name(path)
             text = _word(values, "text")
         return {**values, "text": text}
 
@@ -144,6 +157,7 @@ def application(desk: Desk) -> Starlette:
             route("/api/file", "PUT", desk.save),
             route("/api/check", "POST", desk.check),
             route("/api/play", "POST", desk.play),
+            route("/api/orders", "POST", desk.orders),
             route("/api/stop", "POST", desk.stop),
             route("/api/schema", "GET", desk.schema),
             route("/api/lessons", "GET", desk.lessons),
@@ -189,6 +203,25 @@ def _refused(status: int, refusal: Refusal) -> Response:
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json")
+
+
+async def _events(worker: Worker, do: str, values: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    """What a worker tells on its way, as server-sent events; whoever goes away stops it."""
+    try:
+        async for _, body in worker.parts(do, values):
+            name = json.loads(body)["event"]
+            yield b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
+    except WorkerError as error:
+        is_stopped = error.refusal["kind"] == "stopped"
+        event = {
+            "event": "done" if is_stopped else "failed",
+            "orders": 0,
+            "run": 0,
+            "infeasible": 0,
+            "left_out": 0,
+            "why": "stopped" if is_stopped else str(error),
+        }
+        yield f"event: {event['event']}\ndata: {json.dumps(event)}\n\n".encode()
 
 
 async def _while_wanted(

@@ -104,20 +104,7 @@ class OpenFolder:
         Raises:
             OutsideError: it is not a scenario within the folder.
         """
-        pure = PurePosixPath(path)
-        if (
-            not path
-            or "\0" in path
-            or "\\" in path
-            or pure.is_absolute()
-            or ".." in pure.parts
-            or not pure.name.endswith(SUFFIX)
-            or pure.name == SUFFIX
-        ):
-            raise OutsideError(
-                f"{path!r} is no scenario of this folder: its name ends in {SUFFIX}, and it lies within"
-            )
-        place = self.root / pure
+        place = self.root / checked_name(path)
         if self.only and path != self.only:
             raise OutsideError(f"only {self.only} was opened, not {path!r}: open its folder")
         if not self._is_inside(place):
@@ -188,6 +175,23 @@ class OpenFolder:
                 os.unlink(name)
             raise MissingError(f"{path}: cannot write it: {error.strerror}") from error
         return {"path": path, "version": version_of(text)}
+
+
+def checked_name(path: str) -> PurePosixPath:
+    """The name that a scenario of a folder may have.
+
+    Raises:
+        OutsideError: it is no such name.
+    """
+    pure = PurePosixPath(path)
+    is_strange = (
+        not path or "\0" in path or "\\" in path or pure.is_absolute() or ".." in pure.parts
+    )
+    if is_strange or not pure.name.endswith(SUFFIX) or pure.name == SUFFIX:
+        raise OutsideError(
+            f"{path!r} is no scenario of this folder: its name ends in {SUFFIX}, and it lies within"
+        )
+    return pure
 
 
 def version_of(text: str) -> str:

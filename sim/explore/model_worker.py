@@ -11,8 +11,16 @@ from typing import Any, NamedTuple
 from twopc.errors import ScenarioError
 from twopc.sim.explore import describing
 from twopc.sim.explore.comparing import compared
+from twopc.sim.explore.every_order import play_every
 from twopc.sim.explore.plays import OrderPlay, play, variant_of
-from twopc.sim.explore.wire import FileContent, ListedFile, PlayAnswer, PlayVariant, WireProblem
+from twopc.sim.explore.wire import (
+    FileContent,
+    ListedFile,
+    OrdersEvent,
+    PlayAnswer,
+    PlayVariant,
+    WireProblem,
+)
 from twopc.sim.explore.worker import Answering, serve
 from twopc.sim.scenario import check
 from twopc.sim.scenario import text as texts
@@ -82,6 +90,11 @@ class ModelBench:
         path, text = request["path"], request["text"]
         return describing.content(path, text, *self.examined(path, text))
 
+    def orders(self, request: Mapping[str, Any], answer: Answering) -> OrdersEvent:
+        """Every order."""
+        loaded = self.loaded(request["path"], request["text"])
+        return play_every(loaded, request, answer.event, lambda: answer.is_stopped)
+
     def lessons(self, _request: Mapping[str, Any], _: Answering) -> Any:
         """Every lesson, without its answers."""
         from twopc.sim.explore.lessons.wire import lessons_json  # which few look at
@@ -131,6 +144,7 @@ def main(folder: str) -> None:
             "list": bench.list,
             "describe": bench.describe,
             "play": bench.play,
+            "orders": bench.orders,
             "lessons": bench.lessons,
             "lesson_answer": bench.lesson_answer,
         }

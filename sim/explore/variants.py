@@ -20,6 +20,7 @@ from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.faults import ArrivalSelection, Fault
+from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.parts import EVERY_NODE
@@ -28,6 +29,8 @@ from twopc.sim.scenario.values import Case, Selection
 
 #: The name of an order that the file does not have.
 BY_HAND = "by hand"
+#: Likewise of one that stands for all.
+EVERY = "every order of the steps"
 _PROTECTION = "protection."
 _ON, _OFF = "on", "off"
 _LEVELS = ("read committed", "repeatable read", "serializable")
@@ -164,6 +167,31 @@ def chosen(
         SwitchError: something cannot be so; says what, and what can.
     """
     items = _items(order)
+    listed = next((one for one in loaded.scenario.orders if [*one.steps] == items), None)
+    made = listed or Order(name=_new_name(loaded, BY_HAND), steps=tuple(items))
+    case = _case(loaded, made, switched, faults)
+    stops_at, reason = _sequence(case.scenario, items)
+    case = dataclasses.replace(case, items=tuple(items[:stops_at]))
+    return ChosenCase(case=case, stops_at=stops_at, reason=reason)
+
+
+def every(
+    loaded: LoadedScenario,
+    generate: Generate,
+    switched: Mapping[str, str],
+    faults: Sequence[WireFault],
+) -> Case:
+    """A case of every order, with none of them chosen. Raises as `chosen`."""
+    for name in generate.sessions:
+        if name not in loaded.scenario.sessions:
+            raise SwitchError(f"there is no session '{name}'")
+    made = Order(name=_new_name(loaded, EVERY), generate=generate)
+    return _case(loaded, made, switched, faults)
+
+
+def _case(
+    loaded: LoadedScenario, made: Order, switched: Mapping[str, str], faults: Sequence[WireFault]
+) -> Case:
     known = {each["name"]: each for each in switches(loaded.scenario)}
     for name, value in switched.items():
         if name not in known:
@@ -172,32 +200,36 @@ def chosen(
             values = ", ".join(known[name]["values"])
             raise SwitchError(f"{name} is one of {values}, not '{value}'")
     changed = {name: value for name, value in switched.items() if value != known[name]["value"]}
-    listed = _listed(loaded, items)
     scenario = _switched(loaded, changed)
-    made = listed or Order(name=BY_HAND, steps=tuple(items))
+    names = [each.name for each in scenario.orders]
+    place = names.index(made.name) if made.name in names else len(names)
     if "isolation" in changed:
         made = made.model_copy(update={"isolation": {}})
-    if changed or faults:
+    if changed or faults:  # it need not come to what the file expects of it
         made = made.model_copy(update={"expect": Expect()})
-    place = loaded.scenario.orders.index(listed) if listed is not None else len(scenario.orders)
     orders = (*scenario.orders[:place], made, *scenario.orders[place + 1 :])
-    scenario = _copied(scenario, {"orders": orders})
-    stops_at, reason = _sequence(scenario, items)
     off = {
         name.removeprefix(_PROTECTION): "off" for name in changed if name.startswith(_PROTECTION)
     }
-    twin = Twin.model_construct(protections=off, must_fail="") if off else None
     case = Case(
         name=made.name,
         group=made.name,
-        scenario=scenario,
+        scenario=_copied(scenario, {"orders": orders}),
         order=made,
         at=("orders", place),
-        items=tuple(items[:stops_at]),
-        number=0 if listed is not None else 1,
-        twin=twin,
+        items=(),
+        number=0 if place < len(names) else 1,
+        twin=Twin.model_construct(protections=off, must_fail="") if off else None,
     )
-    return ChosenCase(case=_struck(case, faults), stops_at=stops_at, reason=reason)
+    return _struck(loaded, case, faults)
+
+
+def _new_name(loaded: LoadedScenario, name: str) -> str:
+    """The name, or one like it that no order of the file has."""
+    names = {each.name for each in loaded.scenario.orders}
+    return next(
+        each for n in range(1, 1_000) if (each := name if n == 1 else f"{name} {n}") not in names
+    )
 
 
 def _items(order: Sequence[WireItem]) -> list[OrderItem]:
@@ -212,10 +244,6 @@ def _items(order: Sequence[WireItem]) -> list[OrderItem]:
                 f"{each!r} is no entry of an order: {error.errors()[0]['msg']}"
             ) from error
     return results
-
-
-def _listed(loaded: LoadedScenario, items: list[OrderItem]) -> Order | None:
-    return next((one for one in loaded.scenario.orders if [*one.steps] == items), None)
 
 
 def _switched(loaded: LoadedScenario, changed: Mapping[str, str]) -> Scenario:
@@ -243,7 +271,7 @@ def _switched(loaded: LoadedScenario, changed: Mapping[str, str]) -> Scenario:
     if not update:
         return scenario
     made = _copied(scenario, update)
-    _check(loaded, made, changed)
+    _check(loaded, made, ", ".join(f"{name} {value}" for name, value in changed.items()))
     return made
 
 
@@ -255,32 +283,39 @@ def _copied(scenario: Scenario, update: Mapping[str, Any]) -> Scenario:
     return copy
 
 
-def _check(loaded: LoadedScenario, scenario: Scenario, changed: Mapping[str, str]) -> None:
+def _check(loaded: LoadedScenario, scenario: Scenario, what: str) -> None:
     """SwitchError: the scenario cannot be so."""
     examined = dataclasses.replace(loaded.document, problems=[])
     check_meaning(examined, scenario)
     known = {each.message for each in loaded.document.problems}
     wrong = [each.message for each in examined.errors if each.message not in known]
     if wrong:
-        what = ", ".join(f"{name} {value}" for name, value in changed.items())
         raise SwitchError(f"not with {what}: {wrong[0]}")
 
 
-def _struck(case: Case, faults: Sequence[WireFault]) -> Case:
-    made = tuple(
-        Fault(
-            id=f"placed_{number}",
-            at=each["at"],
-            when=ArrivalSelection(nth=each.get("nth", 1), session=each.get("session")),
-            do=each["do"],
-            heal="at end",
-        )
-        for number, each in enumerate(faults, 1)
-    )
-    if not made:
+def _struck(loaded: LoadedScenario, case: Case, faults: Sequence[WireFault]) -> Case:
+    """SwitchError: there is no such point, or nothing of the kind happens there."""
+    if not faults:
         return case
+    try:
+        made = tuple(
+            Fault(
+                id=f"placed_{number}",
+                at=each["at"],
+                when=ArrivalSelection(nth=each.get("nth") or 1, session=each.get("session")),
+                do=each["do"],
+                heal="at end",
+            )
+            for number, each in enumerate(faults, 1)
+        )
+    except (ValidationError, KeyError, TypeError, AttributeError) as error:
+        raise SwitchError(
+            f"a fault has 'at' and 'do', and may have 'nth' and 'session': {error}"
+        ) from error
     struck = with_faults(case, made)
-    return dataclasses.replace(struck, scenario=_copied(struck.scenario, {}))
+    scenario = _copied(struck.scenario, {})
+    _check(loaded, scenario, " and ".join(f"{each['do']} at {each['at']}" for each in faults))
+    return dataclasses.replace(struck, scenario=scenario)
 
 
 def _sequence(scenario: Scenario, items: Sequence[OrderItem]) -> tuple[int | None, str]:

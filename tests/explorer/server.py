@@ -77,6 +77,13 @@ class ExploreProcess:
         assert status == 200, value
         return value
 
+    def events(self, where: str, /, **body: Any) -> list[Any]:
+        """The data of all events of a stream."""
+        status, value, headers = self.ask("POST", where, body)
+        assert (status, headers["content-type"][:17]) == (200, "text/event-stream"), value
+        blocks = value.decode().strip().split("\n\n")
+        return [json.loads(each.partition("data: ")[2]) for each in blocks]
+
     def play(self, path: str, order: list[Any], **more: Any) -> Any:
         """The run of an order."""
         return self.post("/api/play", path=path, order=order, **more)

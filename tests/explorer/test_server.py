@@ -154,3 +154,19 @@ def test_nothing_is_left_after_ctrl_c(folder: Path) -> None:
         assert workers
         assert running.interrupt() == 0
         assert not [each for each in workers if each.is_running()]
+
+
+def test_every_order_is_sorted_by_what_comes_of_it(server: ExploreProcess) -> None:
+    """With progress on the way; the counts are those of the run by command."""
+    events = server.events("/api/orders", path=LOST)
+    assert [each["event"] for each in events][0] == "progress"
+    last = events[-1]
+    assert (last["event"], last["why"], last["left_out"]) == ("done", "", 0)
+    found = {each["behaviour"]["id"]: each["behaviour"] for each in events if "behaviour" in each}
+    assert sum(each["count"] for each in found.values()) == last["run"]
+    assert last["orders"] == 70
+    assert all(each["holds"] for each in found.values())
+    refused = {tuple(each["refused"]) for each in found.values()}
+    assert {("b_write",), ("a_write",)} <= refused
+    first = next(iter(found.values()))
+    assert server.play(LOST, first["order"])["run"]["behaviour"] == first["id"]

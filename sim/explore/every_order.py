@@ -1,0 +1,139 @@
+"""Plays every feasible order of a scenario's steps on the model, and sorts them by what came of them.
+
+Of orders that differ only in the sequence of independent steps one is played. Must run where no event loop runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from twopc.sim.explore import cards
+from twopc.sim.explore.variants import every
+from twopc.sim.explore.wire import OrdersEvent, WireBehaviour
+from twopc.sim.report.fold import Fold
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.generated import Generate
+from twopc.sim.scenario.judging import judge
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.ordering import Courses, courses
+from twopc.sim.scenario.run import begin
+from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.theatres import played
+from twopc.sim.scenario.values import Case
+
+#: So many are played unless somebody says otherwise.
+LIMIT = 1_000
+#: How often it is told how far it is.
+_TELL_EVERY_S = 0.1
+
+
+@dataclass(slots=True)
+class OrderMap:
+    """The orders that were played, by behaviour."""
+
+    courses: Courses
+    behaviours: dict[str, WireBehaviour] = field(default_factory=dict)
+    fresh: dict[str, None] = field(default_factory=dict)
+    """Those that have changed since they were told."""
+
+    def see(self, case: Case, history: History) -> None:
+        """One more was played to its end."""
+        records = history.records
+        behaviour = judge(case, records).behaviour
+        self.fresh[behaviour] = None
+        known = self.behaviours.get(behaviour)
+        if known is not None:
+            known["count"] += 1
+            return
+        fold = Fold(records)
+        broken = [each["name"] for each in cards.invariants(case, fold) if not each["holds"]]
+        self.behaviours[behaviour] = {
+            "id": behaviour,
+            "order": [item.step for item in case.items if item.step is not None],
+            "count": 1,
+            "outcomes": {name: text for name, text in fold.outcomes.items() if text != "none"},
+            "text": cards.outcome_text(fold, broken),
+            "holds": not broken,
+            "broken": broken,
+            "refused": [each.step for each in fold.refusals() if each.step],
+        }
+
+    def event(self, name: str, **more: Any) -> OrdersEvent:
+        """How far it is."""
+        counts = self.courses.counts
+        event: dict[str, Any] = {
+            "event": name,
+            "orders": counts.orders,
+            "run": counts.run,
+            "infeasible": counts.infeasible,
+            "left_out": counts.left_out,
+            **more,
+        }
+        return event  # type: ignore[return-value] # the event of that name
+
+
+def play_every(
+    loaded: LoadedScenario,
+    values: Mapping[str, Any],
+    tell: Callable[[OrdersEvent], None],
+    is_stopped: Callable[[], bool],
+) -> OrdersEvent:
+    """Play all of them, or until it is stopped; the last event.
+
+    Args:
+        values: `twopc.sim.explore.wire.OrdersRequest`.
+        tell: is told how far it is, and of each behaviour.
+
+    Raises:
+        SwitchError, ScenarioError: as `twopc.sim.explore.plays.play`.
+    """
+    generate = Generate(
+        sessions=tuple(values.get("sessions") or ()), limit=values.get("limit") or LIMIT
+    )
+    case = every(loaded, generate, values.get("switches") or {}, values.get("faults") or ())
+    return played("model", _play_every(loaded, case, tell, is_stopped))
+
+
+async def _play_every(
+    loaded: LoadedScenario,
+    case: Case,
+    tell: Callable[[OrdersEvent], None],
+    is_stopped: Callable[[], bool],
+) -> OrdersEvent:
+    found = OrderMap(courses(case.scenario, case.order))
+    tell(found.event("progress"))
+    told_s = time.monotonic()
+    async with ModelTheatre() as theatre:
+        while (course := found.courses.next()) is not None:
+            if is_stopped():
+                return found.event("done", why="stopped")
+            rank, items = course
+            one = dataclasses.replace(
+                case, name=f"{case.name} #{rank}", number=rank, items=items
+            )  # fmt: skip
+            history = History(clock_ns=lambda: 0)
+            async with theatre.stage(one) as stage:
+                own = history.of(one.name)
+                begin(own, loaded, one)
+                learned = await Runner(one, stage, own).play()
+            own.write("end")
+            found.courses.learn(rank, learned)
+            if learned.infeasible_at is None:
+                found.see(one, history)
+            if time.monotonic() - told_s > _TELL_EVERY_S:
+                _tell_all(found, tell)
+                told_s = time.monotonic()
+    _tell_all(found, tell)
+    return found.event("done", why=found.courses.counts.limit)
+
+
+def _tell_all(found: OrderMap, tell: Callable[[OrdersEvent], None]) -> None:
+    tell(found.event("progress"))
+    for name in found.fresh:
+        tell(found.event("behaviour", behaviour=found.behaviours[name]))
+    found.fresh.clear()
