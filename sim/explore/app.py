@@ -92,6 +92,11 @@ class Desk:
         values = await self._text(request)
         return _json(await _while_wanted(request, self.workers.play, "play", values))
 
+    async def postgres(self, request: Request) -> Response:
+        """``POST /api/postgres``"""
+        values = await self._text(request)
+        return _json(await _while_wanted(request, self.workers.postgres, "play", values))
+
     async def orders(self, request: Request) -> Response:
         """``POST /api/orders``"""
         values = await self._text(request)
@@ -105,7 +110,7 @@ class Desk:
         worker = self.workers.each().get(what)
         if worker is None:
             raise RequestError(f"'{what}' is nothing that can be stopped")
-        worker.stop()
+        await worker.stop()
         return Response(status_code=204)
 
     async def schema(self, _: Request) -> Response:
@@ -157,6 +162,7 @@ def application(desk: Desk) -> Starlette:
             route("/api/file", "PUT", desk.save),
             route("/api/check", "POST", desk.check),
             route("/api/play", "POST", desk.play),
+            route("/api/postgres", "POST", desk.postgres),
             route("/api/orders", "POST", desk.orders),
             route("/api/stop", "POST", desk.stop),
             route("/api/schema", "GET", desk.schema),
@@ -228,15 +234,19 @@ async def _while_wanted(
     request: Request, worker: Worker, do: str, values: Mapping[str, Any]
 ) -> bytes:
     """Have something done; if whoever has asked goes away while it is done, it is stopped."""
+    asking = asyncio.create_task(worker.ask(do, values))
 
     async def look() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass  # the body has been read
-        worker.stop()
+        asking.cancel()
 
     looking = asyncio.create_task(look())
     try:
-        return await worker.ask(do, values)
+        return await asking
+    except asyncio.CancelledError:
+        asking.cancel()
+        raise WorkerError({"error": "whoever has asked is gone", "kind": "stopped"}) from None
     finally:
         looking.cancel()
 

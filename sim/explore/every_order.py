@@ -107,7 +107,7 @@ async def _play_every(
 ) -> OrdersEvent:
     found = OrderMap(courses(case.scenario, case.order))
     tell(found.event("progress"))
-    told_s = time.monotonic()
+    last_s = time.monotonic()
     async with ModelTheatre() as theatre:
         while (course := found.courses.next()) is not None:
             if is_stopped():
@@ -125,9 +125,9 @@ async def _play_every(
             found.courses.learn(rank, learned)
             if learned.infeasible_at is None:
                 found.see(one, history)
-            if time.monotonic() - told_s > _TELL_EVERY_S:
+            if time.monotonic() - last_s > _TELL_EVERY_S:
                 _tell_all(found, tell)
-                told_s = time.monotonic()
+                last_s = time.monotonic()
     _tell_all(found, tell)
     return found.event("done", why=found.courses.counts.limit)
 

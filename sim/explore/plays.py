@@ -54,10 +54,8 @@ def play(loaded: LoadedScenario, variant: PlayVariant) -> OrderPlay:
     order = variant["order"]
     made = chosen(loaded, order, variant.get("switches") or {}, variant.get("faults") or ())
     history, own, watch, lesson = played("model", _play(loaded, made.case))
-    result = run_of(loaded, made, order, own, lesson, watch, on="model", began=began)
-    return OrderPlay(
-        chosen=made, records=history.records, own=own, verdict=result[1], run=result[0]
-    )  # fmt: skip
+    run, verdict = run_of(made, order, own, lesson, watch, on="model", began=began)
+    return OrderPlay(chosen=made, records=history.records, own=own, verdict=verdict, run=run)
 
 
 async def _play(
@@ -104,7 +102,6 @@ def _whose(stage: ModelStage) -> str:
 
 
 def run_of(
-    loaded: LoadedScenario,
     made: ChosenCase,
     order: Sequence[WireItem],
     own: Sequence[HistoryRecord],

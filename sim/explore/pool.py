@@ -16,6 +16,8 @@ from twopc.sim.explore.wire import Refusal
 
 #: How long a process may take to end by itself.
 _END_S = 10.0
+#: How long it may go on with what nobody wants any more.
+_LEFT_S = 2.0
 
 
 class WorkerError(TwopcError):
@@ -26,13 +28,18 @@ class WorkerError(TwopcError):
         self.refusal = refusal
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _PendingAnswer:
     """A request that is being done or waits for its turn."""
 
     number: int
+    request: bytes
     parts: asyncio.Queue[tuple[str, bytes]]
     is_stopped: bool = False
+
+    def refuse(self, refusal: Refusal) -> None:
+        """It is not done."""
+        self.parts.put_nowait(("error", json.dumps(refusal).encode()))
 
 
 class Worker:
@@ -41,28 +48,27 @@ class Worker:
     Args:
         module: what it runs, with these arguments.
         what: it does, as messages call it.
+        patience_s: how long it may take to stop by itself; then it is ended.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str], what: str) -> None:
+    def __init__(
+        self, module: str, arguments: Sequence[str], what: str, *, patience_s: float = 0.0
+    ) -> None:
         self._command = (sys.executable, "-m", module, *arguments)
         self._what = what
+        self._patience_s = patience_s
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
         self._asked: dict[int, _PendingAnswer] = {}
+        """In their sequence: the first is being done."""
         self._starting = asyncio.Lock()
-        self.starts = 0
-        """How many processes there have been."""
-
-    @property
-    def pid(self) -> int | None:
-        """Of the process that lives."""
-        return self._process.pid if self._process is not None else None
+        self._closed = False
 
     async def warm(self) -> None:
         """Start it, if there is none."""
         async with self._starting:
-            if self._process is not None:
+            if self._process is not None or self._closed:
                 return
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -70,7 +76,6 @@ class Worker:
                 stdout=asyncio.subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C of the terminal is the server's
             )
-            self.starts += 1
             self._reading = asyncio.create_task(self._read(self._process))
 
     async def ask(self, do: str, values: Mapping[str, Any]) -> bytes:
@@ -89,49 +94,31 @@ class Worker:
 
         Who does not want the rest leaves the iteration: what is being done is stopped.
         """
-        await self.warm()
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        asked = _PendingAnswer(next(self._numbers), asyncio.Queue())
-        self._asked[asked.number] = asked
-        is_over = False
+        number = next(self._numbers)
+        request = json.dumps({**values, "id": number, "do": do}).encode()
+        asked = self._asked[number] = _PendingAnswer(number, request, asyncio.Queue())
         try:
-            request = {**values, "id": asked.number, "do": do}
-            with suppress(ConnectionError):  # it has died, which `_read` notes
-                process.stdin.write(json.dumps(request).encode() + b"\n")
-                await process.stdin.drain()
+            await self.warm()
+            await self._send(request)
             while True:
                 kind, body = await asked.parts.get()
                 if kind == "error":
-                    is_over = True
                     raise WorkerError(json.loads(body))
-                is_over = kind == "result"
                 yield kind, body
-                if is_over:
+                if kind == "result":
                     return
         finally:
-            self._asked.pop(asked.number, None)
-            if not is_over:
-                await self._give_up(asked.number)
+            if number in self._asked:
+                await self._abandon(asked, max(self._patience_s, _LEFT_S))
 
-    async def _give_up(self, number: int) -> None:
-        """Nobody wants this answer any more."""
-        process = self._process
-        if process is not None and process.stdin is not None:
-            with suppress(ConnectionError):
-                process.stdin.write(json.dumps({"stop": number}).encode() + b"\n")
-
-    def stop(self) -> None:
-        """End whatever is being done, and the process with it; another one takes its place."""
-        for asked in self._asked.values():
-            asked.is_stopped = True
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
+    async def stop(self) -> None:
+        """End whatever is being done, if need be the process with it; another one takes its place."""
+        for asked in [*self._asked.values()]:
+            await self._abandon(asked, self._patience_s)
 
     async def close(self) -> None:
         """End the process; it ends what it has started."""
+        self._closed = True
         process, reading = self._process, self._reading
         if process is None or reading is None:
             return
@@ -140,12 +127,35 @@ class Worker:
         try:
             await asyncio.wait_for(asyncio.shield(reading), _END_S)
         except TimeoutError:
-            with suppress(ProcessLookupError):
-                process.kill()
+            self._kill()
             await reading
 
+    async def _send(self, line: bytes) -> None:
+        if self._process is None:
+            return  # it has died, and what is asked is asked again of the next one
+        assert self._process.stdin is not None
+        with suppress(ConnectionError):
+            self._process.stdin.write(line + b"\n")
+            await self._process.stdin.drain()
+
+    async def _abandon(self, asked: _PendingAnswer, patience_s: float) -> None:
+        """Nobody wants this any more: it is stopped, or the process ended that does not stop."""
+        asked.is_stopped = True
+        await self._send(json.dumps({"stop": asked.number}).encode())
+        asyncio.get_running_loop().call_later(patience_s, self._end, asked)
+
+    def _end(self, asked: _PendingAnswer) -> None:
+        """End the process, if it is still at this."""
+        if next(iter(self._asked.values()), None) is asked:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Hand on what the process answers, until it has ended."""
+        """Hand on what the process answers, until it has ended; then another one does what it has not begun."""
         assert process.stdout is not None
         with suppress(asyncio.IncompleteReadError, ValueError):
             while head := await process.stdout.readline():
@@ -154,20 +164,31 @@ class Worker:
                 asked = self._asked.get(int(number))
                 if asked is not None:
                     asked.parts.put_nowait((kind, body))
-        await process.wait()
+                if kind != "event":
+                    self._asked.pop(int(number), None)
+        code = await process.wait()
         self._process = None
-        for asked in [*self._asked.values()]:
-            refusal: Refusal = {
-                "error": f"{self._what} was stopped",
-                "kind": "stopped",
-            }
-            if not asked.is_stopped:
+        self._refuse(code)
+        if self._asked and not self._closed:
+            await self.warm()
+            for asked in [*self._asked.values()]:
+                await self._send(asked.request)
+
+    def _refuse(self, code: int) -> None:
+        """Say of what was being done, and of what nobody wants, that it was not done."""
+        for place, asked in enumerate([*self._asked.values()]):
+            if asked.is_stopped or self._closed:
+                refusal: Refusal = {"error": f"{self._what} was stopped", "kind": "stopped"}
+            elif place == 0:
                 refusal = {
-                    "error": f"the process for {self._what} has died (exit code {process.returncode}); another one "
-                    "takes its place: try again, or change what was played",
+                    "error": f"the process for {self._what} has died (exit code {code}); another one has taken its "
+                    "place: try again, or change what was played",
                     "kind": "died",
                 }
-            asked.parts.put_nowait(("error", json.dumps(refusal).encode()))
+            else:
+                continue
+            asked.refuse(refusal)
+            del self._asked[asked.number]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -184,9 +205,12 @@ class Workers:
         model = "twopc.sim.explore.model_worker"
         return cls(
             play=Worker(model, (folder,), "the play"),
-            orders=Worker(model, (folder,), "the search of all orders"),
+            orders=Worker(model, (folder,), "the search of all orders", patience_s=_LEFT_S),
             postgres=Worker(
-                "twopc.sim.explore.postgres_worker", (folder, pg), "the run on PostgreSQL"
+                "twopc.sim.explore.postgres_worker",
+                (folder, pg),
+                "the run on PostgreSQL",
+                patience_s=_END_S,
             ),
         )
 

@@ -19,27 +19,35 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
+from twopc.errors import TwopcError
+
 #: What a worker is told to do: the request, and what sends an event. Returns the result.
 Job = Callable[[Mapping[str, Any], "Answering"], Any]
+
+
+class StoppedError(TwopcError):
+    """Somebody has stopped what was being done."""
 
 
 class Answering:
     """Where an answer goes, and whether it is still wanted."""
 
     def __init__(self, number: int, out: BinaryIO, stopped: set[int]) -> None:
-        self._number = number
+        self.number = number
+        self.on_stop: Callable[[], object] | None = None
+        """Called, in another thread, when nobody wants the rest."""
         self._out = out
         self._stopped = stopped
 
     @property
     def is_stopped(self) -> bool:
         """Nobody wants the rest."""
-        return self._number in self._stopped
+        return self.number in self._stopped
 
     def send(self, kind: str, value: Any) -> None:
         """One part of the answer."""
         body = json.dumps(value, ensure_ascii=False, default=str).encode()
-        self._out.write(f"{self._number} {kind} {len(body)}\n".encode() + body)
+        self._out.write(f"{self.number} {kind} {len(body)}\n".encode() + body)
         self._out.flush()
 
     def event(self, value: Any) -> None:
@@ -59,41 +67,47 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
     os.dup2(2, 1)  # what anybody prints is no answer
     requests: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
     stopped: set[int] = set()
-    idle = threading.Event()
-    idle.set()
+    current: list[Answering] = []
+    is_over = threading.Event()
+
+    def stop(number: int) -> None:
+        stopped.add(number)
+        for answer in current:
+            if answer.number == number and answer.on_stop is not None:
+                answer.on_stop()
 
     def read() -> None:
         for line in sys.stdin.buffer:
             request = json.loads(line)
             if "stop" in request:
-                stopped.add(request["stop"])
+                stop(request["stop"])
             else:
                 requests.put(request)
+        for answer in [*current]:
+            stop(answer.number)
         requests.put(None)
-        if not idle.wait(_END_S):
+        if not is_over.wait(_END_S):
             os._exit(1)  # the server has gone, and what is played here does not end
 
     threading.Thread(target=read, daemon=True).start()
     while (request := requests.get()) is not None:
-        idle.clear()
         answer = Answering(int(request["id"]), out, stopped)
+        current[:] = [answer]
+        if answer.is_stopped:
+            continue
         try:
             _answer(jobs[str(request["do"])], request, answer)
         except BrokenPipeError:
             break
-        finally:
-            idle.set()
-    idle.clear()
     close()
+    is_over.set()
 
 
-#: How long what is being played may go on when the server has gone.
-_END_S = 2.0
+#: How long what is being played, and the end of servers, may take when the server has gone.
+_END_S = 8.0
 
 
 def _answer(job: Job, request: Mapping[str, Any], answer: Answering) -> None:
-    from twopc.errors import TwopcError  # with much else, which a worker that waits does not need
-
     try:
         answer.send("result", job(request, answer))
     except BrokenPipeError:
@@ -111,4 +125,6 @@ def kind_of(error: Exception) -> str:
     """The word of `twopc.sim.explore.wire.Refusal` for an error."""
     from twopc.sim.explore.variants import SwitchError  # likewise
 
+    if isinstance(error, StoppedError):
+        return "stopped"
     return "switch" if isinstance(error, SwitchError) else "scenario"

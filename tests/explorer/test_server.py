@@ -159,7 +159,7 @@ def test_nothing_is_left_after_ctrl_c(folder: Path) -> None:
 def test_every_order_is_sorted_by_what_comes_of_it(server: ExploreProcess) -> None:
     """With progress on the way; the counts are those of the run by command."""
     events = server.events("/api/orders", path=LOST)
-    assert [each["event"] for each in events][0] == "progress"
+    assert events[0]["event"] == "progress"
     last = events[-1]
     assert (last["event"], last["why"], last["left_out"]) == ("done", "", 0)
     found = {each["behaviour"]["id"]: each["behaviour"] for each in events if "behaviour" in each}

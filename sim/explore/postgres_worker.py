@@ -1,0 +1,131 @@
+"""The worker that plays on PostgreSQL: ``python -m twopc.sim.explore.postgres_worker FOLDER WHICH``.
+
+Its servers are started by the first order and stay until the command ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twopc.sim.explore.model_worker import ModelBench
+from twopc.sim.explore.plays import play, run_of, variant_of
+from twopc.sim.explore.variants import ChosenCase, SwitchError, chosen
+from twopc.sim.explore.wire import PostgresAnswer, WireDifference
+from twopc.sim.explore.worker import Answering, StoppedError, serve
+from twopc.sim.report.history import History, HistoryRecord
+from twopc.sim.scenario.agree import Disagreement, compare, free
+from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import begin, header, refuse
+from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.values import CaseLesson, Selection
+
+_WAIT = "'s wait"
+
+
+class PostgresBench:
+    """Servers that stay, and what is played on them.
+
+    Args:
+        pg: which PostgreSQL, as `twopc.server.choose`.
+    """
+
+    def __init__(self, pg: str) -> None:
+        self._bench = ModelBench()
+        self._runner = asyncio.Runner()
+        self._theatre = PostgresTheatre(pg=pg)
+        self._is_open = False
+
+    def play(self, request: Mapping[str, Any], answer: Answering) -> PostgresAnswer:
+        """An order on servers, beside the same on the model."""
+        loaded = self._bench.loaded(request["path"], request["text"])
+        variant = variant_of(request)
+        model = play(loaded, variant)
+        began = time.perf_counter()
+        made = chosen(loaded, variant["order"], variant["switches"], variant["faults"])
+        self._refuse(loaded, made)
+        history, own, lesson = self._runner.run(self._stoppable(loaded, made, answer))
+        run, _ = run_of(made, variant["order"], own, lesson, None, on="postgres", began=began)
+        differences = compare(model.records, history.records)
+        otherwise = "; ".join(free(model.records, history.records).values())
+        return {
+            "run": run,
+            "model": model.run,
+            "first_difference": _difference(differences[0]) if differences else None,
+            "differences": len(differences),
+            "chosen": f"PostgreSQL may choose either, and chose otherwise: {otherwise}"
+            if otherwise
+            else "",
+        }
+
+    def _refuse(self, loaded: LoadedScenario, made: ChosenCase) -> None:
+        """SwitchError, NotPlayableError: servers cannot do what is asked for."""
+        possible = self._theatre.capabilities
+        for name in sorted(made.case.off - possible.protections):
+            why = possible.why_on.get(name)
+            raise SwitchError(
+                f"{name} cannot be switched off on real servers" + (f": {why}" if why else "")
+            )
+        refuse(dataclasses.replace(loaded, scenario=made.case.scenario), possible)
+
+    async def _stoppable(
+        self, loaded: LoadedScenario, made: ChosenCase, answer: Answering
+    ) -> tuple[History, Sequence[HistoryRecord], CaseLesson]:
+        """StoppedError: nobody wants to know any more."""
+        loop = asyncio.get_running_loop()
+        playing = asyncio.create_task(self._play(loaded, made))
+        answer.on_stop = lambda: loop.call_soon_threadsafe(playing.cancel)
+        try:
+            return await playing
+        except asyncio.CancelledError:
+            raise StoppedError("the run on PostgreSQL was stopped") from None
+        finally:
+            answer.on_stop = None
+
+    async def _play(
+        self, loaded: LoadedScenario, made: ChosenCase
+    ) -> tuple[History, Sequence[HistoryRecord], CaseLesson]:
+        if not self._is_open:
+            await self._theatre.__aenter__()
+            self._is_open = True
+        history, case = History(), made.case
+        history.write("header", data=header(loaded, self._theatre, Selection()))
+        own = history.of(case.name)
+        async with self._theatre.stage(case) as stage:
+            begin(own, loaded, case)
+            lesson = await Runner(case, stage, own).play()
+        own.write("end")
+        return history, own.records, lesson
+
+    def close(self) -> None:
+        """Stop the servers."""
+        if self._is_open:
+            self._runner.run(self._theatre.__aexit__(None, None, None))
+        self._runner.close()
+
+
+def _difference(one: Disagreement) -> WireDifference:
+    return {
+        "about": one.about,
+        "model": one.one,
+        "postgres": one.other,
+        "text": one.text("the model", "PostgreSQL"),
+        "step": one.about.removesuffix(_WAIT),
+    }
+
+
+def main(folder: str, pg: str) -> None:
+    """Play until the server has gone."""
+    os.chdir(folder)
+    bench = PostgresBench(pg)
+    serve({"play": bench.play}, bench.close)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])
