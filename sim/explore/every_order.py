@@ -105,13 +105,13 @@ async def _play_every(
     tell: Callable[[OrdersEvent], None],
     is_stopped: Callable[[], bool],
 ) -> OrdersEvent:
-    found = OrderMap(courses(case.scenario, case.order))
-    tell(found.event("progress"))
+    order_map = OrderMap(courses(case.scenario, case.order))
+    tell(order_map.event("progress"))
     last_s = time.monotonic()
     async with ModelTheatre() as theatre:
-        while (course := found.courses.next()) is not None:
+        while (course := order_map.courses.next()) is not None:
             if is_stopped():
-                return found.event("done", why="stopped")
+                return order_map.event("done", why="stopped")
             rank, items = course
             one = dataclasses.replace(
                 case, name=f"{case.name} #{rank}", number=rank, items=items
@@ -122,18 +122,18 @@ async def _play_every(
                 begin(own, loaded, one)
                 learned = await Runner(one, stage, own).play()
             own.write("end")
-            found.courses.learn(rank, learned)
+            order_map.courses.learn(rank, learned)
             if learned.infeasible_at is None:
-                found.see(one, history)
+                order_map.see(one, history)
             if time.monotonic() - last_s > _TELL_EVERY_S:
-                _tell_all(found, tell)
+                _tell_all(order_map, tell)
                 last_s = time.monotonic()
-    _tell_all(found, tell)
-    return found.event("done", why=found.courses.counts.limit)
+    _tell_all(order_map, tell)
+    return order_map.event("done", why=order_map.courses.counts.limit)
 
 
-def _tell_all(found: OrderMap, tell: Callable[[OrdersEvent], None]) -> None:
-    tell(found.event("progress"))
-    for name in found.fresh:
-        tell(found.event("behaviour", behaviour=found.behaviours[name]))
-    found.fresh.clear()
+def _tell_all(order_map: OrderMap, tell: Callable[[OrdersEvent], None]) -> None:
+    tell(order_map.event("progress"))
+    for name in order_map.fresh:
+        tell(order_map.event("behaviour", behaviour=order_map.behaviours[name]))
+    order_map.fresh.clear()
