@@ -180,7 +180,7 @@ class MergeSite:
         row: list[Any] = [None] * len(table.columns)
         row[self._guid_at[artid]] = rowguid
         for place, value in zip(self._travelling[artid], values, strict=True):
-            row[place] = _read(table.columns[place], value)
+            row[place] = table.columns[place].type.store(value)  # which may be narrower here
         return self.node.generated(table, tuple(row))
 
     def key(self, artid: UUID, rowguid: UUID, values: MergeValues) -> Values:
@@ -209,10 +209,3 @@ class MergeSite:
                 known.metadata[artid][rowguid] = replace(
                     known.metadata[artid][rowguid], change=number
                 )
-
-
-def _read(column: Any, value: object) -> Any:
-    """A value that has travelled, as its column has it."""
-    if isinstance(value, str):
-        return column.type.store(value)
-    return value
