@@ -170,6 +170,8 @@ def _nodes(fold: Fold, author: Author) -> list[str]:
 
 
 def _session(fold: Fold, name: str) -> Reasons:
+    if fold.outcomes.get(name) == "in doubt":
+        return _in_doubt(fold, name)
     refused = fold.refusals(name)
     if fold.outcomes.get(name) == "rolled back" and refused:
         last = refused[-1]
@@ -190,6 +192,31 @@ def _session(fold: Fold, name: str) -> Reasons:
     return _NOTHING
 
 
+def _in_doubt(fold: Fold, name: str) -> Reasons:
+    """Why a session was not told the outcome, and what that was."""
+    last = [
+        each for each in fold.ended.values() if each.session == name and each.kind == "in_doubt"
+    ]
+    if not last:
+        return _NOTHING
+    message = (
+        last[-1].message.removeprefix(f"{last[-1].gid}: ") if last[-1].gid else last[-1].message
+    )
+    because = f"no answer came to {last[-1].step}: {message}" if message else ""
+    nodes = fold.effects.get(last[-1].gid, ()) if last[-1].gid else ()
+    took = f"its transaction has taken effect, at {listed([*nodes])}" if nodes else ""
+    return because, _settled(fold, last[-1].gid) or took
+
+
+def _settled(fold: Fold, gid: str = "") -> str:
+    """What recovery did with a transaction, or last with any, and by what rule; empty if nothing."""
+    done = [each for each in fold.settlements.values() if gid in ("", each.gid)]
+    if not done or done[-1].author is None:
+        return ""
+    verb = "committed" if done[-1].outcome == "committed" else "rolled back"
+    return f"recovery {verb} {done[-1].author.name} at {listed(done[-1].nodes)}: {done[-1].reason}"
+
+
 # -- tables and rows ---------------------------------------------------------------------------------
 
 
@@ -208,7 +235,9 @@ def _table(fold: Fold, name: str) -> Reasons:
     if refused:
         last = refused[-1]
         return because, f"{_who(last)} {last.step} was refused, and changed nothing"
-    return because, behind(fold, name) or across_nodes(fold)[0]
+    author = lasts[-1].author if lasts else None
+    recovery = _settled(fold, author.gid if author is not None else "")
+    return because, behind(fold, name) or across_nodes(fold)[0] or recovery
 
 
 def _merged_table(fold: Fold, name: str) -> Reasons:

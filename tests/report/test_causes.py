@@ -102,6 +102,37 @@ def delivered(node: str, gid: str, seqno: str = "0/1") -> HistoryRecord:
     return HistoryRecord(seq=0, t_us=0, kind="deliver", node=node, gid=gid, data=data)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "reason", "verb"),
+    [
+        ("committed", "the decision log says commit", "committed"),
+        ("aborted", "no decision was logged", "rolled back"),
+    ],
+)
+def test_a_session_that_is_in_doubt(outcome: str, reason: str, verb: str) -> None:
+    """It was not told, whatever has become of its transaction: that recovery says."""
+    doubt = made(
+        *write("alice", "sub1", 1)[:-1],
+        ended(
+            "in_doubt", session="alice", node="sub1", step="a_end", gid=f"{GID}1",
+            message=f"{GID}1: the process was killed",
+        ),
+        *(
+            ended(
+                "settled", session="", node=node, gid=f"{GID}1", message=reason,
+                data={"branch": f"{GID}1:{node}", "outcome": outcome},
+            )
+            for node in ("pub", "sub1")
+        ),
+        ended("outcome", session="alice", node="sub1", message="in doubt"),
+    )  # fmt: skip
+    recovery = f"recovery {verb} alice's transaction at pub and sub1: {reason}"
+
+    told = because_of(Fold(doubt), {"check": "sessions.alice"})
+    assert told == ("no answer came to a_end: the process was killed", recovery)
+    assert because_of(Fold(doubt), {"check": "tables.account"})[1] == recovery
+
+
 def test_a_sync() -> None:
     (_, order), *_ = by_order(records("no_echo"))
     assert because_of(Fold(order), {"check": "steps.a_sync"}) == (
