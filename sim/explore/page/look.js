@@ -95,7 +95,7 @@ function messagesOf(run, moment, stand) {
   const before = run.moments[moment - 1]?.at_ms ?? -Infinity;
   const { at_ms, event } = run.moments[moment];
   const arrived = run.messages.filter((each) => each.arrives_ms <= at_ms && each.arrives_ms > before && event !== "initial");
-  return [...coming, ...arrived.filter((each) => !coming.some((one) => one.text === each.text && one.sent_ms === each.sent_ms && one.to === each.to))];
+  return [...coming, ...arrived.filter((each) => !coming.some((one) => JSON.stringify(one) === JSON.stringify(each)))];
 }
 
 /** @param {import("./wire.js").WireNode} node @param {Stand} stand @param {Stand} before @param {Set<string>} changed */

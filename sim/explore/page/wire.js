@@ -23,7 +23,7 @@
  *   ended_ms: number | null, moment: number, end_moment: number, waits_for: string, result: string, because: string,
  *   however: string}} Card
  * @typedef {{at_ms: number, moment: number, node: string, kind: string, text: string}} Agent
- * @typedef {{from: string, to: string, kind: string, text: string, sent_ms: number, arrives_ms: number}} Message
+ * @typedef {{sender: string, receiver: string, kind: string, text: string, sent_ms: number, arrives_ms: number}} Message
  * @typedef {{at_ms: number, event: string, text: string, step: string, changed: string[]}} Moment
  * @typedef {{name: string, holds: boolean, text: string, because: string, however: string}} Invariant
  * @typedef {{point: string, nth: number, at_ms: number, moment: number, session: string}} Arrival

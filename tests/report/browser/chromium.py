@@ -137,18 +137,29 @@ class Browser:
         return self._command(method, self._session, **parameters)
 
     def _command(self, method: str, session: str = "", /, **parameters: Any) -> dict[str, Any]:
+        number = self._send(method, session, parameters)
+        while True:
+            got = self._read()
+            if got.get("id") == number:
+                if "error" in got:
+                    raise BrowserError(f"{method}: {got['error'].get('message')}")
+                return dict(got["result"])
+            if got.get("method") == "Page.javascriptDialogOpening":
+                self._leave()
+            self.events.append(got)
+
+    def _leave(self) -> None:
+        """Leave the page though it asks whether one should: nothing else is answered before."""
+        self._send("Page.handleJavaScriptDialog", self._session, {"accept": True})
+
+    def _send(self, method: str, session: str, parameters: dict[str, Any]) -> int:
+        """Give a command; the number of its answer."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
-        while True:
-            got = self._read()
-            if got.get("id") == self._number:
-                if "error" in got:
-                    raise BrowserError(f"{method}: {got['error'].get('message')}")
-                return dict(got["result"])
-            self.events.append(got)
+        return self._number
 
     def event(self, method: str) -> dict[str, Any]:
         """Wait for an event, or take it if it came already."""
@@ -205,7 +216,7 @@ class Browser:
         """
         self.run(
             f"""new Promise((done, fail) => {{
-              const until = performance.now() + {TIMEOUT_S * 1000 / 2};
+              const until = performance.now() + {TIMEOUT_S * 1000 / 3};
               const look = () => {{
                 let value;
                 try {{ value = {expression}; }} catch {{ value = null; }}

@@ -1,0 +1,67 @@
+"""What may be otherwise than in the file: protections, isolation, faults at points of the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explorer.browsing import ExplorerPage
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+LOST_UPDATE = "immediate/lost_update.twopc.yaml"
+
+
+def choose(page: ExplorerPage, selector: str, value: str) -> None:
+    """Choose an entry of a list."""
+    page.run(
+        f"(() => {{ const e = document.querySelector({selector!r}); e.value = {value!r};"
+        "e.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+
+
+def test_without_the_version_check_an_update_is_lost_and_caught(page: ExplorerPage) -> None:
+    """The page says what the switch changed, which check catches it, and why; switched on again all holds."""
+    page.play(LOST_UPDATE)
+    assert page.run("document.querySelector('.checks .bad')") is None
+
+    page.click("[id='switch-protection.version_check']")
+    page.after(".compared", "version check off")
+
+    assert "b_write" in page.text(".compared")
+    assert "✗ no_lost_update" in page.texts(".checks li")
+    caught = "\n".join(page.texts(".caught"))
+    assert "that change is lost" in caught
+    assert "because" in caught
+    page.click("[id='switch-protection.version_check']")
+    page.browser.until("!document.querySelector('.checks .bad')")
+    assert page.run("document.activeElement.id") == "switch-protection.version_check"
+
+
+def test_an_isolation_level_is_chosen(page: ExplorerPage) -> None:
+    page.play(LOST_UPDATE)
+    assert "version_mismatch" in page.card("b_write")
+
+    choose(page, "#switch-isolation", "repeatable read")
+    page.after(".compared", "repeatable read")
+
+    assert "serialization_failure" in page.card("b_write")
+    assert page.run("location.hash.includes('repeatable')")  # loaded again, it is the same
+
+
+def test_a_fault_is_placed_at_a_point_of_the_run_and_removed(page: ExplorerPage) -> None:
+    """The coordinator dies between decision and commit: what that changes is said."""
+    page.play(LOST_UPDATE)
+    card = "[data-key=a_end] ~ .points"
+    page.click(f"{card} summary")
+    assert page.run(f"document.querySelector('{card}').open")
+    point = '[aria-label="Fault at coordinator.decision_logged"]'
+    assert page.run(f"document.querySelector('{card} {point}') !== null")
+
+    choose(page, f"{card} {point}", "crash coordinator")
+    page.after(".placed", "crash coordinator at coordinator.decision_logged")
+
+    page.after(".compared", "coordinator")
+    assert page.run("document.querySelectorAll('.placed li').length") == 1
+    page.click(".placed button")
+    page.browser.until("!document.querySelector('.placed')")
+    assert page.card("a_end").startswith("a_end commit")

@@ -1,0 +1,135 @@
+"""The editor: mistakes at their lines, completion, what is saved, and what others have saved meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.explorer.browsing import ExplorerPage
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+LOST_UPDATE = "immediate/lost_update.twopc.yaml"
+#: Of the editor, whose styles and elements are in a shadow root.
+INSIDE = "document.querySelector('.editor').shadowRoot"
+
+
+def edited(page: ExplorerPage, path: str = LOST_UPDATE) -> None:
+    """Open a file in the editor."""
+    page.open(f"file={path}&view=edit")
+    page.browser.until(
+        f"{INSIDE}?.querySelector('.cm-line') && document.querySelector('.mistakes li')"
+    )
+
+
+def go_to(page: ExplorerPage, text: str) -> None:
+    """Click behind the first line that has a text."""
+    x, y = page.run(
+        f"""(() => {{
+          const line = [...{INSIDE}.querySelectorAll('.cm-line')].find(e => e.textContent.includes({text!r}));
+          const range = document.createRange();
+          range.selectNodeContents(line);
+          const box = [...range.getClientRects()].at(-1);
+          return [box.right + 3, box.y + box.height / 2];
+        }})()"""
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        page.browser.mouse(kind, (x, y))
+    page.browser.until(f"{INSIDE}.activeElement?.classList.contains('cm-content')")
+
+
+def test_a_mistake_is_shown_at_its_line_while_it_is_written(page: ExplorerPage) -> None:
+    """As `twopc check` finds it, with what was probably meant; the file itself is not touched."""
+    edited(page)
+    assert page.texts(".mistakes li") == ["✓ no mistakes"]
+
+    go_to(page, "node: sub2")
+    page.browser.type("9")
+    page.after(".mistakes li", "no node 'sub29'")
+
+    mistake = page.text(".mistakes li")
+    assert mistake.startswith("31:11 error: session 'bob'")
+    assert "did you mean 'sub2'?" in mistake
+    assert page.run(f"{INSIDE}.querySelectorAll('.cm-lint-marker-error').length") == 1
+    page.browser.press("z", ctrl=True)
+    page.after(".mistakes li", "no mistakes")
+
+
+def test_keys_are_completed_after_the_schema(page: ExplorerPage) -> None:
+    edited(page)
+    go_to(page, "publisher: pub")
+    page.browser.press("Enter")
+    page.browser.type("com")
+    page.browser.until(f"{INSIDE}.querySelector('.cm-tooltip-autocomplete')")
+
+    assert "commit" in page.run(f"{INSIDE}.querySelector('.cm-tooltip-autocomplete').innerText")
+    x, y = page.run(
+        f"""(() => {{
+          const entry = [...{INSIDE}.querySelectorAll('.cm-tooltip-autocomplete li')].find(e => e.innerText === 'commit');
+          const box = entry.getBoundingClientRect();
+          return [box.x + box.width / 2, box.y + box.height / 2];
+        }})()"""
+    )
+    page.browser.mouse("mousePressed", (x, y))
+    page.browser.mouse("mouseReleased", (x, y))
+
+    page.browser.until(f"{INSIDE}.querySelector('.cm-content').innerText.includes('  commit: ')")
+
+
+def test_nothing_is_saved_before_it_is_said_and_nothing_of_others_is_lost(
+    page: ExplorerPage, folder: Path
+) -> None:
+    """Somebody else's change is shown beside one's own; either can be kept."""
+    path = folder / LOST_UPDATE
+    before = path.read_text()
+    try:
+        edited(page)
+        go_to(page, "name: lost-update")
+        page.browser.type("-of-mine")
+        page.after(".path", "changed, not saved")
+        assert path.read_text() == before
+        path.write_text(before.replace("name: lost-update", "name: lost-update-of-theirs"))
+        page.expected = ("409",)  # the browser logs it, though the page has dealt with it
+
+        page.click("#save")
+        page.after(".conflict", "Not saved")
+
+        assert "of-theirs" in path.read_text()
+        mine, theirs = page.texts(".both pre")
+        assert (mine, theirs) == ("name: lost-update-of-mine", "name: lost-update-of-theirs")
+        page.click("#keep-mine")
+        page.browser.until("!document.querySelector('.conflict')")
+        page.browser.until("document.querySelector('#save').disabled")
+        assert "name: lost-update-of-mine\n" in path.read_text()
+    finally:
+        path.write_text(before)
+
+
+def test_a_broken_file_opens_in_the_editor_at_its_error(page: ExplorerPage, folder: Path) -> None:
+    text = (folder / LOST_UPDATE).read_text().replace("node: sub2", "node: sub9")
+    (folder / "broken.twopc.yaml").write_text(text)
+    try:
+        page.open("file=broken.twopc.yaml")
+        page.after(".mistakes li", "no node 'sub9'")
+        page.browser.until(f"{INSIDE}.querySelector('.cm-lint-marker-error')")
+        page.browser.until(f"{INSIDE}.querySelector('.cm-activeLine')?.innerText.includes('sub9')")
+        assert page.run("document.querySelector('#tab-edit').ariaCurrent") == "page"
+    finally:
+        (folder / "broken.twopc.yaml").unlink()
+
+
+def test_another_file_is_opened_and_what_was_written_is_still_there(page: ExplorerPage) -> None:
+    edited(page)
+    go_to(page, "name: lost-update")
+    page.browser.type("-again")
+    page.after(".path", "changed, not saved")
+    page.run(
+        "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('any-client')).click()"
+    )
+    page.after("h2", "any-client")
+
+    page.run(
+        "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('lost-update')).click()"
+    )
+    page.after("h2", "lost-update-again")
