@@ -34,8 +34,10 @@ def lessons(
 
     out = terminal.console()
     table = Table.grid(padding=(0, 2))
-    for justify in ("right", "left", "right", "left"):
-        table.add_column(justify=justify, overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
     for each in every:
         minutes = f"{each.minutes} min"
         table.add_row(str(each.number), each.title, minutes, each.teaches)

@@ -14,6 +14,7 @@ from twopc.sim.report.changes import changed_text
 from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.merge_reports import reports
 from twopc.sim.report.merged import conflict_text
 from twopc.sim.report.phrases import result_text
 from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
@@ -88,7 +89,9 @@ def _step(fold: Fold, name: str) -> Reasons:
 
 
 def _synced(fold: Fold, ended: HistoryRecord) -> Reasons:
-    """What the agents delivered in one sync, and what they passed over."""
+    """What the agents delivered in one sync, and what they passed over; or what merge sessions carried."""
+    if reports(ended):
+        return _carried(ended), ""
     begun = [each.invoked.seq for each in fold.steps if each.invoked.step == ended.step]
     during = [
         done for seq, done in fold.deliveries.items() if min(begun, default=0) < seq < ended.seq
@@ -103,6 +106,15 @@ def _synced(fold: Fold, ended: HistoryRecord) -> Reasons:
         if each.kind == "suppress"
     )
     return because, f"{listed(list(own))}, and is not sent back" if own else ""
+
+
+def _carried(ended: HistoryRecord) -> str:
+    """``a_sync carried 1 row up from anna and 3 rows down``."""
+    return "; ".join(
+        f"{ended.step} carried {counted(each['uploaded'], 'row')} up from {each['subscriber']} "
+        f"and {counted(each['downloaded'], 'row')} down"
+        for each in reports(ended)
+    )
 
 
 def _then(fold: Fold, ended: HistoryRecord) -> str:
@@ -241,14 +253,15 @@ def _table(fold: Fold, name: str) -> Reasons:
 
 
 def _merged_table(fold: Fold, name: str) -> Reasons:
-    """Which changes of it have met, at nodes that merge."""
+    """Which changes of it have met, at nodes that merge; of none, what sessions have carried."""
     met = [
         conflict_text(conflict)
         for conflicts in fold.merge_conflicts.values()
         for conflict in conflicts
         if conflict["table"] == name
     ]
-    return "; ".join(met[-_ROWS_TOLD:]), ""
+    carried = [_carried(each) for each in fold.ended.values() if each.session and reports(each)]
+    return "; ".join(met[-_ROWS_TOLD:] or carried), ""
 
 
 def _committed(fold: Fold) -> Reasons:

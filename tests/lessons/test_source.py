@@ -22,8 +22,10 @@ topology: {publisher: pub, subscribers: [sub1]}
 tables: {account: {columns: {id: int primary key, balance: int}, rows: [{id: 1, balance: 100}]}}
 sessions:
   alice: {node: sub1, steps: [a_write: {sql: "update account set balance = 90 where id = 1"}]}
-  office: {node: pub, steps: [o_write: {sql: "update account set balance = 95 where id = 1"}]}
-orders: [{name: one, steps: [o_write, a_write]}]
+  office: {node: pub, steps: [o_begin: begin, o_write: {sql: "update account set balance = 95 where id = 1"}, o_end: commit]}
+orders:
+  - {name: one, steps: [o_write, a_write]}
+  - {name: every, generate: all}
 ```
 
 """
@@ -110,13 +112,28 @@ def test_the_run_says_which_choice_is_right_and_why() -> None:
 
 
 def test_a_choice_that_says_nothing_of_a_wait_means_that_there_is_none() -> None:
-    """Where another choice does."""
+    """Where another choice does; otherwise it does not matter."""
+    waits = (
+        "choices:\n"
+        "  at once: {steps: {a_write: {rejected: version_mismatch}}}\n"
+        "  waits: {steps: {a_write: {blocked_by: o_write, then: {rejected: version_mismatch}}}}"
+    )
+    text = source(waits)
+    open_one = text.replace("order: one", "order: [o_begin, o_write, a_write, o_end]")
+
+    assert answer(parse(text, "01_one.md"), only(text)[0]).right == 0
+    assert answer(parse(open_one, "01_one.md"), only(open_one)[0]).right == 1
+
+
+def test_of_many_orders_something_may_be_so_in_some() -> None:
+    """What is so in all of them is not what is so in some."""
     text = source(
         "choices:\n"
-        "  waits: {steps: {a_write: {blocked_by: o_write, then: {rejected: version_mismatch}}}}\n"
-        "  at once: {steps: {a_write: {rejected: version_mismatch}}}"
-    )
-    assert answer(parse(text, "01_one.md"), only(text)[0]).right == 1
+        "  always one: {committed: 1}\n"
+        "  always: {sometimes: {steps: {o_write: ok}}}\n"
+        "  sometimes: {sometimes: {committed: 1}}"
+    ).replace("order: one", "order: every")
+    assert answer(parse(text, "01_one.md"), only(text)[0]).right == 2
 
 
 def kinds(parts: object) -> list[str]:

@@ -145,6 +145,18 @@ def test_a_sync() -> None:
     )
 
 
+def test_a_merge_session() -> None:
+    """Of its sync, and of a table about which no conflict says more: what it has carried."""
+    report = {"subscriber": "anna", "publisher": "pub", "uploaded": 1, "downloaded": 3}
+    who = {"session": "alice", "node": "anna", "step": "a_sync"}
+    sync = ended(tag="SYNC", data={"merge": [report]}, **who)
+    fold = Fold(made(sent("sync", **who), sync, replication="merge"))
+    carried = ("a_sync carried 1 row up from anna and 3 rows down", "")
+
+    assert because_of(fold, {"check": "steps.a_sync"}) == carried
+    assert because_of(fold, {"check": "tables.account"}) == carried
+
+
 def test_a_twin_that_fails_otherwise() -> None:
     """What is explained is what failed and must not."""
     twin = {"protections": ["version_check"], "must_fail": "no_lost_update"}

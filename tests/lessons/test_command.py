@@ -1,0 +1,33 @@
+"""``twopc lessons`` lists what there is to learn."""
+
+from __future__ import annotations
+
+import json
+
+from typer.testing import CliRunner
+
+from twopc.sim.cli import app
+from twopc.sim.explore.lessons.source import lessons
+
+
+def listed(*options: str) -> str:
+    """What the command prints."""
+    done = CliRunner().invoke(app, ["lessons", *options], env={"COLUMNS": "60"})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_it_lists_every_lesson() -> None:
+    """Each with number, minutes, title, and all of what it teaches, whatever the terminal's width."""
+    text = " ".join(listed().split())
+    for lesson in lessons():
+        assert f"{lesson.number} {lesson.title} {lesson.minutes} min" in text
+    first = lessons()[0]
+    assert first.teaches.split()[-1] in text
+
+
+def test_it_lists_them_for_programs() -> None:
+    listing = json.loads(listed("--json"))
+
+    assert [each["title"] for each in listing] == [each.title for each in lessons()]
+    assert listing[0]["questions"] == len(lessons()[0].questions)
