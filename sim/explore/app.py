@@ -117,6 +117,19 @@ class Desk:
         """``GET /api/schema``"""
         return _json(await anyio.to_thread.run_sync(_SCHEMA.read_bytes))
 
+    async def templates(self, _: Request) -> Response:
+        """``GET /api/templates``"""
+        return _json(await self.workers.play.ask("templates", {}))
+
+    async def export(self, request: Request) -> Response:
+        """``POST /api/export``"""
+        values = await self._text(request)
+        made = await _while_wanted(request, self.workers.play, "export", values)
+        if values.get("kind") != "link":
+            return _json(made)
+        link = json.loads(made)
+        return JSONResponse({**link, "text": f"{request.base_url}{link['text']}"})
+
     async def lessons(self, _: Request) -> Response:
         """``GET /api/lessons``"""
         return _json(await self.workers.play.ask("lessons", {}))
@@ -166,6 +179,8 @@ def application(desk: Desk) -> Starlette:
             route("/api/orders", "POST", desk.orders),
             route("/api/stop", "POST", desk.stop),
             route("/api/schema", "GET", desk.schema),
+            route("/api/templates", "GET", desk.templates),
+            route("/api/export", "POST", desk.export),
             route("/api/lessons", "GET", desk.lessons),
             route("/api/lessons/answer", "GET", desk.lesson_answer),
             Mount("/", StaticFiles(directory=PAGE, html=True, check_dir=False)),

@@ -12,13 +12,17 @@ from twopc.errors import ScenarioError
 from twopc.sim.explore import describing
 from twopc.sim.explore.comparing import compared
 from twopc.sim.explore.every_order import play_every
+from twopc.sim.explore.exporting import export
 from twopc.sim.explore.plays import OrderPlay, play, variant_of
 from twopc.sim.explore.wire import (
+    ExportedText,
     FileContent,
     ListedFile,
     OrdersEvent,
     PlayAnswer,
     PlayVariant,
+    ScenarioTemplate,
+    TemplateListing,
     WireProblem,
 )
 from twopc.sim.explore.worker import Answering, serve
@@ -95,6 +99,22 @@ class ModelBench:
         loaded = self.loaded(request["path"], request["text"])
         return play_every(loaded, request, answer.event, lambda: answer.is_stopped)
 
+    def export(self, request: Mapping[str, Any], _: Answering) -> ExportedText:
+        """What is shown, as a text to be kept."""
+        loaded = self.loaded(request["path"], request["text"])
+        name, kind = str(request.get("name") or ""), str(request.get("kind"))
+        return export(loaded, variant_of(request), kind, name, request["path"])
+
+    def templates(self, _request: Mapping[str, Any], _: Answering) -> TemplateListing:
+        """What a new file may begin with."""
+        results: list[ScenarioTemplate] = []
+        for place in sorted((Path(__file__).parent / "templates").glob("*.twopc.yaml")):
+            text = place.read_text(encoding="utf-8")
+            scenario = self.loaded(place.name, text).scenario
+            about = " ".join(scenario.about.split())
+            results.append({"name": scenario.name, "about": about, "text": text})
+        return {"templates": results}
+
     def lessons(self, _request: Mapping[str, Any], _: Answering) -> Any:
         """Every lesson, without its answers."""
         from twopc.sim.explore.lessons.wire import lessons_json  # which few look at
@@ -145,6 +165,8 @@ def main(folder: str) -> None:
             "describe": bench.describe,
             "play": bench.play,
             "orders": bench.orders,
+            "export": bench.export,
+            "templates": bench.templates,
             "lessons": bench.lessons,
             "lesson_answer": bench.lesson_answer,
         }

@@ -35,6 +35,8 @@ _PROTECTION = "protection."
 _ON, _OFF = "on", "off"
 _LEVELS = ("read committed", "repeatable read", "serializable")
 _COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")
+#: What is expected of what agents deliver.
+_OF_DELIVERIES = ("converged", "echoed", "each_change_applied_once")
 _AS_IN_FILE = "as in the file"
 #: What each protection keeps from happening.
 _PROTECTS: Mapping[str, str] = {
@@ -258,6 +260,8 @@ def _switched(loaded: LoadedScenario, changed: Mapping[str, str]) -> Scenario:
             topology[name] = value
         elif name == "agents":
             topology["distribution"] = "on request" if value == _ON else "none"
+            expect = dict.fromkeys(_OF_DELIVERIES)
+            update["expect"] = scenario.expect.model_copy(update=expect)
         elif name == "any_client":
             way = "any client" if value == _ON else "coordinated"
             update["sessions"] = {
@@ -270,7 +274,7 @@ def _switched(loaded: LoadedScenario, changed: Mapping[str, str]) -> Scenario:
         update["topology"] = scenario.topology.model_copy(update=topology)
     if not update:
         return scenario
-    made = _copied(scenario, update)
+    made = _copied(scenario, {**update, "orders": ()})  # those of the file need not be possible so
     _check(loaded, made, ", ".join(f"{name} {value}" for name, value in changed.items()))
     return made
 
@@ -286,7 +290,9 @@ def _copied(scenario: Scenario, update: Mapping[str, Any]) -> Scenario:
 def _check(loaded: LoadedScenario, scenario: Scenario, what: str) -> None:
     """SwitchError: the scenario cannot be so."""
     examined = dataclasses.replace(loaded.document, problems=[])
-    check_meaning(examined, scenario)
+    first = Order(name=BY_HAND, steps=(OrderItem(step=next(iter(scenario.steps))),))
+    orders = scenario.orders or (first,)
+    check_meaning(examined, _copied(scenario, {"twins": (), "orders": orders}))
     known = {each.message for each in loaded.document.problems}
     wrong = [each.message for each in examined.errors if each.message not in known]
     if wrong:

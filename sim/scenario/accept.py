@@ -108,7 +108,7 @@ def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
         ended = runs.of(item.step or "").ended
         if item.step is None or ended is None or expected.step(item.step) is not None:
             continue
-        actual = _expectation(case, runs.of(item.step), ended)
+        actual = step_expectation(case, runs.of(item.step), ended)
         if actual is not None:
             path = (*expected.order_at, "expect", "steps", item.step)
             message = f"{item.step}: {outcome_text(ended)}"
@@ -117,7 +117,7 @@ def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
     return results
 
 
-def _expectation(case: Case, run: StepRun, ended: HistoryRecord) -> Any:
+def step_expectation(case: Case, run: StepRun, ended: HistoryRecord) -> Any:
     """How a step came to its end, as an expectation; None if that cannot be said."""
     actual = as_expected(ended)
     if actual == "ok" and ended.rows is not None and len(ended.rows) == ended.rowcount:
@@ -157,6 +157,53 @@ def with_order(document: Document, name: str, steps: Sequence[str]) -> str:
     line_end = len(text) if line_end < 0 else line_end
     added = f"\n{indent}- name: {_scalar(name)}\n{indent}  {items}"
     return text[:line_end] + added + text[line_end:]
+
+
+def with_only(
+    document: Document,
+    order: Mapping[str, Any],
+    *,
+    values: Mapping[Path, Any],
+    more: Mapping[str, Sequence[Mapping[str, Any]]],
+    without: Sequence[str] = (),
+) -> str:
+    """The file's text with one order in place of its orders, twins and matrix.
+
+    Args:
+        document: of a scenario without mistakes.
+        values: what else stands at its place.
+        more: further keys of the file, each a list, in place of what it has.
+        without: keys of the file that are left out.
+
+    Raises:
+        ScenarioError: something of it comes from another file.
+    """
+    root, editor, text = _TargetValue(), _Editor(document), document.text
+    for path, value in values.items():
+        if document.mark(path).path or _by_alias(document, path):
+            raise ScenarioError(
+                f"{'.'.join(map(str, path))} comes from another file: change it there"
+            )
+        here = root
+        for part in path:
+            here = here.below.setdefault(part, _TargetValue())
+        here.is_set, here.value = True, value
+    edits = [*editor.edits((), root)] if values else []
+    for key in dict.fromkeys(("orders", "twin", "matrix", *more, *without)):
+        span = document.span((key,), key=True)
+        if span is None:
+            continue
+        end = text.find("\n", editor.end((key,)))
+        edits.append(_Edit(span[0], len(text) if end < 0 else end + 1, ""))
+    for edit in sorted(edits, reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    lines = [text.rstrip()]
+    for key, items in {"orders": [order], **more}.items():
+        lines += ["", f"{key}:"]
+        for item in items:
+            inner = [line for name in item for line in block_lines(name, item[name], "    ")]
+            lines += [f"  - {inner[0].strip()}", *inner[1:]]
+    return "\n".join(lines) + "\n"
 
 
 def _want(root: _TargetValue, document: Document, failure: FailedCheck) -> Iterator[str]:
@@ -268,7 +315,9 @@ class _Editor:
             lines = [f"- {flow(item)}" for item in value]  # a list with dashes stays one
             return _Edit(start, end, ("\n" + " " * column).join(lines))
         if isinstance(old, Map) and not old.flow and isinstance(value, Mapping) and value:
-            lines = [line for key in value for line in _block(str(key), value[key], " " * column)]
+            lines = [
+                line for key in value for line in block_lines(str(key), value[key], " " * column)
+            ]
             return _Edit(start, end, "\n".join(lines).lstrip())
         key = self._document.span(path, key=True)
         if isinstance(old, Map) and not old.flow and key is not None:
@@ -296,7 +345,9 @@ class _Editor:
         indent = " " * self.column(first[0])
         line_end = self._text.find("\n", last)
         line_end = len(self._text) if line_end < 0 else line_end
-        text = "".join(f"\n{line}" for key in added for line in _block(key, added[key], indent))
+        text = "".join(
+            f"\n{line}" for key in added for line in block_lines(key, added[key], indent)
+        )
         return _Edit(line_end, line_end, text)
 
     def start(self, path: Path) -> int:
@@ -338,8 +389,8 @@ def _same(old: Any, new: Any) -> bool:
     return flow(old) == flow(new)
 
 
-def _block(key: str, value: Any, indent: str) -> list[str]:
-    """A key and its value on lines of their own: several mappings one below the other."""
+def block_lines(key: str, value: Any, indent: str) -> list[str]:
+    """A key and its value as YAML, on lines of their own: several mappings one below the other."""
     line = f"{indent}{_scalar(key)}: {flow(value)}"
     if not isinstance(value, Mapping) or not value:
         return [line]
@@ -347,7 +398,7 @@ def _block(key: str, value: Any, indent: str) -> list[str]:
     if len(line) <= _WIDTH_MAX and (len(value) == 1 or not deep):
         return [line]
     inner = indent + " " * _INDENT
-    below = [each for name in value for each in _block(str(name), value[name], inner)]
+    below = [each for name in value for each in block_lines(str(name), value[name], inner)]
     return [f"{indent}{_scalar(key)}:", *below]
 
 

@@ -1,0 +1,295 @@
+"""What is shown, to be kept: as a scenario file with expectations, as a test, as a page, as a link.
+
+Writes no file. Must run where no event loop runs: what is exported is played once more, and judged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from twopc.errors import ScenarioError
+from twopc.names import VERSION_COLUMN
+from twopc.sim.checkers import CHECKS
+from twopc.sim.explore.cards import as_item
+from twopc.sim.explore.plays import OrderPlay, play
+from twopc.sim.explore.variants import BY_HAND
+from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
+from twopc.sim.report.fold import Fold
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.html import page
+from twopc.sim.scenario import check
+from twopc.sim.scenario.accept import step_expectation, with_only
+from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.expectations import EVERYWHERE
+from twopc.sim.scenario.judging import OrderVerdict, judge
+from twopc.sim.scenario.judging.compare import as_rows
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.values import Path
+
+_PROTECTION = "protection."
+#: Rows of a table that are written as an expectation.
+_ROWS_MAX = 20
+_TEST = '''"""{about}
+
+Played by twopc on PostgreSQL: pip install 'twopc[pytest]', then pytest {filename}
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCENARIO = {text}
+
+
+def test_{name}() -> None:
+    """The order comes to what the scenario expects of it."""
+    command = [sys.executable, "-m", "twopc.sim", "run", "-"]
+    done = subprocess.run(command, input=SCENARIO, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+'''
+
+
+def export(
+    loaded: LoadedScenario, variant: PlayVariant, kind: str, name: str, path: str
+) -> ExportedText:
+    """What is shown as a text to be kept.
+
+    Raises:
+        ScenarioError: it cannot be kept so; says why.
+    """
+    if kind == "link":
+        return _link(path, variant)
+    if kind == "html":
+        return _exported(loaded, "html", "text/html", _page(play(loaded, variant)), [])
+    if kind not in ("scenario", "pytest"):
+        raise ScenarioError(f"'{kind}' is no kind of export: scenario, pytest, html or link")
+    text, remarks = _scenario(loaded, variant, name or BY_HAND)
+    if kind == "scenario":
+        return _exported(loaded, "twopc.yaml", "application/yaml", text, remarks)
+    return _test(loaded, text, remarks)
+
+
+def _page(done: OrderPlay) -> str:
+    """The report of the order, with what does not hold."""
+    broken = [
+        {"message": f"{each['name']}: {each['text']}", "kind": "safety", "check": each["name"]}
+        for each in done.run["invariants"]
+        if not each["holds"]
+    ]
+    verdict = {
+        "name": done.chosen.case.name,
+        "group": done.chosen.case.group,
+        "verdict": "fail" if broken else "pass",
+        "kind": "safety" if broken else None,
+        "elapsed_ms": done.own[-1].t_us / 1000,
+        "notes": [],
+        "failures": broken,
+        "behaviour": done.run["behaviour"],
+        "repro": None,
+    }
+    last = dataclasses.replace(done.own[-1], seq=done.own[-1].seq + 1, kind="verdict", data=verdict)
+    return page([*done.records, last])
+
+
+def _exported(
+    loaded: LoadedScenario, suffix: str, media_type: str, text: str, remarks: Sequence[str]
+) -> ExportedText:
+    stem = re.sub(r"[^\w.-]+", "_", loaded.scenario.name)
+    return {
+        "filename": f"{stem}.{suffix}",
+        "media_type": f"{media_type}; charset=utf-8",
+        "text": text,
+        "remarks": [*remarks],
+    }
+
+
+def _link(path: str, variant: PlayVariant) -> ExportedText:
+    """The fragment by which a page opens what is shown; the token of the running server is not in it."""
+    parts = [("file", quote(path, safe=""))] + [
+        (name, quote(json.dumps(value, ensure_ascii=False, separators=(",", ":")), safe=""))
+        for name, value in variant.items()
+        if value
+    ]
+    return {
+        "filename": "",
+        "media_type": "text/plain; charset=utf-8",
+        "text": "#" + "&".join("=".join(each) for each in parts),
+        "remarks": ["it opens in a page of a server that runs: put it behind the address"],
+    }
+
+
+def _test(loaded: LoadedScenario, text: str, remarks: Sequence[str]) -> ExportedText:
+    stem = re.sub(r"\W+", "_", loaded.scenario.name).strip("_").lower()
+    quoted = '"""\\\n' + text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"') + '"""'
+    about = " ".join(loaded.scenario.about.split()).replace("\\", "\\\\").replace('"""', "'''")
+    made = _TEST.format(
+        about=about or loaded.scenario.name, filename=f"test_{stem}.py", text=quoted, name=stem
+    )
+    exported = _exported(loaded, "py", "text/x-python", made, remarks)
+    return {**exported, "filename": f"test_{stem}.py"}
+
+
+# -- a scenario of the one order -------------------------------------------------------------------
+
+
+def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[str, list[str]]:
+    switched, faults = variant.get("switches") or {}, variant.get("faults") or []
+    off = [each.removeprefix(_PROTECTION) for each, value in switched.items() if each.startswith(_PROTECTION) and value == "off"]  # fmt: skip
+    kept: PlayVariant = {
+        "order": variant["order"],
+        "switches": {each: value for each, value in switched.items() if not each.startswith(_PROTECTION)},
+        "faults": faults,
+    }  # fmt: skip
+    done = play(loaded, kept)
+    if done.run["possible"] is not True:
+        raise ScenarioError(
+            f"this order cannot be, so no file can ask for it: {done.run['possible']['reason']}"
+        )
+    made = done.chosen.case
+    order: dict[str, Any] = {
+        "name": name,
+        "steps": [as_item(item) for item in made.items],
+        **_of_order(kept, made.order.faults),
+        "expect": _expected(done),
+    }
+    more = _faults(loaded, faults)
+    if off:
+        more["twin"] = [_twin(play(loaded, variant), off)]
+    values = dict(_changed(loaded, kept))
+    # what is expected of deliveries would be wrong where nothing is delivered
+    without = ("expect",) if switched.get("agents") == "off" else ()
+    text = with_only(loaded.document, order, values=values, more=more, without=without)
+    remarks = []
+    for verdict in _judged(text, loaded.document.path, len(off) > 0):
+        for failure in verdict.failures:
+            if failure.check in CHECKS and not verdict.twin:
+                order["expect"][failure.check] = False
+            else:
+                remarks.append(f"{verdict.name}: {failure.message}")
+    text = with_only(loaded.document, order, values=values, more=more, without=without)
+    return text, remarks
+
+
+def _of_order(variant: PlayVariant, faults: Sequence[str]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    level = (variant.get("switches") or {}).get("isolation")
+    if level is not None:
+        result["isolation"] = level
+    if faults:
+        result["faults"] = list(faults)
+    return result
+
+
+def _changed(loaded: LoadedScenario, variant: PlayVariant) -> Iterator[tuple[Path, Any]]:
+    """What stands otherwise in the file for a switch."""
+    for name, value in (variant.get("switches") or {}).items():
+        if name in ("commit", "shipping"):
+            yield ("topology", name), value
+        elif name == "agents":
+            yield ("topology", "distribution"), "on request" if value == "on" else "none"
+        elif name == "any_client":
+            for session, text in loaded.scenario.sessions.items():
+                is_at_publisher = text.node == loaded.scenario.topology.publisher
+                if not (text.plain or text.also or is_at_publisher):
+                    yield (
+                        ("sessions", session, "way"),
+                        "any client" if value == "on" else "coordinated",
+                    )
+
+
+def _faults(
+    loaded: LoadedScenario, faults: Sequence[WireFault]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    if not faults:
+        return {}
+    own = [each.model_dump(by_alias=True, exclude_unset=True) for each in loaded.scenario.faults]
+    placed: list[dict[str, Any]] = []
+    for number, each in enumerate(faults, 1):
+        one: dict[str, Any] = {"id": f"placed_{number}", "at": each["at"], "do": each["do"]}
+        when = {key: each[key] for key in ("nth", "session") if each.get(key) not in (None, 1)}
+        placed.append({**one, **({"when": when} if when else {})})
+    return {"faults": [*own, *placed]}
+
+
+def _twin(done: OrderPlay, off: Sequence[str]) -> dict[str, Any]:
+    """What becomes of the order without the protections."""
+    broken = [each["name"] for each in done.run["invariants"] if not each["holds"]]
+    must_fail = next((each for each in ("no_lost_update", *broken) if each in broken), "atomic")
+    others = {each: False for each in broken if each != must_fail}
+    expect = {**others, **({must_fail: True} if must_fail == "no_lost_update" else {})}
+    return {
+        "protections": dict.fromkeys(off, "off"),
+        "must_fail": must_fail,
+        **({"expect": expect} if expect else {}),
+    }
+
+
+# -- what is expected ------------------------------------------------------------------------------
+
+
+def _expected(done: OrderPlay) -> dict[str, Any]:
+    """What came of it: steps that did not simply do their work, sessions, rows."""
+    case, runs, fold = done.chosen.case, Runs(done.own), Fold(done.own)
+    steps: dict[str, Any] = {}
+    for item in case.items:
+        ended = runs.of(item.step or "").ended
+        if item.step is None or ended is None:
+            continue
+        actual = step_expectation(case, runs.of(item.step), ended)
+        if ended.kind == "in_doubt":
+            actual = "in_doubt"
+        if actual is not None and actual != "ok" and (ended.rows is None or "blocked_by" in actual):
+            steps[item.step] = actual
+    sessions = {name: text for name, text in fold.outcomes.items() if text != "none"}
+    expect: dict[str, Any] = {}
+    if steps:
+        expect["steps"] = steps
+    if sessions:
+        expect["sessions"] = sessions
+    tables = dict(_tables(done.own))
+    if tables:
+        expect["tables"] = tables
+    return expect
+
+
+def _tables(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, Any]]:
+    """The rows at the end, by table and node; together where all nodes have the same."""
+    final: dict[str, dict[str, Any]] = {}
+    for record in records:
+        data = record.data or {}
+        if record.kind != "state" or data.get("moment") != "final":
+            continue
+        if (record.rowcount or 0) <= _ROWS_MAX:
+            columns = [name for name in (record.rows or ({},))[0] if name != VERSION_COLUMN] if record.rows else None  # fmt: skip
+            final.setdefault(str(data["table"]), {})[record.node] = as_rows(
+                record.rows or (), columns
+            )
+    for table, nodes in final.items():
+        every = list(nodes.values())
+        yield table, {EVERYWHERE: every[0]} if all(each == every[0] for each in every) else nodes
+
+
+def _judged(text: str, path: str, has_twin: bool) -> Iterator[OrderVerdict]:
+    """How the order of the new file is judged when it is played; the twin, too.
+
+    Raises:
+        ScenarioError: the text would be no scenario.
+    """
+    loaded = check.parse(text, path)
+    listed = loaded.scenario.orders[0]
+    order: PlayVariant = {"order": [as_item(item) for item in listed.steps]}
+    done = play(loaded, order)
+    if done.verdict is not None:
+        yield done.verdict
+    if has_twin:
+        twin = loaded.scenario.twins[0]
+        off = {f"{_PROTECTION}{name}": "off" for name in twin.off}
+        played = play(loaded, {**order, "switches": off})
+        case = dataclasses.replace(played.chosen.case, order=listed, twin=twin, at=("twin", 0), number=0)  # fmt: skip
+        yield judge(case, played.own)

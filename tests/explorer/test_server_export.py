@@ -1,0 +1,94 @@
+"""What is shown, to be kept: files that expect what came of it, and hold when they are played by command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.in_process import twopc
+from tests.explorer.server import ExploreProcess
+from tests.explorer.test_server import LOST, WAITS
+from twopc.sim.scenario.check import parse
+
+OFF = {"protection.version_check": "off"}
+#: By hand: bob writes first, and alice commits first of all.
+BY_HAND = ["a_begin", "b_begin", "b_read", "b_write", "a_read", "a_write", "b_end", "a_end"]
+
+
+def exported(server: ExploreProcess, kind: str, order: list[Any], **more: Any) -> Any:
+    """What is exported."""
+    return server.post("/api/export", path=LOST, kind=kind, order=order, **more)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"switches": {"isolation": "repeatable read", "shipping": "lazy", "any_client": "on"}},
+        {"switches": {"agents": "off", "commit": "presumed_nothing"}},
+        {"switches": OFF},
+        {"faults": [{"at": "coordinator.decision_logged", "do": "crash coordinator"}]},
+    ],
+    ids=["order", "switches", "no-agents", "protection", "fault"],
+)
+def test_a_scenario_expects_what_was_shown(
+    server: ExploreProcess, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """It passes by command, with the twin that the protection leaves; and nothing of it is left to chance."""
+    made = exported(server, "scenario", BY_HAND, name="bob first", **more)
+    assert made["remarks"] == []
+    place = tmp_path / made["filename"]
+    place.write_text(made["text"])
+    scenario = parse(made["text"]).scenario
+    assert [each.name for each in scenario.orders] == ["bob first"]
+    assert len(scenario.twins) == ("switches" in more and more["switches"] == OFF)
+    expect = scenario.orders[0].expect
+    assert expect.sessions
+    assert expect.tables or "faults" in more
+    done = twopc("run", str(place), "--on", "model", "--out", str(tmp_path / "runs"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_order_that_cannot_be_is_not_exported(server: ExploreProcess) -> None:
+    """With the reason."""
+    body = {"path": LOST, "kind": "scenario", "order": [*WAITS[:6], "b_end", "a_end"]}
+    status, value, _ = server.ask("POST", "/api/export", body)
+    assert status == 422
+    assert "this order cannot be" in value["error"]
+
+
+@pytest.mark.postgres
+def test_an_exported_test_passes(server: ExploreProcess, tmp_path: Path) -> None:
+    """By pytest alone, on real servers."""
+    made = exported(server, "pytest", BY_HAND)
+    (tmp_path / made["filename"]).write_text(made["text"])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", made["filename"]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_a_page_and_a_link_are_exported(server: ExploreProcess) -> None:
+    """The page needs no server; the link opens the same, and holds no token."""
+    page = exported(server, "html", WAITS, switches=OFF)
+    assert page["text"].startswith("<!DOCTYPE html>")
+    assert "no_lost_update" in page["text"]
+    link = exported(server, "link", WAITS, switches=OFF)["text"]
+    assert link.startswith(f"http://127.0.0.1:{server.port}/#file=immediate%2Flost_update")
+    assert server.token not in link
+
+
+def test_templates_can_be_played(server: ExploreProcess) -> None:
+    """Every one of them, each listed order as it expects."""
+    templates = server.get("/api/templates")["templates"]
+    assert len(templates) >= 4
+    for each in templates:
+        content = server.post("/api/check", path="new.twopc.yaml", text=each["text"])
+        assert content["errors"] == []
+        for order in content["scenario"]["orders"]:
+            run = server.play("new.twopc.yaml", order["steps"], text=each["text"])["run"]
+            assert (run["possible"], run["failures"]) == (True, [])

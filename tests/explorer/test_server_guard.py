@@ -1,0 +1,204 @@
+"""Who may ask, what may be read and written, and what becomes of plays that do not end."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.explorer.server import WAIT_S, ExploreProcess, explored
+from tests.explorer.test_server import LOST, WAITS
+from twopc.server.waiting import wait_for
+
+#: A step that never ends: a loop in a routine of the scenario's own.
+ENDLESS = """
+twopc: 1
+name: endless
+about: A routine that loops for ever.
+topology: {publisher: pub, subscribers: [sub1]}
+tables:
+  account:
+    columns: {id: int primary key, balance: int not null}
+    rows: [{id: 1, balance: 100}]
+procedures:
+  spin:
+    body: |
+      create procedure spin() language plpgsql as $$ begin loop null; end loop; end $$
+sessions:
+  alice:
+    node: pub
+    steps:
+      - a_spin: {call: spin}
+orders:
+  - {name: for ever, steps: [a_spin]}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[tuple[ExploreProcess, Path]]:
+    """A server, and the folder of the test's own that it serves."""
+    folder = tmp_path / "opened"
+    folder.mkdir()
+    with explored(folder) as running:
+        yield running, folder
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "kind"),
+    [
+        ({"X_Twopc_Token": ""}, 403, "token"),
+        ({"X_Twopc_Token": "guessed"}, 403, "token"),
+        ({"Host": "explorer.example:80"}, 421, "origin"),
+        ({"Origin": "http://elsewhere.example"}, 403, "origin"),
+        ({"Origin": "null"}, 403, "origin"),
+        ({"Sec_Fetch_Site": "cross-site"}, 403, "origin"),
+    ],
+)
+def test_strangers_are_refused(
+    server: ExploreProcess, headers: dict[str, str], status: int, kind: str
+) -> None:
+    """Without the link's token, under another name, from another page."""
+    seen, value, _ = server.ask("GET", "/api/files", None, **headers)
+    assert (seen, value["kind"]) == (status, kind)
+
+
+def test_every_answer_has_the_policy(server: ExploreProcess) -> None:
+    """The page, the answers, and what is refused: nothing may be loaded from elsewhere."""
+    for path in ("/", "/api/files", "/nothing"):
+        _, _, headers = server.ask("GET", path)
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+    assert server.ask("GET", "/", None, X_Twopc_Token="")[0] == 200
+    status, _, _ = server.ask("GET", "/..%2f..%2fapp.py")
+    assert status == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../other.twopc.yaml", "/etc/passwd", "sub/../../x.twopc.yaml", "link.twopc.yaml", "deep/x.twopc.yaml", "x.yaml", "a\\b.twopc.yaml", ""],
+)  # fmt: skip
+def test_nothing_outside_of_the_folder_is_read_or_written(
+    own: tuple[ExploreProcess, Path], path: str
+) -> None:
+    """By dots, by an absolute path, by links of files and of folders."""
+    running, folder = own
+    outside = folder.parent / "secret"
+    outside.mkdir()
+    (outside / "x.twopc.yaml").write_text("secret")
+    (folder / "link.twopc.yaml").symlink_to(outside / "x.twopc.yaml")
+    (folder / "deep").symlink_to(outside)
+    status, value, _ = running.ask("GET", f"/api/file?path={path.replace(chr(92), '%5C')}")
+    assert (status, value["kind"]) == (403, "path")
+    body = {"path": path, "text": "changed", "base_version": ""}
+    assert running.ask("PUT", "/api/file", body)[0] == 403
+    assert (outside / "x.twopc.yaml").read_text() == "secret"
+    assert running.get("/api/files")["files"] == []
+
+
+def test_two_tabs_do_not_lose_each_others_changes(own: tuple[ExploreProcess, Path]) -> None:
+    """Whoever saves second is told; a file that a link leads to within the folder keeps its link and mode."""
+    running, folder = own
+    (folder / "real").mkdir()
+    place = folder / "real" / "x.twopc.yaml"
+    place.write_text("twopc: 1\n")
+    place.chmod(0o640)
+    (folder / "x.twopc.yaml").symlink_to(place)
+    opened = running.get("/api/file?path=x.twopc.yaml")
+    assert opened["errors"]
+    first = {"path": "x.twopc.yaml", "text": "first\n", "base_version": opened["version"]}
+    status, saved, _ = running.ask("PUT", "/api/file", first)
+    assert status == 200
+    status, value, _ = running.ask("PUT", "/api/file", {**first, "text": "second\n"})
+    assert (status, value["kind"], value["version"]) == (409, "changed", saved["version"])
+    assert place.read_text() == "first\n"
+    assert place.stat().st_mode & 0o777 == 0o640
+    assert (folder / "x.twopc.yaml").is_symlink()
+    new = {"path": "real/x.twopc.yaml", "text": "third\n", "base_version": ""}
+    assert running.ask("PUT", "/api/file", new)[0] == 409
+    assert sorted(each.name for each in folder.rglob("*") if each.is_file()) == ["x.twopc.yaml"] * 2
+
+
+def test_a_play_that_does_not_end_is_stopped(own: tuple[ExploreProcess, Path]) -> None:
+    """By a button; the next play is done by a process that takes the place of the first."""
+    running, _ = own
+    endless = {"path": "endless.twopc.yaml", "text": ENDLESS, "order": ["a_spin"]}
+    with ThreadPoolExecutor() as others:
+        first = running.workers()
+        asked = others.submit(running.ask, "POST", "/api/play", endless)
+        wait_for(
+            lambda: any(each.cpu_times().user > 2 for each in first),
+            what="the play",
+            timeout_s=WAIT_S,
+        )
+        waits = others.submit(running.post, "/api/check", path="a.twopc.yaml", text="twopc: 1")
+        assert running.ask("POST", "/api/stop", {"what": "play"})[0] == 204
+        status, value, _ = asked.result(WAIT_S)
+    assert (status, value["kind"]) == (503, "stopped")
+    assert waits.done()
+    assert running.post("/api/check", path="a.twopc.yaml", text="twopc: 1")["errors"]
+
+
+def test_a_play_of_a_tab_that_is_closed_ends(own: tuple[ExploreProcess, Path]) -> None:
+    """Nobody waits for it; the process that was at it is ended, and another one works."""
+    running, _ = own
+    first = running.workers()
+    connection = running.connection()
+    endless = {"path": "endless.twopc.yaml", "text": ENDLESS, "order": ["a_spin"]}
+    running.send(connection, "POST", "/api/play", endless)
+    wait_for(
+        lambda: any(each.cpu_times().user > 2 for each in first), what="the play", timeout_s=WAIT_S
+    )
+    connection.close()
+    psutil.wait_procs(first, WAIT_S)
+    assert running.post("/api/check", path="a.twopc.yaml", text="twopc: 1")["errors"]
+
+
+def test_a_process_that_dies_is_replaced(folder: Path) -> None:
+    """What it was at is refused with the reason; the next request is done."""
+    with explored(folder) as running, ThreadPoolExecutor() as others:
+        (worker,) = running.workers()
+        worker.suspend()
+        asked = others.submit(running.ask, "POST", "/api/play", {"path": LOST, "order": WAITS})
+        waits = others.submit(running.ask, "POST", "/api/play", {"path": LOST, "order": WAITS})
+        wait_for(lambda: asked.running() and waits.running(), what="the play", timeout_s=WAIT_S)
+        os.kill(worker.pid, signal.SIGKILL)
+        answers = [each.result(WAIT_S) for each in (asked, waits)]
+        refused = [value for status, value, _ in answers if status != 200]
+        assert all(each["kind"] == "died" for each in refused)
+        assert len(refused) <= 1
+        assert running.play(LOST, WAITS)["run"]["possible"] is True
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"order": []}', b'{"path": 7}'])
+def test_a_strange_request_is_refused(server: ExploreProcess, body: bytes) -> None:
+    """And does no harm."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_S)
+    headers = {"X-Twopc-Token": server.token, "Content-Type": "application/json"}
+    connection.request("POST", "/api/play", body, headers)
+    assert connection.getresponse().status == 400
+    connection.close()
+
+
+def test_it_ends_though_a_play_does_not(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of an endless play: nothing is left."""
+    with explored(tmp_path) as running:
+        workers = running.workers()
+        connection = running.connection()
+        endless = {"path": "endless.twopc.yaml", "text": ENDLESS, "order": ["a_spin"]}
+        running.send(connection, "POST", "/api/play", endless)
+        wait_for(
+            lambda: any(each.cpu_times().user > 2 for each in workers),
+            what="the play",
+            timeout_s=WAIT_S,
+        )
+        assert running.interrupt() == 0
+        connection.close()
+        assert not [each for each in workers if each.is_running()]
