@@ -44,6 +44,9 @@ class AnyClientSession(PublisherSession):
                 cursor = await connection.execute(_GID.encode())
                 row = await cursor.fetchone()
             except psycopg.Error as error:
+                self._open = False
+                if connection.closed:  # who does not ask for the name meets that at the COMMIT
+                    raise self._in_doubt(error) from error
                 raise self._error(error) from error
             self.gid = row[0] or "" if row else ""
         await super().commit()

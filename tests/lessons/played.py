@@ -143,7 +143,7 @@ _STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?m)^.*⧗ waits for \w+ \(\w+\),\n\s+prepared at \w+\n", ""),  # seen if a commit takes long
     (r"(?m)^ *\d+(?:\.\d| s|\.\d s)(?=   )", _same_width("")),
     (
-        r"(?m)^ *… +(?:commit|rollback)\n(?! *✗)",
+        r"(?m)^ *… +(?:commit|rollback)\n(?! *[✗?])",
         "",
     ),  # a row of its own if something is seen meanwhile
     (r" +\d+(?:\.\d+)? ms\b", _same_width(" ms")),

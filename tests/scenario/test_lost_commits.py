@@ -150,9 +150,10 @@ async def test_any_client(ends: Ends) -> None:
     await ends.until(paid, "the Publisher's branch to be committed")
     await alice.begin("read committed")
     wire.tear(requests=True, answers=False)
-    with pytest.raises(RejectedError):  # asked for its transaction's name
+    with pytest.raises(InDoubtError):
         await alice.commit()
     await alice.close()
+    assert await ends.balance() == 95
 
 
 async def test_a_look_that_fails_after_the_commit_changes_nothing(ends: Ends) -> None:
@@ -204,6 +205,13 @@ sessions:
       - o_begin: begin
       - o_write: {sql: "update t set n = 22 where id = 2"}
       - o_end: commit
+  till:
+    node: sub1
+    way: any client
+    steps:
+      - t_begin: begin
+      - t_write: {sql: "update t set n = 33 where id = 2"}
+      - t_end: commit
   clerk:
     node: pub
     plain: true
@@ -218,11 +226,17 @@ orders:
       steps: {o_end: in_doubt, c_end: in_doubt}
       sessions: {office: in doubt, clerk: in doubt}
       tables: {t: {everywhere: [{id: 1, n: 10}, {id: 2, n: 20}]}}
+  - name: the Subscriber
+    steps: [t_begin, t_write, {cut: sub1}, t_end, {restore: sub1}]
+    expect:
+      steps: {t_end: in_doubt}
+      sessions: {till: in doubt}
+      tables: {t: {everywhere: [{id: 1, n: 10}, {id: 2, n: 20}]}}
 """
 
 
 async def test_a_node_that_ends_its_sessions(play: Callable[..., Awaitable[Any]]) -> None:
-    """Neither kind of session knows before it asks."""
+    """No kind of session knows before it asks."""
     found = await play(CUT, head="")
     assert found.failures == []
 
