@@ -139,13 +139,10 @@ export function send({ svg, places }, messages, stand, changed) {
   const layer = /** @type {SVGGElement} */ (svg.querySelector(".messages"));
   layer.replaceChildren();
   messages.forEach((message, at) => {
-    const [from, to] = [placeOf(places, endsOf(message)[0]), placeOf(places, endsOf(message)[1])];
+    const [from, to] = [placeOf(places, message.sender), placeOf(places, message.receiver)];
     if (from && to && (from.x !== to.x || from.y !== to.y)) layer.append(...arrow(message, from, to, at));
   });
 }
-
-/** @param {any} message */
-const endsOf = (message) => [message.sender ?? message.from, message.receiver ?? message.to];
 
 /** Of an agent that of its node; the coordinator of a transaction is at its session's. @param {Map<string, Place>} places @param {string} name */
 function placeOf(places, name) {
@@ -167,7 +164,7 @@ function arrow(message, from, to, at) {
   const head = h(
     "svg:g", { class: `message ${message.kind}`, transform: `translate(${middle.x} ${middle.y})` },
     h("svg:path", { d: "M-7 -4.5L5 0L-7 4.5Z", transform: `rotate(${angle})` }),
-    h("svg:title", {}, `${endsOf(message)[0]} → ${endsOf(message)[1]}: ${message.text}`),
+    h("svg:title", {}, `${message.sender} → ${message.receiver}: ${message.text}`),
   );
   if (!still()) {
     const at = (/** @type {number} */ px, /** @type {number} */ py) => `translate(${px}px, ${py}px)`;

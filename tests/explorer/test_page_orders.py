@@ -1,0 +1,84 @@
+"""All orders as a map that is clicked through, and an order beside the same on real servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.explorer.browsing import ExplorerPage
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+LOST_UPDATE = "immediate/lost_update.twopc.yaml"
+#: So many steps that playing every order of them takes longer than anybody waits.
+LONG = "".join(
+    f"""  s{number}:
+    node: sub{number}
+    steps:
+      - s{number}_begin: begin
+      - s{number}_write: {{sql: "update account set balance = balance + 1 where id = 1"}}
+      - s{number}_more: {{sql: "update account set balance = balance + 1 where id = 1"}}
+      - s{number}_end: commit
+"""
+    for number in (1, 2, 3)
+)
+
+
+def test_every_order_is_a_map_that_is_clicked_through(page: ExplorerPage) -> None:
+    """Each behaviour with how many orders come to it; a click shows one of them."""
+    page.play(LOST_UPDATE)
+    page.click("#tab-orders")
+    page.browser.until("!document.querySelector('#orders-stop') && document.querySelector('.tile')")
+
+    counted = page.text("#orders-count")
+    assert "70 orders" in counted
+    tiles = page.texts(".tile-text")
+    assert len(tiles) > 1
+    assert len(set(tiles)) > 1
+    page.click(".tile[aria-pressed=false]")
+    page.browser.until("document.querySelector('.tile[aria-pressed=true]')")
+    pressed = page.run("document.querySelector('.tile[aria-pressed=true] .tile-text').innerText")
+    page.after(".chosen-order .outcome", pressed)
+
+    page.click("#tab-run")
+    page.settled()
+    assert page.text(".outcome") == pressed
+
+
+def test_a_map_that_takes_long_is_stopped(page: ExplorerPage, folder: Path) -> None:
+    path = folder / "long.twopc.yaml"
+    path.write_text(
+        "twopc: 1\nname: long\nabout: Three clients.\n"
+        "topology: {publisher: pub, subscribers: [sub1, sub2, sub3]}\n"
+        "tables: {account: {columns: {id: int primary key, balance: int}, rows: [{id: 1, balance: 1}]}}\n"
+        f"sessions:\n{LONG}"
+        "orders:\n  - name: one\n    steps: ["
+        + ", ".join(
+            f"s{one}_{step}" for one in (1, 2, 3) for step in ("begin", "write", "more", "end")
+        )
+        + "]\n"
+    )
+    try:
+        page.open("file=long.twopc.yaml&view=orders")
+        page.click("#orders-stop")
+        page.after(".progress", "Stopped.")
+        assert page.run("document.querySelector('#orders-stop')") is None
+        page.click("#tab-run")  # and what is shown still works
+        page.settled()
+    finally:
+        path.unlink()
+
+
+def test_the_order_is_laid_beside_the_same_on_postgresql(page: ExplorerPage) -> None:
+    page.play(LOST_UPDATE)
+    page.click("#tab-postgres")
+    page.click("#on-postgres")
+    page.after(".working", "PostgreSQL is playing")
+
+    page.after("#agree", "They agree")
+
+    model, postgres = page.texts(".two > section")
+    for side in (model, postgres):
+        assert "waits for alice (a_write) at pub" in side
+        assert "version_mismatch" in side
