@@ -1,11 +1,9 @@
 // @ts-check
 // All orders of the steps, by what comes of them: a map that fills while they are played.
 
-import { counted, h, replace } from "./dom.js";
+import { counted, h, listed, replace } from "./dom.js";
 import { lanes } from "./lanes.js";
 import { itemName, sameOrder } from "./wire.js";
-
-const DOTS_MAX = 48;
 
 export class EveryView {
   /** @type {Map<string, any>} */
@@ -83,14 +81,17 @@ export class EveryView {
 
   #draw() {
     const at = this.#at;
-    const done = at ? at.run + at.infeasible : 0;
-    const total = at ? at.orders : 0;
+    const number = (/** @type {number} */ count) => count.toLocaleString("en");
     const text = at
-      ? [`${at.run.toLocaleString("en")} played`, at.infeasible ? `${at.infeasible.toLocaleString("en")} not possible` : "", at.left_out ? `${at.left_out.toLocaleString("en")} left out` : "", `of ${counted(total, "order")}`, `· ${counted(this.#found.size, "behaviour")}`].filter(Boolean).join(" ")
+      ? [
+        `${counted(at.orders, "order")}: ${number(at.infeasible)} not possible, ${number(at.run)} played for all that come to the same`,
+        at.left_out ? `${number(at.left_out)} left out` : "", counted(this.#found.size, "behaviour"),
+      ].filter(Boolean).join(" · ")
       : this.#running ? "Counting the orders …" : "";
+    const finished = !this.#running && at;
     replace(
       this.progress,
-      h("progress", { max: total || 1, value: this.#running && !at ? null : done, "aria-label": "Orders that were looked at" }), h("span", { id: "orders-count" }, text),
+      h("progress", { max: at?.orders || 1, value: finished ? at.orders : at ? at.run + at.infeasible : null, "aria-label": "Orders that were looked at" }), h("span", { id: "orders-count" }, text),
       this.#running
         ? h("button", { type: "button", id: "orders-stop", on: { click: () => this.#halt() } }, "Stop")
         : h("button", { type: "button", on: { click: () => void this.#compute() } }, "Again"),
@@ -105,7 +106,6 @@ export class EveryView {
   #tile(behaviour) {
     const { explorer } = this;
     const style = !behaviour.holds ? "bad" : behaviour.refused.length ? "wait" : "good";
-    const dots = Math.min(behaviour.count, DOTS_MAX);
     return h("li", {}, h(
       "button",
       {
@@ -113,9 +113,21 @@ export class EveryView {
         on: { click: async () => { await explorer.takeOrder(behaviour.order); this.#draw(); } },
       },
       h("span", { class: "tile-text" }, behaviour.holds ? null : h("b", {}, `✗ ${behaviour.broken.join(", ")}: `), behaviour.text),
-      h("span", { class: "dots", "aria-hidden": "true" }, Array.from({ length: dots }, () => h("i", {})), behaviour.count > DOTS_MAX ? ` +${behaviour.count - DOTS_MAX}` : null),
-      h("span", { class: "faint" }, counted(behaviour.count, "order"), ` as ${behaviour.order.map(itemName).join(" ")}`),
+      behaviour.refused.length ? h("span", { class: "bad" }, `✗ ${listed(behaviour.refused)} refused`) : null,
+      this.#glyph(behaviour),
+      h("span", { class: "faint" }, counted(behaviour.count, "order"), ` played, as ${behaviour.order.map(itemName).join(" ")}`),
     ));
+  }
+
+  /** The order as a small picture: a row for each session, a mark for each step. @param {any} behaviour */
+  #glyph(behaviour) {
+    const { explorer } = this;
+    const lanes = explorer.scenario?.sessions.map((each) => each.name) ?? [];
+    const width = behaviour.order.length * 11;
+    const marks = behaviour.order.map((/** @type {any} */ item, /** @type {number} */ at) => h("svg:rect", {
+      x: at * 11, y: Math.max(0, lanes.indexOf(explorer.sessionOf(item))) * 9, width: 9, height: 7, rx: 1.5, class: behaviour.refused.includes(item) ? "refused" : null,
+    }));
+    return h("svg:svg", { class: "glyph", viewBox: `0 0 ${width} ${lanes.length * 9}`, width, height: lanes.length * 9, "aria-hidden": "true" }, marks);
   }
 
   #drawChosen() {

@@ -36,7 +36,7 @@ export class Files {
       const folder = file.path.includes("/") ? file.path.slice(0, file.path.lastIndexOf("/")) : "";
       folders.set(folder, [...(folders.get(folder) ?? []), file]);
     }
-    const open = ["run", "orders", "edit"].includes(this.explorer.view) ? this.explorer.file?.path : null;
+    const open = ["run", "orders", "postgres", "edit"].includes(this.explorer.view) ? this.explorer.file?.path : null;
     replace(
       this.list,
       ...[...folders].flatMap(([folder, of]) => [

@@ -72,13 +72,15 @@ export function lanes(run, scene) {
   ));
   if (agents) heads.push(h("div", { class: "head" }, h("b", {}, "agents")));
   const cut = run.possible === true ? -1 : rows.findIndex((row) => row.card?.item === /** @type {any} */ (run.possible).at);
+  // a server's clock says when the run began; what counts is since when
+  const since = run.moments.length ? 0 : run.cards[0]?.began_ms ?? 0;
   // what tells where it stops has a row of its own
   const lines = rows.map((_, at) => (cut >= 0 && at >= cut ? at + 3 : at + 2));
   const items = rows.map((row, at) => {
     const lane = places.indexOf(row.card?.session ?? "");
     const vars = { lane: lane < 0 ? places.length + 2 : lane + 2, row: lines[at], span: lines[row.until] - lines[at] + 1 };
     const number = run.possible !== true && row.card ? row.card.item >= run.possible.at : false;
-    return item(row, vars, number, scene);
+    return item(row, vars, number, since, scene);
   });
   const rails = heads.map((_, at) => h("div", { class: "rail", "aria-hidden": "true", vars: { lane: at + 2 } }));
   return h(
@@ -89,15 +91,15 @@ export function lanes(run, scene) {
   );
 }
 
-/** @param {Row} row @param {Record<string, number>} vars @param {boolean} beyond @param {{fixed: boolean, under?: (card: Card) => any}} scene */
-function item(row, vars, beyond, scene) {
+/** @param {Row} row @param {Record<string, number>} vars @param {boolean} beyond @param {number} since @param {{fixed: boolean, under?: (card: Card) => any}} scene */
+function item(row, vars, beyond, since, scene) {
   const { card, agent } = row;
   const style = card ? STYLES[card.state] ?? "" : AGENT_STYLES[agent?.kind ?? ""] ?? "note";
   const classes = ["item", style, beyond && "beyond", vars.span > 1 && "long", card && ended(card)];
   const at = card ? (card.state === "not_played" ? null : card.began_ms) : agent?.at_ms;
   return h(
     "li", { class: classes.filter(Boolean).join(" "), vars },
-    h("span", { class: "ms", "aria-hidden": "true" }, at === null || at === undefined ? "" : ms(at)),
+    h("span", { class: "ms", "aria-hidden": "true" }, at === null || at === undefined ? "" : ms(at - since)),
     card ? stepCard(card, style, scene) : agentCard(/** @type {Agent} */ (agent)),
   );
 }
