@@ -124,11 +124,11 @@ function stepCard(card, style, scene) {
     card.waits_for ? h("span", { class: "waits" }, glass(), ` waits for ${card.waits_for}`) : null,
     card.result && card.result !== "✓" ? resultOf(card, style || ended(card)) : null,
   );
-  const why = card.because || card.however;
+  const because = card.result.includes(card.because) ? "" : card.because;
+  const why = because || card.however ? reasons({ because, however: card.however }) : null;
   return [
     face,
-    why && style === "bad" ? reasons(card) : null,
-    why && style !== "bad" && card.waits_for ? reasons(card) : null,
+    style === "bad" || card.waits_for ? why : null,
     scene.under?.(card),
   ];
 }

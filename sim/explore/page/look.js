@@ -9,6 +9,7 @@ import { standAt, under } from "./wire.js";
 /** @typedef {Map<string, any>} Stand */
 
 const PLAY_MS = 650;
+const GUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export class Look {
   #timer = 0;
@@ -146,16 +147,17 @@ function tablesOf(node, stand, before) {
 function tableOf(node, table, rows, changed) {
   const columns = [...new Set(rows.flatMap(([, now, was]) => Object.keys((now ?? was)?.values ?? {})))];
   const stale = rows.some(([, now]) => now?.stale);
+  const versions = rows.some(([, now, was]) => (now ?? was)?.label || now?.uncommitted?.length);
   return h(
     "table", {},
     h("caption", {}, h("b", {}, table), stale ? h("span", { class: "wait" }, " ≠ not as at the Publisher") : null),
-    h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column)), h("th", { scope: "col" }, "version"))),
-    h("tbody", {}, rows.flatMap(([key, now, was]) => rowLines(now, was, columns, changed.has(`row/${node}/${table}/${key}`)))),
+    h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column)), versions && h("th", { scope: "col" }, "version"))),
+    h("tbody", {}, rows.flatMap(([key, now, was]) => rowLines(now, was, columns, versions, changed.has(`row/${node}/${table}/${key}`)))),
   );
 }
 
-/** @param {any} now @param {any} was @param {string[]} columns @param {boolean} changed */
-function rowLines(now, was, columns, changed) {
+/** @param {any} now @param {any} was @param {string[]} columns @param {boolean} versions @param {boolean} changed */
+function rowLines(now, was, columns, versions, changed) {
   const held = now ?? was;
   const gone = now === undefined;
   const cells = columns.map((column) => {
@@ -163,7 +165,7 @@ function rowLines(now, was, columns, changed) {
     const other = changed && !gone && was !== undefined && old !== value;
     return h("td", {}, gone ? h("del", {}, shown(value)) : other ? h("b", {}, shown(value)) : shown(value), other ? h("span", { class: "was" }, ` was ${old}`) : null);
   });
-  const lines = [h("tr", { class: `${changed ? "hot" : ""} ${held.stale ? "stale" : ""}` }, cells, h("td", { class: "version", title: held.version }, held.label))];
+  const lines = [h("tr", { class: `${changed ? "hot" : ""} ${held.stale ? "stale" : ""}` }, cells, versions && h("td", { class: "version", title: held.version }, held.label))];
   for (const each of now?.uncommitted ?? []) {
     lines.push(h(
       "tr", { class: `uncommitted ${changed ? "hot" : ""}` },
@@ -183,7 +185,11 @@ function rowLines(now, was, columns, changed) {
 }
 
 /** @param {any} value */
-const shown = (value) => (value === null || value === undefined ? h("i", {}, "null") : String(value));
+function shown(value) {
+  if (value === null || value === undefined) return h("i", {}, "null");
+  const text = String(value);
+  return GUID.test(text) ? h("code", { title: text }, `${text.slice(0, 8)}…`) : text;
+}
 
 /** @param {string} node @param {Stand} stand @param {Set<string>} changed */
 function locks(node, stand, changed) {

@@ -59,17 +59,17 @@ export function otherPoints(explorer) {
   const { run } = explorer;
   if (explorer.fixed || run === null) return null;
   const sessions = new Set(run.cards.map((card) => card.session));
-  return pointList(explorer, run.arrivals.filter((each) => !each.session || !sessions.has(each.session)), "the agents and recovery");
+  return pointList(explorer, run.arrivals.filter((each) => !each.session || !sessions.has(each.session)), "the agents and recovery", true);
 }
 
-/** @param {Explorer} explorer @param {import("./wire.js").Arrival[]} arrivals @param {string} of */
-function pointList(explorer, arrivals, of) {
+/** @param {Explorer} explorer @param {import("./wire.js").Arrival[]} arrivals @param {string} of @param {boolean} [named] */
+function pointList(explorer, arrivals, of, named = false) {
   const known = new Map((explorer.scenario?.fault_points ?? []).map((each) => [each.point, each]));
   const offered = arrivals.filter((each) => known.get(each.point)?.deeds.length);
   if (offered.length === 0) return null;
   return h(
-    "details", { class: "points" },
-    h("summary", { "aria-label": `Faults at points of ${of}`, title: "Strike a fault here" }, "⚡"),
+    "details", { class: named ? "points named" : "points" },
+    h("summary", { "aria-label": `Faults at points of ${of}`, title: "Strike a fault here" }, named ? `⚡ Faults at points of ${of}` : "⚡"),
     h("ol", {}, offered.map((each) => {
       const point = /** @type {import("./wire.js").Point} */ (known.get(each.point));
       const choice = h(
