@@ -88,6 +88,17 @@ def test_a_question_without_one_answer_is_refused(question: str, complaint: str)
         answer(parse(text, "01_one.md"), asked)
 
 
+def test_a_file_that_cannot_be_played_is_told_with_both_places() -> None:
+    text = source("value: {step: a_write, column: x}").replace("node: sub1", "node: sub9")
+    (asked,) = only(text)
+    places = (
+        rf"^01_one\.md:{AT}:1: error: a\.twopc\.yaml cannot be played:\n"
+        r"(?s:.*)^a\.twopc\.yaml:6:17: error: session 'alice': no node 'sub9'"
+    )
+    with pytest.raises(ScenarioError, match=re.compile(places, re.MULTILINE)):
+        answer(parse(text, "01_one.md"), asked)
+
+
 def test_an_order_that_is_not_there_is_refused() -> None:
     text = source("value: {step: a_write, column: x}").replace("order: one", "order: two")
     (asked,) = only(text)

@@ -139,6 +139,20 @@ def variant(
         ScenarioError: the file or the choice cannot be played; a mistake of the choice has its place in the
             lesson.
     """
+    try:
+        return _variant(lesson, question, choice)
+    except ScenarioError as error:
+        if str(error).startswith(f"{lesson.path}:"):
+            raise
+        at = question.mark
+        raise ScenarioError(
+            f"{lesson.path}:{at.line}:{at.column}: error: {question.file} cannot be played:\n{error}"
+        ) from error
+
+
+def _variant(
+    lesson: Lesson, question: LessonQuestion, choice: LessonChoice | None
+) -> LoadedScenario:
     document = text.parse(question.text, question.file)
     document.sources[lesson.path] = [*lesson.lines]
     root = document.root
