@@ -60,6 +60,11 @@ export class Server {
     return this.#token !== "";
   }
 
+  /** The address that opens something again, here. @param {string} parameters as in a fragment */
+  link(parameters) {
+    return `${location.origin}${location.pathname}#token=${this.#token}&${parameters}`;
+  }
+
   /** A link may bring another token: the server was started anew. */
   renew() {
     this.#token = takeToken();
@@ -203,6 +208,11 @@ class Export {
   }
 
   renew() {}
+
+  /** @param {string} parameters */
+  link(parameters) {
+    return `${location.origin}${location.pathname}#${parameters}`;
+  }
 
   /** @param {string} method @param {string} path @param {any} [body] @param {any} [_options] @returns {Promise<any>} */
   async ask(method, path, body, _options) {

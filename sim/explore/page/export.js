@@ -2,6 +2,7 @@
 // What is shown, to be kept: as a scenario, a test, a page, a picture, or a link.
 
 import { announce, h, replace } from "./dom.js";
+import { linkOf } from "./link.js";
 import { pictureOf } from "./svg.js";
 
 const KINDS = {
@@ -19,11 +20,11 @@ export function exportButton(explorer) {
 
 /** @param {import("./app.js").Explorer} explorer */
 function open(explorer) {
-  const kinds = Object.entries(KINDS).filter(([kind]) => kind === "svg" || !explorer.fixed);
+  const kinds = Object.entries(KINDS).filter(([kind]) => kind === "svg" || kind === "link" || !explorer.fixed);
   const result = h("div", { class: "exported", "aria-live": "polite" });
   const make = async (/** @type {string} */ kind) => {
     try {
-      const made = kind === "svg" ? svgOf(explorer) : await ask(explorer, kind);
+      const made = kind === "svg" ? svgOf(explorer) : kind === "link" ? linkTo(explorer) : await ask(explorer, kind);
       show(result, made, kind);
     } catch (error) {
       replace(result, h("p", { class: "bad" }, error instanceof Error ? error.message : String(error)));
@@ -47,6 +48,12 @@ function ask(explorer, kind) {
   const { file } = explorer;
   const text = explorer.text === file?.text ? undefined : explorer.text;
   return explorer.server.ask("POST", "/api/export", { path: file?.path, text, kind, ...explorer.variant, name: explorer.chosen || undefined });
+}
+
+/** @param {import("./app.js").Explorer} explorer */
+function linkTo(explorer) {
+  const text = explorer.server.link(String(linkOf(explorer)));
+  return { filename: "", media_type: "text/plain", text, remarks: explorer.fixed ? [] : ["It holds the secret of this server, and works for as long as it runs."] };
 }
 
 /** @param {import("./app.js").Explorer} explorer */

@@ -52,7 +52,18 @@ async function follow() {
     chosen: link.get("name") ?? undefined, view: link.get("view") ?? undefined,
   });
 }
-addEventListener("hashchange", () => void follow());
+addEventListener("hashchange", () => void turned().catch((error) => explorer.failed(error)));
+
+/** Another link in this tab; one of a server that was started anew goes on with what is shown. */
+async function turned() {
+  const anew = fragment().has("token");
+  server.renew();
+  if (!anew || [...fragment()].length) return follow();
+  byId("trouble").hidden = true;
+  await explorer.list();
+  explorer.show(explorer.view);
+  return explorer.play();
+}
 
 try {
   await explorer.list();

@@ -12,7 +12,7 @@ export function newButton(explorer) {
 /** @param {import("./app.js").Explorer} explorer */
 async function choose(explorer) {
   const { templates } = await explorer.server.ask("GET", "/api/templates");
-  const name = h("input", { type: "text", id: "new-name", required: true, pattern: "[\\w./\\-]+", value: "my_scenario" });
+  const name = h("input", { type: "text", id: "new-name", required: true, pattern: "[\\w.\\/\\-]+", value: "my_scenario" });
   const trouble = h("p", { class: "bad", role: "alert" });
   const options = templates.map((/** @type {any} */ template, /** @type {number} */ at) => h(
     "label", { class: "option" },

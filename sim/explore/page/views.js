@@ -4,14 +4,12 @@
 import { byId, h, replace } from "./dom.js";
 import { EveryView } from "./every.js";
 import { exportButton } from "./export.js";
+import { OF_FILE, linkOf } from "./link.js";
 import { LessonsView } from "./lessons.js";
 import { BothView } from "./postgres.js";
 import { RunView } from "./run.js";
 import { startView } from "./start.js";
 import { WriteView } from "./write.js";
-
-/** What each view is called; those of a file are offered when one is open. */
-const OF_FILE = { run: "Play", orders: "Every order", postgres: "On PostgreSQL", edit: "Edit" };
 
 /** @param {import("./app.js").Explorer} explorer */
 export function start(explorer) {
@@ -66,20 +64,4 @@ function bar(explorer, view) {
 /** The address holds what is shown, without the token: it can be loaded again, and gone back from. @param {import("./app.js").Explorer} explorer */
 function remember(explorer) {
   history.replaceState(null, "", `${location.pathname}${location.search}#${linkOf(explorer)}`);
-}
-
-/** @param {import("./app.js").Explorer} explorer */
-export function linkOf(explorer) {
-  const link = new URLSearchParams();
-  const [view, lesson] = explorer.view.split(":");
-  if (view === "lessons" && lesson) link.set("lesson", lesson);
-  else if (OF_FILE[view] && explorer.file) {
-    link.set("file", explorer.file.path);
-    if (view !== "run") link.set("view", view);
-    if (explorer.chosen) link.set("name", explorer.chosen);
-    else link.set("order", JSON.stringify(explorer.order));
-    if (Object.keys(explorer.switches).length) link.set("switches", JSON.stringify(explorer.switches));
-    if (explorer.faults.length) link.set("faults", JSON.stringify(explorer.faults));
-  } else if (view !== "start") link.set("view", view);
-  return link;
 }

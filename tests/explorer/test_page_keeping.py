@@ -1,0 +1,101 @@
+"""What is kept of what is shown, and how the page goes on when what it asks has died."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.explorer.browsing import ExplorerPage
+from tests.explorer.server import ExploreProcess, explored
+from tests.report.browser.chromium import Browser
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+LOST_UPDATE = "immediate/lost_update.twopc.yaml"
+
+
+def exported(page: ExplorerPage, kind: str) -> str:
+    """What the page offers to keep."""
+    page.click("#export")
+    page.click(f"#export-{kind}")
+    page.browser.until("document.querySelector('.exported pre')")
+    text = page.run("document.querySelector('.exported pre').textContent")
+    page.run("document.querySelector('dialog').close()")
+    return str(text)
+
+
+def test_what_is_shown_is_exported(page: ExplorerPage) -> None:
+    """As a scenario with its expectations, a test, a page, a picture, and a link that opens it again."""
+    page.play(LOST_UPDATE)
+    page.browser.drag("[data-key=b_write]", "[data-key=b_end]", (0, -4))
+    page.after(".path", "lost_update")
+    page.settled()
+    order = page.order()
+
+    scenario = exported(page, "scenario")
+    assert re.search(
+        r"steps: \[a_begin, a_read, b_begin, b_read, a_write, a_end, b_write, b_end\]", scenario
+    )
+    assert "rejected: version_mismatch" in scenario
+    assert "def test_lost_update()" in exported(page, "pytest")
+    assert "<!DOCTYPE html>" in exported(page, "html")
+    picture = ET.fromstring(exported(page, "svg"))
+    words = " ".join(picture.itertext())
+    assert "version_mismatch" in words
+    assert "alice at sub1" in words
+
+    page.browser.visit(exported(page, "link"))
+    page.settled()
+    assert page.order() == order
+
+
+def test_a_new_scenario_begins_with_a_template(page: ExplorerPage, folder: Path) -> None:
+    page.open()
+    page.click("#new")
+    page.browser.until("document.querySelector('dialog[open] [name=template]')")
+    page.browser.type("mine")
+    page.browser.press("Enter")
+
+    page.after(".path", "mine.twopc.yaml")
+    page.after(".mistakes li", "no mistakes")
+    assert (folder / "mine.twopc.yaml").read_text().startswith("twopc: 1")
+    page.click("#play")
+    page.settled()
+    (folder / "mine.twopc.yaml").unlink()
+
+
+def test_what_played_is_killed_and_the_page_goes_on(
+    page: ExplorerPage, server: ExploreProcess
+) -> None:
+    """The process that plays has died; another takes its place, and nobody has to ask again."""
+    page.play(LOST_UPDATE)
+    page.expected = ("503",)
+    for worker in server.workers():
+        worker.kill()
+
+    page.click("[id='switch-protection.version_check']")
+
+    page.after(".checks li", "✗ no_lost_update")
+    assert page.run("document.querySelector('#trouble').hidden")
+
+
+def test_a_server_that_dies_is_missed_and_gone_on_with_when_it_is_back(
+    chromium: Browser, folder: Path
+) -> None:
+    """What was written and not saved is still there; the new server's link goes on in the same tab."""
+    with explored(folder) as first:
+        page = ExplorerPage(chromium, first.link)
+        page.play(LOST_UPDATE)
+        first.process.kill()
+        first.process.wait()
+        page.click("[id='switch-protection.version_check']")
+        page.after("#trouble", "The server does not answer")
+        assert page.card("b_write")  # what was seen stays
+    with explored(folder, "--port", str(first.port)) as second:
+        page.after("#trouble", "started anew")
+        page.run(f"location.hash = 'token={second.token}'; 0")
+        page.after(".checks li", "✗ no_lost_update")
+        assert page.run("document.querySelector('#trouble').hidden")
