@@ -55,7 +55,7 @@ SHOWN = {
     "columns-meet", "priority-phases", "first-wins", "update-delete", "inserted-again", "unique-clash",
     "orphan-purchase", "swapped-values", "session-dies", "additive-stock", "merged-text", "changed-behind",
     "late-committer", "undone-at-home", "republisher", "offline-too-long",
-    "restored-subscriber", "column-added", "column-dropped", "column-widened", "out-of-partition", "takes-the-place", "unseen-rowguid", "stays-behind",
+    "restored-subscriber", "column-added", "column-dropped", "column-widened", "out-of-partition", "takes-the-place", "late-subscriber-under-load", "unseen-rowguid", "stays-behind",
     "agent-dies-mid-batch", "apply-meets-in-doubt", "replay-in-commit-order", "replay-unsynchronised",
 }  # fmt: skip
 

@@ -1,5 +1,5 @@
 """Plays drawn merge histories: in memory, ``python -m tests.merge --count 20000 --first 0``, or beside it on servers
-(``--servers 1000``), which come to the same.
+(``--servers 1000``), which come to the same; or races of parents and children, on a server (``--races 10000``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rich.console import Console
 from tests.merge.histories import History
 from tests.merge.model_nodes import STAR, TREE, ModelNodes
 from tests.merge.model_partitions import COURSES, JOINS, play_filtered
+from tests.merge.races import races
 from tests.merge.test_histories import play, play_aged, play_on_servers, play_restored
 from twopc.server import EmbeddedServer
 
@@ -68,7 +69,16 @@ async def main() -> None:
     parser.add_argument("--count", type=int, default=20_000, help="how many histories")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--servers", type=int, default=0, help="how many on servers instead")
+    parser.add_argument(
+        "--races", type=int, default=0, help="how many races of parents and children, on a server"
+    )
     chosen = parser.parse_args()
+    if chosen.races:
+        with EmbeddedServer.start() as server:
+            async with races(server, random.Random(f"races {chosen.first}")) as drawn:
+                await drawn.play(chosen.races)
+        Console().print(f"{chosen.races} races, drawn as {chosen.first}")
+        return
     if chosen.servers:
         with EmbeddedServer.start() as server:
             for first in range(0, chosen.servers, 2 * TOGETHER):

@@ -24,6 +24,8 @@ SHOP = (
 PART_BYTES = 10_000
 FILES = 17
 """Six of each table, four parts of customers and one of purchases."""
+DATA_FILES = 6
+"""Of them, those with rows, or with what is known of some."""
 
 
 class CutError(Exception):
@@ -75,12 +77,14 @@ asyncio.run(main(json.loads(sys.argv[1]), *sys.argv[2:]))
 """
 
 
-def kill(topology: MergeTopology, point: str, call: str, argument: str | Path) -> None:
-    """Have another process make a call, and kill it at a point."""
+def kill(
+    topology: MergeTopology, point: str, call: str, argument: str | Path, nth: int = 1
+) -> None:
+    """Have another process make a call, and kill it when it comes to a point the nth time."""
     dsns = {name: node.dsn for name, node in topology.nodes.items()}
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM % PART_BYTES, json.dumps(dsns), call, str(argument)],
-        env=os.environ | {"TWOPC_ARM": f"{point}=kill"},
+        env=os.environ | {"TWOPC_ARM": f"{point}=kill@{nth}"},
         check=False,
         capture_output=True,
         text=True,

@@ -7,7 +7,9 @@ import json
 import re
 import resource
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -158,29 +160,52 @@ async def test_snapshots_that_are_outdated(server: EmbeddedServer, tmp_path: Pat
         await topology.assert_converged()
 
 
+@contextmanager
+def small_disk(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """A folder without room: a full disk if this user may mount one, else no file may grow.
+
+    Yields what is to be said of it, and what makes room.
+    """
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
+    with ExitStack() as stack:
+        if subprocess.run(mount, check=False, capture_output=True).returncode == 0:
+            stack.callback(subprocess.run, ["umount", str(folder)], check=True)
+            larger = ["mount", "-o", "remount,size=10m", str(folder)]
+            yield (
+                r"unc/\S+ cannot be written: No space left on device",
+                lambda: subprocess.run(larger, check=True),
+            )
+        else:
+            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+            stack.callback(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
+            yield r"_0001\.bcp cannot be written: File too large", stack.pop_all().close
+
+
 async def test_folders_that_cannot_be_written(server: EmbeddedServer, tmp_path: Path) -> None:
     """Neither a folder nor room: the file is named, nothing half stays, and it goes on once there is room."""
+    disk = tmp_path / "disk"
     async with shop(server, "anna") as topology:
         (tmp_path / "file").touch()
         with pytest.raises(MergeError, match=r"snapshot folder .*file/unc/.* cannot be written to"):
             await topology.snapshot(tmp_path / "file")
         with pytest.raises(ConfigurationError, match="name the folder"):
             await topology.snapshot()
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
-        try:
-            with pytest.raises(MergeError, match=r"_0001\.bcp cannot be written: File too large"):
-                await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        assert not files_of(tmp_path, "*.tmp") + files_of(tmp_path, "manifest.json")
-        report = await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
-        assert report.kept >= 10
-        await topology.execute("anna", "create table purchase (id int)")
-        with pytest.raises(SubscriptionError, match="purchase of the Subscriber is there already"):
+        with small_disk(disk) as (message, make_room):
+            with pytest.raises(MergeError, match=f"{message}: make room"):
+                await topology.snapshot(disk, part_bytes=PART_BYTES)
+            make_room()
+            assert not files_of(disk, "*.tmp") + files_of(disk, "manifest.json")
+            report = await topology.snapshot(disk, part_bytes=PART_BYTES)
+            assert report.kept >= 10
+            await topology.execute("anna", "create table purchase (id int)")
+            with pytest.raises(
+                SubscriptionError, match="purchase of the Subscriber is there already"
+            ):
+                await topology.subscribe("anna")
+            await topology.execute("anna", "drop table purchase")
             await topology.subscribe("anna")
-        await topology.execute("anna", "drop table purchase")
-        await topology.subscribe("anna")
         await topology.assert_converged()
 
 

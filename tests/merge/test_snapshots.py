@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.merge.snapshots import FILES, PART_BYTES, CutError, change, cut, kill, shop
+from tests.merge.snapshots import DATA_FILES, FILES, PART_BYTES, CutError, change, cut, kill, shop
 from twopc.errors import MergeError
 from twopc.merge.ladder import InitialisationMethod
 from twopc.server import EmbeddedServer
@@ -31,6 +31,31 @@ async def test_an_agent_that_is_cut_off_after_every_file(
         assert (report.files, report.kept) == (0, FILES)
         assert report.rows == 299 + 50
         assert (await topology.subscribe("anna")).location == str(folder)
+        await topology.assert_converged()
+
+
+async def test_an_agent_that_is_killed_in_every_file(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """With rows, or what is known of them: each is whole in the end, and none that was whole is written again."""
+    async with shop(server, "anna") as topology:
+        written: dict[str, int] = {}
+        for number in range(DATA_FILES):
+            kill(topology, "merge_snapshot.file_begun", "snapshot", tmp_path, min(number + 1, 2))
+            [folder] = (tmp_path / "unc").iterdir()
+            assert len([*folder.glob("*.tmp")]) == 1
+            whole = {
+                path.name: path.stat().st_ino
+                for path in (*folder.glob("*.bcp"), *folder.glob("*.sys"))
+                if path.stat().st_size
+            }
+            assert len(whole) == number
+            assert whole.items() >= written.items()
+            written = whole
+        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
+        assert not [*folder.glob("*.tmp")]
+        assert all((folder / name).stat().st_ino == inode for name, inode in written.items())
+        await topology.subscribe("anna")
         await topology.assert_converged()
 
 
