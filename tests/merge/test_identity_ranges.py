@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
+from tests.fix_link import until
 from twopc.merge.ranges import IdentityRanges
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
@@ -159,15 +160,85 @@ async def test_a_restored_publisher_allots_nothing_twice(orders: MergeTopology) 
     await orders.assert_converged()
 
 
+async def use_up(topology: MergeTopology, node: str) -> None:
+    """Draw 200 values, and keep none."""
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await topology.execute(
+            node,
+            "insert into orders (item) select 1 / (200 - n) from generate_series(1, 200) as n",
+        )
+
+
+async def test_a_publisher_that_was_restored_twice(server: EmbeddedServer) -> None:
+    """It numbers ranges anew and lower, since one Subscriber is forgotten, and is recognised the second time, too."""
+    names = ("anna", "ben", "cleo")
+    async with MergeTopology(server=server, subscribers=names) as topology:
+        await topology.execute("pub", "create table orders (id serial primary key, item text)")
+        await topology.publish("orders", identity=RANGES)
+        await topology.subscribe("anna")
+        await topology.subscribe("ben")
+        await topology.back_up("pub")
+        await topology.subscribe("cleo")
+        for name in ("cleo", "cleo", "cleo", "anna"):
+            await use_up(topology, name)
+            await topology.sync(name)
+        await topology.restore_backup("pub")
+        for name in ("anna", "ben", "anna"):
+            await topology.sync(name)
+        await topology.back_up("pub")
+        await use_up(topology, "anna")
+        await topology.sync("anna")
+        await topology.restore_backup("pub")
+        assert (await topology.sync("anna")).anew
+        await use_up(topology, "ben")
+        await topology.sync("ben")
+        drawn = await add(topology, "anna", 150) + await add(topology, "ben", 150)
+        assert len({*drawn}) == 300
+
+
+async def test_a_value_that_is_named_in_an_old_snapshot(orders: MergeTopology) -> None:
+    """The ranges that it shows are not all: the transaction begins again, and is refused then."""
+    named = "insert into orders values (%s, 'named')"
+    await add(orders, "anna", 190)
+    async with await AsyncConnection.connect(orders.node("pub").app_dsn) as connection:
+        await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+        await connection.execute("select from orders")
+        await orders.sync("anna")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            await connection.execute(named, (450,))
+        await connection.rollback()
+        with pytest.raises(psycopg.errors.CheckViolation, match="value 450"):
+            await connection.execute(named, (450,))
+
+
+async def test_a_value_that_is_named_while_it_is_allotted(orders: MergeTopology) -> None:
+    """The statement waits for the allotment, and sees it then; it does not hold up the next one."""
+    allot = "select msrepl.merge_allot_ranges('anna', artid, 100) from msrepl.sysmergearticles"
+    publisher = orders.node("pub")
+    async with (
+        await AsyncConnection.connect(publisher.app_dsn) as application,
+        await AsyncConnection.connect(publisher.dsn) as agent,
+    ):
+        await agent.execute(allot)
+        waiting = asyncio.create_task(
+            application.execute("insert into orders values (402, 'named')")
+        )
+        blocked = f"select where cardinality(pg_blocking_pids({application.info.backend_pid})) > 0"
+        with psycopg.connect(publisher.dsn, autocommit=True) as eyes:
+            await until(lambda: eyes.execute(blocked).rowcount, "the application to wait")
+        await agent.commit()
+        with pytest.raises(psycopg.errors.CheckViolation, match="allotted to another node"):
+            await waiting
+        await application.rollback()
+        await application.execute("insert into orders (item) values ('drawn')")
+        await agent.execute(allot)
+
+
 async def test_a_publisher_that_has_forgotten_allotments_alone(orders: MergeTopology) -> None:
     """Nobody tells it that it was restored, and no row shows it: a Subscriber's range does."""
     await orders.back_up("pub")
-    with pytest.raises(psycopg.errors.DivisionByZero):
-        await orders.execute(
-            "anna",
-            "insert into orders (item) select 1 / (200 - n) from generate_series(1, 200) as n",
-        )
-    await orders.sync("anna")  # it has drawn all and keeps none
+    await use_up(orders, "anna")
+    await orders.sync("anna")
     await orders.restore_backup("pub")
     await orders.sync("anna")
     await orders.sync("ben")

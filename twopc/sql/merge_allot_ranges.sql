@@ -1,6 +1,6 @@
 -- msrepl.merge_allot_ranges: allots identity values of an article to a Subscriber, for ever.
 -- called by: msrepl.merge_allot; twopc.drivers.merge.ranges, when a subscription begins
--- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, the article's sequence
+-- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, msrepl.msmerge_allotting, the article's sequence
 -- holes:     owner
 --
 -- They are drawn as the node's own are, so that nobody waits and none is drawn twice: at the topmost Publisher from the
@@ -16,6 +16,8 @@ declare
     article msrepl.sysmergearticles;
     amount constant int8 := least($3, msrepl.merge_identity_left($2));
 begin
+    lock table msrepl.msmerge_identity_range in share row exclusive mode;  -- one after the other: the last one tells of all
+    perform setval('msrepl.msmerge_allotting', pg_current_xact_id()::text::int8);
     select a.* into article from msrepl.sysmergearticles as a where a.artid = $2;
     return query
         with drawn as materialized (

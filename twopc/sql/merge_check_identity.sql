@@ -1,6 +1,7 @@
 -- msmerge_idc_<artid>: refuses identity values of an application's that are not this node's (548).
 -- called by: AFTER triggers of the article's table: for each INSERT, and for each row of which an UPDATE changes the value
--- tables:    transition table inserted; msrepl.msmerge_identity_range, the table's sequence at the topmost Publisher
+-- tables:    transition table inserted; msrepl.msmerge_identity_range, the table's sequence at the topmost Publisher; see
+--            msrepl.merge_await_allotments
 -- holes:     function, table_name, column, column_text, is_foreign, whose, remedy, owner, comment
 --
 -- What an agent writes passes; what a trigger of the user's does then is at a deeper level, and is refused like others.
@@ -14,6 +15,7 @@ begin
     if pg_trigger_depth() = 1 and current_setting('session_replication_role') = 'replica' then
         return null;
     end if;
+    perform msrepl.merge_await_allotments();
     if tg_op = 'INSERT' then
         select v.v into value from (select i.{column}::int8 as v from inserted as i) as v where {is_foreign} limit 1;
     else

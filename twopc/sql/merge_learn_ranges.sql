@@ -4,9 +4,11 @@
 -- holes:     owner
 --
 -- The sequence of a topmost Publisher moves beyond all values that the neighbour has, as if they were drawn: no other
--- way is safe beside those who draw. It does so for ten million values at most, since it is an agent's word. Returns
--- false if one of the ranges was allotted to another since the restore.
-create or replace function msrepl.merge_learn_ranges(artid uuid, begins int8[], ends int8[], highest int8) returns boolean
+-- way is safe beside those who draw. It does so for ten million values at most, since it is an agent's word. Returns the
+-- ranges with the numbers that they have here now, lower perhaps than those that the neighbour knows; NULL if one of them
+-- was allotted to another since the restore.
+create or replace function msrepl.merge_learn_ranges(artid uuid, begins int8[], ends int8[], highest int8)
+returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -19,7 +21,7 @@ declare
     is_own boolean;
 begin
     if (msrepl.merge_neighbour()).is_publisher or (msrepl.merge_neighbour()).ranges_known then
-        return true;
+        return;
     end if;
     select a.* into article from msrepl.sysmergearticles as a
     where a.artid = $1 and a.identity_column is not null for update;
@@ -38,12 +40,16 @@ begin
         select from unnest($2, $3) as u(first, last)
         join msrepl.msmerge_identity_range as r on r.artid = $1 and r.place_end is null
             and r.subscriber_server <> name and r.range_begin <= u.last and r.range_end >= u.first);
-    if is_own then
-        insert into msrepl.msmerge_identity_range (artid, subscriber_server, range_begin, range_end)
-        select $1, name, u.first, u.last from unnest($2, $3) as u(first, last)
-        on conflict (artid, range_begin) where place_end is null do nothing;
+    if not is_own then
+        return query select null::int8, null::int8, null::int8;
+        return;
     end if;
-    return is_own;
+    insert into msrepl.msmerge_identity_range (artid, subscriber_server, range_begin, range_end)
+    select $1, name, u.first, u.last from unnest($2, $3) as u(first, last)
+    on conflict (artid, range_begin) where place_end is null do nothing;
+    return query
+        select r.id, r.range_begin, r.range_end from msrepl.msmerge_identity_range as r
+        where r.artid = $1 and r.place_end is null and r.range_begin = any ($2);
 end
 $msrepl$;
 alter function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) owner to {owner};

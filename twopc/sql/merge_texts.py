@@ -66,6 +66,8 @@ _SHARED = (
     "merge_knows",
     "merge_begin_anew",
     "msmerge_identity_range",
+    "msmerge_allotting",
+    "merge_await_allotments",
     "merge_identity_left",
     "merge_allot_ranges",
     "merge_allot",

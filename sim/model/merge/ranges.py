@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from twopc.merge.ranges import AllottedRange, HeldValues, RangesHeld
@@ -23,9 +23,14 @@ class ModelRanges:
         """See `MergeRangePort`."""
         return {}
 
-    async def learn_ranges(self, held: Mapping[UUID, HeldValues]) -> Collection[UUID]:
+    async def learn_ranges(
+        self, held: Mapping[UUID, HeldValues]
+    ) -> Mapping[UUID, Sequence[AllottedRange] | None]:
         """See `MergeRangePort`."""
-        return ()
+        return {}
+
+    async def note_ranges(self) -> None:
+        """See `MergeRangePort`."""
 
     async def withdraw_ranges(self, artid: UUID) -> None:
         """See `MergeRangePort`."""

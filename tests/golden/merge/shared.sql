@@ -1376,6 +1376,53 @@ alter table msrepl.msmerge_identity_range owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.msmerge_identity_range from public;
 comment on table msrepl.msmerge_identity_range is 'Ranges of identity values, and who draws from each';
 
+-- msrepl.msmerge_allotting: the last transaction that has begun to allot identity values at this node.
+-- called by: msrepl.merge_allot_ranges, msrepl.merge_await_allotments
+-- tables:    itself
+-- holes:     owner
+--
+-- A sequence, which no snapshot hides: whoever judges a value by the ranges that a snapshot shows sees here whether that is
+-- all of them.
+create sequence if not exists msrepl.msmerge_allotting as bigint minvalue 0 start 0;
+alter sequence msrepl.msmerge_allotting owner to "msrepl_owner_0123456789ab";
+revoke all on msrepl.msmerge_allotting from public;
+
+-- msrepl.merge_await_allotments: waits until every range that was allotted here can be seen.
+-- called by: msmerge_idc_<artid>, in an application's transaction
+-- tables:    msrepl.msmerge_allotting, msrepl.msmerge_identity_range
+-- holes:     owner
+--
+-- One that was allotted since the snapshot of a transaction at REPEATABLE READ or SERIALIZABLE was taken is never seen
+-- there: such a transaction must begin again (40001). The lock goes with its subtransaction, so that nobody who allots
+-- waits for an application.
+create or replace function msrepl.merge_await_allotments() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    last xid8;
+begin
+    loop
+        last := pg_sequence_last_value('msrepl.msmerge_allotting')::text::xid8;
+        exit when last is null or last = pg_current_xact_id_if_assigned()
+            or pg_visible_in_snapshot(last, pg_current_snapshot());
+        if current_setting('transaction_isolation') <> 'read committed' then
+            raise exception 'identity values were allotted to a Subscriber since this transaction began'
+                using errcode = 'serialization_failure', hint = 'Begin the transaction again.';
+        end if;
+        begin
+            lock table msrepl.msmerge_identity_range in row exclusive mode;
+            raise sqlstate 'MR000';
+        exception when sqlstate 'MR000' then
+            null;
+        end;
+    end loop;
+end
+$msrepl$;
+alter function msrepl.merge_await_allotments() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.merge_await_allotments() from public;
+comment on function msrepl.merge_await_allotments() is 'Waits until every range that was allotted can be seen';
+
 -- msrepl.merge_identity_left: how many identity values of an article can still be drawn at this node.
 -- called by: msrepl.merge_ranges, msrepl.merge_allot_ranges; twopc.drivers.merge.ranges
 -- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, catalogs, the article's sequence
@@ -1402,7 +1449,7 @@ comment on function msrepl.merge_identity_left(uuid) is 'How many identity value
 
 -- msrepl.merge_allot_ranges: allots identity values of an article to a Subscriber, for ever.
 -- called by: msrepl.merge_allot; twopc.drivers.merge.ranges, when a subscription begins
--- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, the article's sequence
+-- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, msrepl.msmerge_allotting, the article's sequence
 -- holes:     owner
 --
 -- They are drawn as the node's own are, so that nobody waits and none is drawn twice: at the topmost Publisher from the
@@ -1418,6 +1465,8 @@ declare
     article msrepl.sysmergearticles;
     amount constant int8 := least($3, msrepl.merge_identity_left($2));
 begin
+    lock table msrepl.msmerge_identity_range in share row exclusive mode;  -- one after the other: the last one tells of all
+    perform setval('msrepl.msmerge_allotting', pg_current_xact_id()::text::int8);
     select a.* into article from msrepl.sysmergearticles as a where a.artid = $2;
     return query
         with drawn as materialized (
@@ -1593,9 +1642,11 @@ comment on function msrepl.merge_ranges_held() is 'The identity ranges that this
 -- holes:     owner
 --
 -- The sequence of a topmost Publisher moves beyond all values that the neighbour has, as if they were drawn: no other
--- way is safe beside those who draw. It does so for ten million values at most, since it is an agent's word. Returns
--- false if one of the ranges was allotted to another since the restore.
-create or replace function msrepl.merge_learn_ranges(artid uuid, begins int8[], ends int8[], highest int8) returns boolean
+-- way is safe beside those who draw. It does so for ten million values at most, since it is an agent's word. Returns the
+-- ranges with the numbers that they have here now, lower perhaps than those that the neighbour knows; NULL if one of them
+-- was allotted to another since the restore.
+create or replace function msrepl.merge_learn_ranges(artid uuid, begins int8[], ends int8[], highest int8)
+returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -1608,7 +1659,7 @@ declare
     is_own boolean;
 begin
     if (msrepl.merge_neighbour()).is_publisher or (msrepl.merge_neighbour()).ranges_known then
-        return true;
+        return;
     end if;
     select a.* into article from msrepl.sysmergearticles as a
     where a.artid = $1 and a.identity_column is not null for update;
@@ -1627,12 +1678,16 @@ begin
         select from unnest($2, $3) as u(first, last)
         join msrepl.msmerge_identity_range as r on r.artid = $1 and r.place_end is null
             and r.subscriber_server <> name and r.range_begin <= u.last and r.range_end >= u.first);
-    if is_own then
-        insert into msrepl.msmerge_identity_range (artid, subscriber_server, range_begin, range_end)
-        select $1, name, u.first, u.last from unnest($2, $3) as u(first, last)
-        on conflict (artid, range_begin) where place_end is null do nothing;
+    if not is_own then
+        return query select null::int8, null::int8, null::int8;
+        return;
     end if;
-    return is_own;
+    insert into msrepl.msmerge_identity_range (artid, subscriber_server, range_begin, range_end)
+    select $1, name, u.first, u.last from unnest($2, $3) as u(first, last)
+    on conflict (artid, range_begin) where place_end is null do nothing;
+    return query
+        select r.id, r.range_begin, r.range_end from msrepl.msmerge_identity_range as r
+        where r.artid = $1 and r.place_end is null and r.range_begin = any ($2);
 end
 $msrepl$;
 alter function msrepl.merge_learn_ranges(uuid, int8[], int8[], int8) owner to "msrepl_owner_0123456789ab";

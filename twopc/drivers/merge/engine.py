@@ -237,8 +237,13 @@ class MergeSession:
             return
         publisher, subscriber = self._publisher, self._subscriber
         if await publisher.knows_ranges({}) is None:
-            for artid in await publisher.learn_ranges(await subscriber.ranges_held()):
-                await subscriber.withdraw_ranges(artid)
+            learned = await publisher.learn_ranges(await subscriber.ranges_held())
+            for artid, ranges in learned.items():
+                if ranges is None:
+                    await subscriber.withdraw_ranges(artid)
+                else:
+                    await subscriber.receive_ranges(artid, ranges)
+            await publisher.note_ranges()
         for artid, held in (await subscriber.ranges()).items():
             left = held
             while left.missing:  # twice if what comes first was there already

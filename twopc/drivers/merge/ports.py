@@ -131,12 +131,18 @@ class MergeRangePort(Protocol):
         """At the Subscriber: the values that it draws from, by article, and the highest that it has seen."""
         ...
 
-    async def learn_ranges(self, held: Mapping[UUID, HeldValues]) -> Collection[UUID]:
+    async def learn_ranges(
+        self, held: Mapping[UUID, HeldValues]
+    ) -> Mapping[UUID, Sequence[AllottedRange] | None]:
         """At the Publisher: enter ranges that it has allotted to the neighbour, and give no value that is among them.
 
         Returns:
-            The articles of which it has allotted some to another since it was restored.
+            By article the ranges as it numbers them now; None: it has allotted some to another since it was restored.
         """
+        ...
+
+    async def note_ranges(self) -> None:
+        """At the Publisher: the neighbour has told its ranges, and knows them by their present numbers."""
         ...
 
     async def withdraw_ranges(self, artid: UUID) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from twopc.merge.ranges import AllottedRange, HeldValues, RangesHeld
 
 _KNOWS = "select msrepl.merge_knows_ranges(%s, %s::int8[])"
 _ALLOT = "select * from msrepl.merge_allot(%s, %s, %s)"
-_LEARN = "select msrepl.merge_learn_ranges(%s, %s::int8[], %s::int8[], %s)"
+_LEARN = "select * from msrepl.merge_learn_ranges(%s, %s::int8[], %s::int8[], %s)"
 _RECEIVE = "select msrepl.merge_receive_ranges(%s, %s::int8[], %s::int8[], %s::int8[])"
 
 
@@ -49,15 +49,20 @@ class ServerRanges(ABC):
             )
         }
 
-    async def learn_ranges(self, held: Mapping[UUID, HeldValues]) -> Collection[UUID]:
+    async def learn_ranges(
+        self, held: Mapping[UUID, HeldValues]
+    ) -> Mapping[UUID, Sequence[AllottedRange] | None]:
         """See `MergeRangePort`."""
-        overlapping = []
+        learned = {}
         for artid, values in held.items():
             begins, ends = ([each[place] for each in values.ranges] for place in (0, 1))
-            if await self._rows(_LEARN, artid, begins, ends, values.highest) != [(True,)]:
-                overlapping.append(artid)
+            rows = await self._rows(_LEARN, artid, begins, ends, values.highest)
+            learned[artid] = None if (None, None, None) in rows else _allotted(rows)
+        return learned
+
+    async def note_ranges(self) -> None:
+        """See `MergeRangePort`."""
         await self._rows("select msrepl.merge_note_ranges()")
-        return overlapping
 
     async def withdraw_ranges(self, artid: UUID) -> None:
         """See `MergeRangePort`."""
@@ -65,8 +70,7 @@ class ServerRanges(ABC):
 
     async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
         """See `MergeRangePort`."""
-        rows = await self._rows(_ALLOT, artid, held.received, held.missing)
-        return [AllottedRange(allotment=each, first=first, last=last) for each, first, last in rows]
+        return _allotted(await self._rows(_ALLOT, artid, held.received, held.missing))
 
     async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
         """See `MergeRangePort`."""
@@ -76,3 +80,7 @@ class ServerRanges(ABC):
             [each.last for each in allotted],
         ]
         await self._rows(_RECEIVE, artid, *columns)
+
+
+def _allotted(rows: Iterable[tuple[Any, ...]]) -> list[AllottedRange]:
+    return [AllottedRange(allotment=each, first=first, last=last) for each, first, last in rows]
