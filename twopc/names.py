@@ -53,6 +53,12 @@ def _checked_part(text: str, what: str, bytes_max: int) -> str:
     return text
 
 
+NODE_NAMES = (
+    f"1 to {min(_BRANCH_BYTES_MAX, _COORDINATOR_BYTES_MAX)} of the characters A-Z a-z 0-9 _ . -"
+)
+"""How nodes may be called, for messages."""
+
+
 def is_node_name(text: str) -> bool:
     """Whether a node or coordinator may be called so: its name is part of gids."""
     return bool(_PART.match(text)) and len(text) <= min(_BRANCH_BYTES_MAX, _COORDINATOR_BYTES_MAX)

@@ -88,6 +88,7 @@ async def publish(
         ArticleError: the table cannot be merged so; nothing is changed.
     """
     async with connection.transaction():
+        await tracking.await_others(connection)
         described = await describe(connection, schema, table)
         where = f"table {schema}.{table}"
         if tracking_level not in _TRACKING:

@@ -15,6 +15,8 @@ _PASSWORDS = (
     re.compile(r"(?P<before>://[^:/@\n]*:).*(?=@)"),
     re.compile(r"(?P<before>password\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s&]+)", re.IGNORECASE),
 )
+#: What names have not, and DSNs have before their first equals sign.
+_OF_DSNS = re.compile(r"[:/@'\s]")
 
 
 def parse_nodes(given: Iterable[str], option: str = "--node") -> dict[str, str]:
@@ -45,15 +47,17 @@ def named(given: Iterable[str], option: str, form: str) -> list[tuple[str, str]]
     Raises:
         typer.BadParameter: one has no text, or what stands before it cannot be the name of a node.
     """
-    from twopc.names import is_node_name
+    from twopc.names import NODE_NAMES, is_node_name
 
     results: list[tuple[str, str]] = []
     for each in given:
         name, _, text = each.partition("=")
-        if not is_node_name(name):  # it may be a DSN, up to the first of its equals signs
-            raise typer.BadParameter(
-                f"the name of a node is missing: write {form}", param_hint=option
-            )
+        if not is_node_name(name):
+            # it may be a DSN, up to the first of its equals signs: nothing of that is quoted
+            problem = "the name of a node is missing"
+            if name and not _OF_DSNS.search(name):
+                problem = f"{name!r} cannot be the name of a node, which is {NODE_NAMES}"
+            raise typer.BadParameter(f"{problem}: write {form}", param_hint=option)
         if not text:
             raise typer.BadParameter(f"{name!r}: write {form}", param_hint=option)
         results.append((name, text))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
+from typing import Any, Never
 
 from twopc.merge.decision import Side
 from twopc.merge.encounters import MergeEncounter, Resolution, Row, checked
@@ -45,7 +46,37 @@ def _resolution(answer: str, encounter: MergeEncounter) -> Resolution | None:
         return Resolution(winner=_SIDES[answer])
     if not answer.startswith("{"):
         raise ValueError("no such answer")
-    return checked(Resolution(row=json.loads(answer)), encounter)
+    try:
+        row = json.loads(answer, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    for text in _texts(row):
+        if "\0" in text:
+            raise ValueError("a text holds a NUL character, which no text of PostgreSQL can")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                "a text holds half of a surrogate pair, which is no character"
+            ) from error
+    return checked(Resolution(row=row), encounter)
+
+
+def _refuse_constant(name: str) -> Never:
+    raise ValueError(f'{name} is no JSON: write it as a text, "{name}"')
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text of a JSON document, names among them; what could be read is not nested too deeply for this."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each
 
 
 def _lines(encounter: MergeEncounter, proposal: Resolution | None) -> Iterator[str]:

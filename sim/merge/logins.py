@@ -6,6 +6,7 @@ processes can run sessions, one after another, and no file or table holds a secr
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,8 @@ from twopc.sql import path
 
 #: Another process may give the role another password before we have logged in.
 _ATTEMPTS_MAX = 5
+ANSWER_TIMEOUT_S = 5.0
+"""After which a kept connection is given up: whoever is at its other end is silent, as behind a network that was cut."""
 _KNOWN = "select from msrepl.sysmergesubscriptions where subscriber_server = %s and not is_self"
 
 
@@ -93,10 +96,11 @@ class AgentLogin:
         kept, self._kept = self._kept, None
         if kept is not None:
             try:
-                await kept.execute("select session_user")
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                    await kept.execute("select session_user")
             except BaseException as error:
                 await kept.close()
-                if not isinstance(error, psycopg.Error):
+                if not isinstance(error, (psycopg.Error, TimeoutError)):
                     raise
                 return None
         return kept

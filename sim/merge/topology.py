@@ -157,7 +157,8 @@ class MergeTopology(ConflictDesk, MergeAltering, MergeConvergence, MergeSubscrib
         for node in running:
             if node.name in self.backed_up:
                 await drop_backup(node)
-        pairs = {*self._logins}
+        above = {(self.tree.publisher_of(name), name) for name in self.tree.subscribers}
+        pairs = {*above, *((name, publisher) for publisher, name in above)}
         await self._nodes.drop(lambda gid: False)
         agents = {
             node.name: [

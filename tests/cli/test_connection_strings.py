@@ -89,6 +89,15 @@ def test_no_password_is_printed(twopc, words, command, option):
         )
 
 
+def test_names_of_nodes(twopc):
+    """One with other characters is quoted, with those that it may have; what may be a connection string is not."""
+    for name in ("büro", "a&b", "x" * 64):
+        said = _refusal(twopc("merge", "status", "--node", f"{name}=postgresql://{_NOWHERE}"))
+        assert f"{name!r} cannot be the name of a node" in " ".join(said.split())
+    for text in (f"postgresql://u:{_PASSWORD}@h/db?a=b", f"p {_PASSWORD}=x", "=postgresql://h/db"):
+        assert "the name of a node is missing" in _refusal(twopc("merge", "status", "--node", text))
+
+
 def test_of_an_option_that_is_none(twopc):
     """A connection string where none belongs is quoted without its password."""
     for words in (

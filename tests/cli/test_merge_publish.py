@@ -75,12 +75,12 @@ def test_from_nothing_and_back(twopc, databases, monkeypatch) -> None:
     assert ran.stdout == "anna: uploaded 0, downloaded 1\nanna: customer: 1 row is the same\n"
 
     _execute(databases["ben"], "update customer set phone = '3'")
-    monkeypatch.setattr(sys, "stdin", io.StringIO('x\n{"fax": "4"}\n{"phone": "4"}\n'))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join([*_NO_ANSWERS, '{"phone": "4"}\n'])))
     ran = twopc("merge", "sync", "ben", "--interactive", "--json", *every)
     assert "held at pub, by pub (priority 100): id=1, phone=2, credit=20" in ran.stderr
     assert "incoming from ben (priority 0): id=1, phone=3, credit=10" in ran.stderr
-    assert "x: no such answer" in ran.stderr
-    assert "customer has no column 'fax'" in ran.stderr
+    for problem in _NO_ANSWERS.values():
+        assert problem in ran.stderr
     assert json.loads(ran.stdout)["ben"]["conflicts"] == 1
     assert _execute(databases["ben"], "select phone, credit from customer") == [("4", 20)]
 
@@ -91,6 +91,18 @@ def test_from_nothing_and_back(twopc, databases, monkeypatch) -> None:
     assert ran.stdout == "public.customer: not published any more; nothing of ours is left in pub\n"
     assert [_left(databases, name) for name in databases] == [0, 0, 0]
     assert _execute(databases["ben"], "select phone, credit from customer") == [("4", 20)]
+
+
+#: What is answered to a question about a conflict, and why it is asked again.
+_NO_ANSWERS = {
+    "x": "x: no such answer",
+    '{"fax": "4"}': "customer has no column 'fax'",
+    '{"phone": ' + "[" * 100_000: "it is nested too deeply",
+    '{"phone": "a\\u0000b"}': "a text holds a NUL character",
+    '{"phone": "\\ud800"}': "half of a surrogate pair",
+    '{"credit": NaN}': 'NaN is no JSON: write it as a text, "NaN"',
+    '{"credit": -Infinity}': "-Infinity is no JSON",
+}
 
 
 def test_rows_that_differ_fail_a_session_that_validates(twopc, databases) -> None:

@@ -4,13 +4,40 @@ from __future__ import annotations
 
 import asyncio
 
+from psycopg import AsyncConnection
+
 from tests.agreement.test_catalogue import on_model
+from twopc.drivers.merge.neighbours import agent_role
+from twopc.server import EmbeddedServer
+from twopc.sim.merge import MergeTopology
 from twopc.sim.report.history import History
 from twopc.sim.scenario.agree import compare
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.postgres_stage import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.values import Selection
+
+
+async def test_unsubscribing_what_was_backed_up(server: EmbeddedServer) -> None:
+    """The backup holds rights of the agent's role, which stays without a login, and serves again or goes with the backup."""
+    roles = "select rolname, rolcanlogin from pg_roles where rolname = any (%s) order by 1"
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute("pub", "create table item (id int primary key)")
+        await topology.publish("item")
+        await topology.subscribe("anna")
+        node = topology.node("pub")
+        agent = agent_role(node.database, "anna")
+        await topology.back_up("pub")
+        await topology.unsubscribe("anna")
+        assert await topology.execute("pub", roles, ([agent],)) == [(agent, False)]
+        await topology.execute("anna", "drop table item")
+        await topology.subscribe("anna")
+        assert await topology.execute("pub", roles, ([agent],)) == [(agent, True)]
+        await topology.sync("anna")
+        await topology.unsubscribe("anna")
+    async with await AsyncConnection.connect(server.dsn("postgres")) as admin:
+        assert await (await admin.execute(roles, ([agent],))).fetchall() == []
+
 
 FILE = """
 twopc: 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import subprocess
 from pathlib import Path
@@ -132,6 +133,40 @@ async def test_what_cannot_be_merged(fresh_database: Database, why: str) -> None
         with pytest.raises(ArticleError, match=message):
             await node.publish("t")
         assert await _objects(node) == before
+
+
+async def test_two_who_publish_at_once(fresh_database: Database) -> None:
+    """The second waits for the first: both tables are published, and nobody gets a raw error."""
+    dsn = fresh_database.dsn
+    async with (
+        await AsyncConnection.connect(dsn, autocommit=True) as first,
+        await AsyncConnection.connect(dsn, autocommit=True) as second,
+        await AsyncConnection.connect(dsn, autocommit=True) as observer,
+    ):
+        await first.execute(
+            "create table a (id int primary key); create table b (id int primary key)"
+        )
+
+        async def publish(connection: AsyncConnection, table: str) -> None:
+            await tracking.install(connection)
+            await publication.publish(connection, "public", table)
+
+        async def waits() -> None:
+            asked = "select from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+            while not (await observer.execute(asked, (second.info.backend_pid,))).rowcount:
+                assert not other.done()
+
+        async with first.transaction():
+            await tracking.install(first)
+            other = asyncio.create_task(publish(second, "b"))
+            await waits()
+            await publication.publish(first, "public", "a")
+        await other
+        stored = await tracking.stored_articles(observer)
+        assert [(each.table, each.nickname) for each in stored] == [("a", 1), ("b", 2)]
+        for table in ("a", "b"):
+            await publication.unpublish(first, "public", table)
+        await tracking.uninstall(first)
 
 
 async def test_arguments_that_are_refused(fresh_database: Database) -> None:

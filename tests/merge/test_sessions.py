@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 
 import psycopg
 import pytest
@@ -12,7 +14,7 @@ from twopc.errors import ArticleError, ConfigurationError, MergeError, Subscript
 from twopc.merge.decision import ConflictType
 from twopc.publisher.merge import publication
 from twopc.server import EmbeddedServer
-from twopc.sim.merge import MergeTopology
+from twopc.sim.merge import MergeTopology, logins
 from twopc.sim.merge.attaching import attach
 from twopc.sim.merge.logins import AgentLogin
 
@@ -162,6 +164,21 @@ async def test_sessions_take_up_connections(merge_shop: MergeTopology) -> None:
         await other.subscribe("anna")
     await merge_shop.execute("anna", "update customer set phone = '3' where id = 1")
     assert (await merge_shop.sync("anna")).uploaded == 1
+
+
+async def test_a_kept_connection_that_is_silent(
+    merge_shop: MergeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever does not answer is given up, and the session logs in anew."""
+    monkeypatch.setattr(logins, "ANSWER_TIMEOUT_S", 0.2)
+    await merge_shop.sync("anna")
+    silent = dict(await merge_shop.agent_processes("anna"))["pub"]
+    await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
+    os.kill(silent, signal.SIGSTOP)
+    try:
+        assert (await merge_shop.sync("anna")).uploaded == 1
+    finally:
+        os.kill(silent, signal.SIGCONT)
 
 
 async def test_a_session_that_is_cancelled_as_it_ends(

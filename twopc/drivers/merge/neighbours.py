@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
@@ -126,12 +127,20 @@ async def dismiss(connection: Connection, name: str) -> None:
 
 
 async def drop_agent(connection: Connection, neighbour: str) -> None:
-    """Drop the role of the agent that works here for a neighbour; harmless if there is none."""
+    """Drop the role of the agent that works here for a neighbour; harmless if there is none.
+
+    One that has rights in another database, which is a copy of this, stays, and cannot log in.
+    """
     role = agent_role(connection.info.dbname, neighbour)
     roles = await connection.execute("select from pg_roles where rolname = %s", (role,))
     if roles.rowcount:
         await connection.execute(compose("twopc", "drop_rights", role=sql.Identifier(role)))
-        await connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+        try:
+            async with connection.transaction():
+                await connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+        except psycopg.errors.DependentObjectsStillExist:
+            text = sql.SQL("alter role {} nologin password null")
+            await connection.execute(text.format(sql.Identifier(role)))
 
 
 async def publisher_name(connection: Connection) -> str | None:

@@ -33,6 +33,8 @@ from twopc.sql.table_role import drop_role_text
 
 Connection = AsyncConnection[Any]
 
+#: Whatever is published, in one database.
+_ONE_AT_A_TIME = "select pg_advisory_xact_lock(hashtextextended('msrepl.install', 0))"
 _DRAW_REPLICA = """
 insert into msrepl.msmerge_replica (replica, system_identifier, database)
 select greatest(1, ('x' || left(gen_random_uuid()::text, 8))::bit(32)::int8), s.system_identifier, d.oid
@@ -134,6 +136,11 @@ def owner_role(database: str) -> str:
     return names.role("owner", database)
 
 
+async def await_others(connection: Connection) -> None:
+    """Be the only one who installs or publishes here until the transaction ends: two would make the same objects."""
+    await connection.execute(_ONE_AT_A_TIME)
+
+
 async def install(connection: Connection) -> None:
     """Create what a node of merge replication needs before its first article. Idempotent.
 
@@ -141,6 +148,7 @@ async def install(connection: Connection) -> None:
         ArticleError: the database publishes or subscribes in another way (21063).
     """
     async with connection.transaction():
+        await await_others(connection)
         cursor = await connection.execute(_OTHER_KIND)
         if await cursor.fetchone() == (True,):
             raise ArticleError(
