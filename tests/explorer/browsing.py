@@ -40,9 +40,10 @@ class ExplorerPage:
         self.settled()
 
     def settled(self) -> None:
-        """Wait until nothing is being played, and what was is drawn."""
+        """Wait until nothing is being played, what was is drawn, and every card is where it goes."""
         self.browser.until(
-            "!document.querySelector('.stage').ariaBusy && document.querySelector('.outcome')"
+            "!document.querySelector('.stage').ariaBusy && document.querySelector('#view-run .outcome')"
+            " && [...document.querySelectorAll('[data-item]')].every(e => !e.getAnimations().length)"
         )
 
     def run(self, expression: str) -> Any:
@@ -50,8 +51,11 @@ class ExplorerPage:
         return self.browser.run(expression)
 
     def text(self, selector: str) -> str:
-        """What is read in the first such element."""
-        return str(self.run(f"document.querySelector({json.dumps(selector)}).innerText"))
+        """What is read in the first such element that is seen."""
+        found = (
+            f"[...document.querySelectorAll({json.dumps(selector)})].find(e => e.checkVisibility())"
+        )
+        return str(self.run(f"{found}.innerText"))
 
     def texts(self, selector: str) -> list[str]:
         """What is read in each such element."""

@@ -99,3 +99,36 @@ def test_a_server_that_dies_is_missed_and_gone_on_with_when_it_is_back(
         page.run(f"location.hash = 'token={second.token}'; 0")
         page.after(".checks li", "✗ no_lost_update")
         assert page.run("document.querySelector('#trouble').hidden")
+
+
+def test_a_new_user_comes_from_the_lost_update_to_its_test(page: ExplorerPage) -> None:
+    """Who has read nothing finds each next thing on the page: file, step, switch, check, servers, test."""
+    page.open()
+    page.click(".begin .main")
+    page.settled()
+    assert page.text("h2") == "lost-update"
+    page.browser.drag("[data-key=b_write]", "[data-key=b_end]", (0, -4))
+    page.after(".controls select", "your own order")
+    page.settled()
+    assert "waits" not in page.card("b_write")
+
+    page.browser.drag("[data-key=b_write]", "[data-key=a_end]", (0, -8))
+    page.after("[data-key=b_write]", "waits for alice (a_write) at pub")
+    page.run(
+        "[...document.querySelectorAll('.switches label')].find(e => e.innerText === 'version check').click()"
+    )
+    page.after(".compared", "With version check off")
+    assert "✗ no_lost_update: bob (b_end) changed account id=1 from v1" in "\n".join(
+        page.texts(".caught")
+    )
+
+    page.click("#tab-postgres")
+    page.click("#on-postgres")
+    page.after("#agree", "They agree")
+    for side in page.texts(".two > section"):
+        assert "waits for alice (a_write) at pub" in side
+        assert "no_lost_update" in side
+
+    test = exported(page, "pytest")
+    assert "version_check: off" in test.replace("'", "")
+    assert page.run("document.querySelector('dialog')") is None

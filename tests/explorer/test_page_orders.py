@@ -1,4 +1,4 @@
-"""All orders as a map that is clicked through, and an order beside the same on real servers."""
+"""All orders as a map that is clicked through."""
 
 from __future__ import annotations
 
@@ -68,17 +68,3 @@ def test_a_map_that_takes_long_is_stopped(page: ExplorerPage, folder: Path) -> N
         page.settled()
     finally:
         path.unlink()
-
-
-def test_the_order_is_laid_beside_the_same_on_postgresql(page: ExplorerPage) -> None:
-    page.play(LOST_UPDATE)
-    page.click("#tab-postgres")
-    page.click("#on-postgres")
-    page.after(".working", "PostgreSQL is playing")
-
-    page.after("#agree", "They agree")
-
-    model, postgres = page.texts(".two > section")
-    for side in (model, postgres):
-        assert "waits for alice (a_write) at pub" in side
-        assert "version_mismatch" in side

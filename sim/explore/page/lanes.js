@@ -84,7 +84,7 @@ export function lanes(run, scene) {
   });
   const rails = heads.map((_, at) => h("div", { class: "rail", "aria-hidden": "true", vars: { lane: at + 2 } }));
   return h(
-    "div", { class: `lanes${scene.fixed ? " fixed" : ""}${agents ? " with-agents" : ""}`, vars: { lanes: scene.sessions.length, rows: rows.length + 2 } },
+    "div", { class: `lanes${scene.fixed ? " fixed" : ""}${agents ? " with-agents" : ""}${heads.length > 3 ? " many" : ""}`, vars: { lanes: scene.sessions.length, rows: rows.length + 2 } },
     h("div", { class: "head ms", "aria-hidden": "true" }, "ms"), ...heads, ...rails,
     h("ol", { "aria-label": "Steps in the order in which they are played" }, ...items),
     cut >= 0 && h("p", { class: "cut", vars: { row: cut + 2 } }, h("b", {}, "✗ not possible from here: "), /** @type {any} */ (run.possible).reason),

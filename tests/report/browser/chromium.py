@@ -309,8 +309,9 @@ class Browser:
         self.command("Input.insertText", text=text)
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """What is seen, or the whole page, as PNG."""
-        got = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        """What is seen, or the whole page, as PNG, or as the file's name ends (``.webp``)."""
+        kind = path.suffix.removeprefix(".")
+        got = self.command("Page.captureScreenshot", format=kind, captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(got["data"]))
 
     def pdf(self, path: Path) -> None:
