@@ -272,7 +272,7 @@ export class Explorer extends EventTarget {
       this.trouble = "";
       this.moment = answer.run.moments.length - 1;
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof Refused) || error.kind === "token") return this.failed(error);
       this.trouble = error.kind === "stopped" ? "Stopped. What is shown is what was played before." : error.message;
       if (error.body?.errors) this.mistakes = error.body.errors;
     }
