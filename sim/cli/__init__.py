@@ -42,6 +42,7 @@ from twopc.sim.cli.merge_publish import publish as merge_publish
 from twopc.sim.cli.merge_publish import subscribe as merge_subscribe
 from twopc.sim.cli.merge_publish import unpublish as merge_unpublish
 from twopc.sim.cli.merge_publish import unsubscribe as merge_unsubscribe
+from twopc.sim.cli.merge_ranges import ranges as merge_ranges
 from twopc.sim.cli.merge_snapshot import snapshot as merge_snapshot
 from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention, rewound
 from twopc.sim.cli.merge_upkeep import regenerate as merge_regenerate
@@ -200,6 +201,7 @@ MERGE_COMMANDS = (
     (merge_subscribe, "subscribe", "Create a Subscriber's merge subscription."),
     (merge_unsubscribe, "unsubscribe", "Drop a merge subscription."),
     (merge_status, "status", "Show subscriptions, and what waits between nodes."),
+    (merge_ranges, "ranges", "Show which identity values each node holds."),
     (sessions, "sessions", "List the sessions of the last days."),
     (row, "row", "Show which node has which version of a row."),
     (conflicts, "conflicts", "List conflicts and failed changes."),

@@ -14,6 +14,7 @@ from twopc.sim.cli.publish import Table
 from twopc.sim.cli.subscribe import Subscriber
 
 if TYPE_CHECKING:
+    from twopc.merge.ranges import IdentityRanges
     from twopc.sim.merge import MergeTopology
     from twopc.sim.merge.delivery import InitialisationReport
 
@@ -53,6 +54,26 @@ Upload = Annotated[
     typer.Option(help="What becomes of changes at Subscribers."),
 ]
 Deletes = Annotated[Literal["carried", "kept"], typer.Option(help="What becomes of deletions.")]
+IdentityRange = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="So many identity values has a range of a client subscription. Default of ranges: 1000.",
+    ),
+]
+PubIdentityRange = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="So many has one of a server subscription. Default of ranges: 10000."
+    ),
+]
+Threshold = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PERCENT",
+        help="So much of a range is used up when a session brings another. Default of ranges: 80.",
+    ),
+]
 
 
 def publish(
@@ -65,11 +86,15 @@ def publish(
     compensate: Compensate = False,
     upload: Upload = "normal",
     deletes: Deletes = "carried",
+    identity_range: IdentityRange = None,
+    pub_identity_range: PubIdentityRange = None,
+    threshold: Threshold = None,
     folder: Folder = None,
 ) -> None:
     """Publish a table for merging (sp_addmergearticle). Publish all tables before the first subscription.
 
-    The first table makes the database a merge Publisher (sp_replicationdboption): name that node alone then.
+    The first table makes the database a merge Publisher (sp_replicationdboption): name that node alone then. With one
+    of the options of ranges, nodes draw the values of its identity or serial column from ranges of their own.
     """
     from twopc.sim.merge.attaching import attach_publisher
 
@@ -89,6 +114,7 @@ def publish(
                 compensate=compensate,
                 upload=upload,
                 deletes=deletes,
+                identity=_ranges(identity_range, pub_identity_range, threshold),
             )
         except BaseException:
             if is_new:
@@ -97,6 +123,21 @@ def publish(
 
     with_merge(nodes, work, folder=folder, find=attach_publisher)
     print(f"{schema}.{name}: published; next: twopc merge subscribe SUBSCRIBER")
+
+
+def _ranges(
+    subscriber: int | None, publisher: int | None, threshold_percent: int | None
+) -> IdentityRanges | None:
+    """The ranges that options ask for; None: none of them is given."""
+    from twopc.merge.ranges import IdentityRanges
+
+    options = {
+        "subscriber": subscriber,
+        "publisher": publisher,
+        "threshold_percent": threshold_percent,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return IdentityRanges(**given) if given else None
 
 
 def unpublish(table: Table, nodes: MergeNodes = None, folder: Folder = None) -> None:

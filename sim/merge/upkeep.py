@@ -12,6 +12,7 @@ from psycopg import AsyncConnection
 from twopc.drivers.merge import neighbours, partitions, retention, tracking
 from twopc.drivers.merge.checks import MergeFinding, check_nodes
 from twopc.drivers.merge.partitions import MergePartition, WrongMapping
+from twopc.drivers.merge.range_status import RangeStatus, read_ranges
 from twopc.drivers.merge.rows import (
     RowReplica,
     dummy_update,
@@ -101,6 +102,14 @@ class MergeUpkeep(ABC):
             name: await read_status(connection)
             for name, connection in (await self.members()).items()
         }
+
+    async def ranges(self) -> list[RangeStatus]:
+        """The identity values that each node holds and has allotted, of each table that has ranges."""
+        return [
+            status
+            for name, connection in (await self.members()).items()
+            for status in await read_ranges(connection, name)
+        ]
 
     async def sessions(
         self, subscriber: str | None = None, *, limit: int = 20

@@ -87,6 +87,11 @@ class RangesHeld:
     """The first value of that one, by which a Publisher that was restored from a backup is recognised."""
 
     @property
+    def is_short(self) -> bool:
+        """Also the last range is used up to the threshold: sessions that should have brought others did not."""
+        return self.left <= self.size * (100 - self.threshold_percent) // 100
+
+    @property
     def missing(self) -> int:
         """How many values it should be allotted now: whole ranges, until it has more than the threshold leaves."""
         kept = self.size * (100 * RANGES - self.threshold_percent) // 100

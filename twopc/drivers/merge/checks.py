@@ -5,7 +5,7 @@ Every function takes an administrator's connection (a superuser's).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, sql
 
 from twopc import names
 from twopc.drivers.merge.neighbours import publisher_name
+from twopc.drivers.merge.range_status import RangeStatus, read_ranges
 from twopc.drivers.merge.tracking import StoredMergeArticle, stored_articles
 
 Connection = AsyncConnection[Any]
@@ -96,6 +97,11 @@ async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFindin
     findings += await _check_columns(connections)
     for node, connection in connections.items():
         publisher = await publisher_name(connection)
+        findings += [
+            finding
+            for status in await read_ranges(connection, node)
+            for finding in _check_ranges(status, publisher)
+        ]
         if publisher not in connections or publisher is None:
             continue
         if (node,) not in await _rows(connections[publisher], _SUBSCRIBERS):
@@ -147,6 +153,37 @@ async def _check_columns(connections: Mapping[str, Connection]) -> list[MergeFin
                     )
                 )
     return findings
+
+
+def _check_ranges(status: RangeStatus, publisher: str | None) -> Iterator[MergeFinding]:
+    """Identity values that are nearly used up, or that nobody gets.
+
+    Args:
+        publisher: at which the node subscribes; None: at none.
+    """
+    column = f"table {status.table}: column {status.column!r}"
+    values = f"{status.left} identity value{'s' * (status.left != 1)}"
+    if status.is_short and status.is_own:
+        yield MergeFinding(
+            node=status.node,
+            what=f"{column} has {values} left here, and a session would bring {status.due}: inserts fail without them (548)",
+            remedy=f"twopc merge sync {status.node}; if that brings none, look at those of {publisher} by `twopc merge ranges`",
+        )
+    elif status.is_short:
+        yield MergeFinding(
+            node=status.node,
+            what=f"{column} has {values} left, which its type and its sequence allow: Subscribers get fewer, and then none",
+            remedy="raise the sequence's MAXVALUE; if the type ends there, unsubscribe every Subscriber, unpublish the "
+            "table, give the column type bigint, and publish the table again",
+        )
+    if status.waits_for:
+        yield MergeFinding(
+            node=status.node,
+            what=f"{column}: no identity values are allotted since this node was restored, before a session with each of "
+            f"{', '.join(status.waits_for)}",
+            remedy="; ".join(f"twopc merge sync {name}" for name in status.waits_for)
+            + "; unsubscribe those that will never have one",
+        )
 
 
 async def _check_rows(
