@@ -234,7 +234,10 @@ def as_item(item: OrderItem) -> WireItem:
     """An order's entry as the page has it."""
     if item.step is not None:
         return item.step
-    values: dict[str, Any] = item.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+    values: dict[str, Any] = item.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude_unset=True
+    )
     return {
-        key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
+        key: f"agent {value}" if key in ("pause", "resume") else value
+        for key, value in values.items()
     }

@@ -6,7 +6,8 @@ Values in, a case out: nothing here plays or reads files.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,9 +24,11 @@ from twopc.sim.scenario.faults import ArrivalSelection, Fault
 from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.orders import check_order
 from twopc.sim.scenario.parts import EVERY_NODE
+from twopc.sim.scenario.text import Document, Mark
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.values import Case, Selection
+from twopc.sim.scenario.values import Case, Cell, Selection
 
 #: The name of an order that the file does not have.
 BY_HAND = "by hand"
@@ -172,7 +175,7 @@ def chosen(
     listed = next((one for one in loaded.scenario.orders if [*one.steps] == items), None)
     made = listed or Order(name=_new_name(loaded, BY_HAND), steps=tuple(items))
     case = _case(loaded, made, switched, faults)
-    stops_at, reason = _sequence(case.scenario, items)
+    stops_at, reason = _sequence(case.scenario, case.order)
     case = dataclasses.replace(case, items=tuple(items[:stops_at]))
     return ChosenCase(case=case, stops_at=stops_at, reason=reason)
 
@@ -220,6 +223,7 @@ def _case(
         order=made,
         at=("orders", place),
         items=(),
+        cell=Cell() if changed else loaded.cells[0][0],
         number=0 if place < len(names) else 1,
         twin=Twin.model_construct(protections=off, must_fail="") if off else None,
     )
@@ -324,31 +328,50 @@ def _struck(loaded: LoadedScenario, case: Case, faults: Sequence[WireFault]) -> 
     return dataclasses.replace(struck, scenario=scenario)
 
 
-def _sequence(scenario: Scenario, items: Sequence[OrderItem]) -> tuple[int | None, str]:
+class _ItemDocument(Document):
+    """Problems of an order that stands in no file: a line is an entry, from 1."""
+
+    def mark(self, path: Iterable[str | int], *, key: bool = False) -> Mark:
+        """The entry that a path leads to."""
+        places = [part for part in path if isinstance(part, int)]
+        return Mark((places or [0])[0] + 1, 1)
+
+
+def _sequence(scenario: Scenario, order: Order) -> tuple[int | None, str]:
     """The first entry that cannot come where it is, and why.
 
     Raises:
         SwitchError: a step is not the scenario's.
     """
-    ahead = {
-        name: [step for step, _ in session.named_steps]
-        for name, session in scenario.sessions.items()
-    }
+    for item in order.steps:
+        if item.step is not None and item.step not in scenario.steps:
+            raise SwitchError(f"the scenario has no step '{item.step}'")
+    examined = _ItemDocument(path="", lines=[])
+    check_order(examined, scenario, (), order)
+    for place, message in _unsaved(scenario, order.steps):
+        examined.error(Mark(place + 1, 1), message)
+    problems = sorted(examined.errors, key=lambda each: each.mark)
+    if not problems:
+        return None, ""
+    message = problems[0].message.removeprefix(f"order '{order.name}': ")
+    return problems[0].mark.line - 1, message
+
+
+def _unsaved(scenario: Scenario, items: Sequence[OrderItem]) -> Iterator[tuple[int, str]]:
+    """Steps that use what a step of their session saves that was not played before."""
     played: set[str] = set()
     for place, item in enumerate(items):
         if item.step is None:
             continue
-        if item.step not in scenario.steps:
-            raise SwitchError(f"the scenario has no step '{item.step}'")
-        session, _ = scenario.steps[item.step]
-        if item.step in played:
-            return place, f"{item.step} is played already"
-        here = ahead[session].index(item.step)
-        late = [each for each in ahead[session][here:] if each in played]
-        if late:
-            return place, f"{item.step} comes before {late[0]} in what {session} does"
+        session, step = scenario.steps[item.step]
+        text = " ".join(step.statements)
+        for name, other in scenario.sessions[session].named_steps:
+            used = [each for each in other.save if re.search(rf"(?<!:):{each}\b", text)]
+            if name == item.step:
+                break
+            if used and name not in played and used[0] not in step.values:
+                yield place, f"'{item.step}' uses :{used[0]}, which '{name}' has not saved yet"
         played.add(item.step)
-    return None, ""
 
 
 def first_items(loaded: LoadedScenario, place: int) -> Sequence[OrderItem]:

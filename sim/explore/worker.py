@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
+from twopc import log
 from twopc.errors import TwopcError
 
 #: What a worker is told to do: the request, and what sends an event. Returns the result.
@@ -62,6 +63,7 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
         jobs: by the word under `do`.
         close: called when the input has ended and nothing is being done.
     """
+    log.configure(level="error", layout="text")  # what servers complain of is in the history
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and ends this one
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anybody prints is no answer

@@ -101,7 +101,16 @@ def test_without_the_version_check_the_update_is_lost(server: ExploreProcess) ->
             6,
             "bob cannot go on: b_write waits at pub for alice (a_write)",
         ),
-        (["a_read", "a_begin", *WAITS[2:]], 1, "a_begin comes before a_read in what alice does"),
+        (
+            [*WAITS[:1], "a_write", *WAITS[1:4], *WAITS[5:]],
+            1,
+            "'a_write' uses :bal, which 'a_read' has not saved yet",
+        ),
+        (
+            ["a_read", "a_begin", *WAITS[2:]],
+            1,
+            "'a_begin' runs after 'a_read', but session 'alice' lists it before",
+        ),
     ],
 )
 def test_an_order_that_cannot_be_is_marked_where_it_stops(
