@@ -107,7 +107,7 @@ def _version(requested: bool) -> None:
 
 
 #: These play scenarios: what servers and agents complain of there is in the history, and often meant.
-_PLAYING = ("run", "step", "explain", "matrix", "sweep")
+_PLAYING = ("run", "step", "explain", "explore", "matrix", "sweep")
 
 
 @app.callback()

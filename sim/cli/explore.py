@@ -27,6 +27,13 @@ def explore(
     present: Annotated[
         bool, typer.Option("--present", help="Large type, and keys for next and back.")
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Serve nothing; write a read-only page with every listed order to this folder.",
+        ),
+    ] = None,
     pg: Pg = None,
 ) -> None:
     """Explore scenarios in the browser: move steps, switch protections off, look inside; until Ctrl-C.
@@ -44,6 +51,14 @@ def explore(
     if not opened.exists():
         raise ScenarioError(f"{path}: no such file or folder")
     folder = OpenFolder(opened, read_only=is_shipped)
+    if export is not None:
+        from twopc.sim.explore.static_export import write
+
+        orders = write(folder, export, present=present)
+        print(
+            f"wrote {orders} orders; any file server shows them: python -m http.server -d {export}"
+        )
+        return
     try:
         from twopc.sim.explore.app import Desk
         from twopc.sim.explore.pool import Workers

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from twopc.merge.articles import ROWGUID
 from twopc.names import VERSION_COLUMN, BranchId
+from twopc.sim.explore.merge_look import MergeLook
 from twopc.sim.faults.agenda import session_of_process
 from twopc.sim.model.node import inspection
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import TABLE_NAMES, TABLE_SHARE
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.transactions import TopXact, Xact
+from twopc.sim.scenario.merge_model_stage import MergeModelStage
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_stage import ModelStage
 
@@ -33,6 +36,10 @@ class ModelLook:
         self._scenario = scenario
         self._stage = stage
         self._model = stage.model
+        self._merges = MergeLook(stage.merging) if isinstance(stage, MergeModelStage) else None
+        shown = {name for table in scenario.tables.values() for name in table.columns}
+        self._hidden = {ROWGUID} - shown if scenario.merges else set[str]()
+        """Columns that replication has added, and that nobody looks at."""
         self._of_gid: dict[str, str] = {}
         """The sessions of global transactions."""
         self._texts: dict[int, tuple[Version, dict[str, str | None], str]] = {}
@@ -55,6 +62,8 @@ class ModelLook:
                 self._branches(node, state)
         self._decisions(state)
         self._distribution(state)
+        if self._merges is not None:
+            self._merges.look(state)
         return state
 
     # -- rows ----------------------------------------------------------------------------------------
@@ -128,6 +137,7 @@ class ModelLook:
             values = {
                 column.name: None if value is None else column.type.text(value)
                 for column, value in zip(table.columns, version.values, strict=False)
+                if column.name not in self._hidden
             }
             identifier = str(values.pop(VERSION_COLUMN, None) or "")
             known = self._texts[id(version)] = (version, values, identifier)

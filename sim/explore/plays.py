@@ -84,6 +84,7 @@ async def _play(
                 now=lambda: now.now,
                 whose=lambda: _whose(stage),
                 places=frozenset((*case.scenario.topology.nodes, LOG)),
+                publishers=case.scenario.topology.publishers,
             )
             watch.begin()
             now.sent, own.wrote, points[-1].came = watch.message, watch.record, watch.arrived

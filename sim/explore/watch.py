@@ -6,7 +6,7 @@ The kernel tells of messages, the history of what sessions and agents do; at eac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from twopc.sim.model.system import LOG
 from twopc.sim.model.values import Cause, Delay, Label
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import ENDS, History, HistoryRecord, OrderHistory
+from twopc.sim.report.merged import conflict_text
 from twopc.sim.report.phrases import (
     HAPPENINGS,
     because,
@@ -56,6 +57,11 @@ _HOUSEKEEPING = re.compile(
     "|report the position|(open|read|fence|resume) (an )?epochs?|read decisions|reset|select (msrepl|pg_catalog)"
     "|discard"
 )
+
+#: Points at which a merge session has brought rows.
+_BROUGHT = re.compile(r"merge\.(?P<way>upload|download)_applied\((?P<node>.+)\)")
+#: How long it is seen what takes no time in the model.
+_AT_ONCE_MS = 0.001
 
 Look = Callable[[], dict[str, dict[str, Any]]]
 
@@ -127,12 +133,14 @@ class Watch:
         now: seconds since the order began.
         whose: the session for which something is done at this moment; empty if for none.
         places: the names of nodes and of the decision log, which messages go to.
+        publishers: of each Subscriber.
     """
 
     look: Look
     now: Callable[[], float]
     whose: Callable[[], str]
     places: frozenset[str]
+    publishers: Mapping[str, str]
     moments: list[WireMoment] = field(default_factory=list)
     states: list[StateDelta] = field(default_factory=list)
     messages: list[WireMessage] = field(default_factory=list)
@@ -178,6 +186,8 @@ class Watch:
 
     def arrived(self, point: str) -> None:
         """Somebody has come to a point of the protocol."""
+        self._merged(point)
+        self._moment("point", f"at {point}", "", always=False)
         self._counts[point] = nth = self._counts.get(point, 0) + 1
         self.arrivals.append(
             {
@@ -188,6 +198,26 @@ class Watch:
                 "session": self.whose(),
             }
         )
+
+    def _merged(self, point: str) -> None:
+        """Rows that a merge session has brought: no connection of the model carries them."""
+        match = _BROUGHT.fullmatch(point)
+        above = self.publishers.get(match["node"]) if match is not None else None
+        if match is None or above is None:
+            return
+        ends = (match["node"], above) if match["way"] == "upload" else (above, match["node"])
+        now_ms = round(self.now() * 1000, 3)
+        number = len(self.messages) + 1
+        message: WireMessage = {
+            "sender": ends[0],
+            "receiver": ends[1],
+            "kind": "message",
+            "text": f"rows that {ends[0]} has changed",
+            "sent_ms": now_ms,
+            "arrives_ms": now_ms + _AT_ONCE_MS,
+        }
+        self.messages.append(message)
+        self._under_way[number] = message
 
     @staticmethod
     def _sent_text(message: WireMessage) -> str:
@@ -254,6 +284,10 @@ def _text_of(record: HistoryRecord) -> tuple[str, str] | None:
         verb = {"deliver": "delivers", "suppress": "passes over", "skip": "leaves out"}[record.kind]
         commands = "; ".join((record.data or {}).get("commands", ())) or "nothing"
         return record.kind, f"the agent of {record.node} {verb}: {_short(commands)}"
+    if record.kind == "merge_session":
+        return "merge_session", f"the merge session of {record.node} is over"
+    if record.kind == "merge_conflict":
+        return "merge_conflict", conflict_text(record.data or {})
     if record.kind == "settled":
         outcome = (record.data or {}).get("outcome")
         return "settled", f"recovery finishes a branch at {record.node}: {outcome}"
@@ -284,7 +318,7 @@ def place_name(name: str) -> str:
         return "coordinator"
     if kind == "agent" and rest:
         return f"agent of {rest.partition(':')[0]}"
-    if kind == "session" and rest:
+    if kind in ("session", "client") and rest:
         return rest
     if kind in ("log_reader", "reader"):
         return "log reader"

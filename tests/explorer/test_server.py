@@ -179,3 +179,25 @@ def test_every_order_is_sorted_by_what_comes_of_it(server: ExploreProcess) -> No
     assert {("b_write",), ("a_write",)} <= refused
     first = next(iter(found.values()))
     assert server.play(LOST, first["order"])["run"]["behaviour"] == first["id"]
+
+
+def test_merging_shows_lineages_generations_and_what_sessions_bring(
+    server: ExploreProcess,
+) -> None:
+    """Two columns of a row are changed at two nodes: its lineage knows both in the end."""
+    path = "merge/columns_meet.twopc.yaml"
+    order = server.get(f"/api/file?path={path}")["scenario"]["orders"][0]["steps"]
+    run = server.play(path, order)["run"]
+    last = state_at(run, len(run["moments"]) - 1)
+    for node in ("pub", "anna", "ben"):
+        row = last[f"row/{node}/customer/id=1"]["values"]
+        assert row == {"id": "1", "phone": "2", "credit": "20"}
+        lineage = last[f"metadata/{node}/customer/id=1"]["lineage"]
+        assert lineage == {"anna": 1, "pub": 2}
+    assert last["neighbour/pub/anna"]["received"] == last["neighbour/anna/pub"]["sent"]
+    assert last["generation/pub/1"]["rows"] == 1
+    brought = {
+        (each["sender"], each["receiver"]) for each in run["messages"] if "rows" in each["text"]
+    }
+    assert brought == {("anna", "pub"), ("pub", "anna"), ("pub", "ben")}
+    assert {each["kind"] for each in run["agents"]} == {"merge_session"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -92,3 +93,28 @@ def test_templates_can_be_played(server: ExploreProcess) -> None:
         for order in content["scenario"]["orders"]:
             run = server.play("new.twopc.yaml", order["steps"], text=each["text"])["run"]
             assert (run["possible"], run["failures"]) == (True, [])
+
+
+def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) -> None:
+    """As files that are the same each time; a folder that holds something else is left alone."""
+    target = tmp_path / "export"
+    done = twopc("explore", str(folder), "--export", str(target))
+    assert done.returncode == 0, done.stdout + done.stderr
+    data = target / "data"
+    index = json.loads((data / "index.json").read_text())
+    assert index["listing"]["read_only"] is True
+    for file in index["files"]:
+        content = json.loads((data / file["file"]).read_text())
+        names = [each["name"] for each in content["scenario"]["orders"]]
+        assert [each["name"] for each in file["orders"]] == names
+        for order, listed in zip(file["orders"], content["scenario"]["orders"], strict=True):
+            answer = json.loads((data / order["play"]).read_text())
+            assert answer["run"]["order"] == listed["steps"]
+            assert (answer["run"]["possible"], answer["run"]["failures"]) == (True, [])
+    assert (target / "index.html").exists()
+    assert not list(target.rglob("package.json"))
+    seen = {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
+    assert twopc("explore", str(folder), "--export", str(target)).returncode == 0
+    assert seen == {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
+    (tmp_path / "mine.txt").write_text("mine")
+    assert twopc("explore", str(folder), "--export", str(tmp_path)).returncode != 0

@@ -227,3 +227,7 @@ class StaticIndex(TypedDict):
 
     listing: FileListing
     files: list[StaticFile]
+    lessons: str
+    """The file with what ``GET /api/lessons`` would answer, relative to the index."""
+    answers: dict[str, str]
+    """By ``lesson.question``, as ``1.2``, the file with the answer."""

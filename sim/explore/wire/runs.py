@@ -187,7 +187,7 @@ class WireRun(TypedDict):
     ``stored/1``                {number, by, origin, commands: [text]}
     ``agent/sub1``              {delivered, behind, state}
     ``message/1``               `WireMessage`, while it is on its way
-    ``generation/anna/1``       {number, rows}; where changes are merged
+    ``generation/anna/1``       {number, rows, upto}; where changes are merged
     ``metadata/anna/t/id=1``    {lineage: {replica: version}, writer, gone}; likewise
     ``neighbour/anna/pub``      {sent, received, coming}; likewise
     """
