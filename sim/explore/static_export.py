@@ -48,14 +48,14 @@ def write(folder: OpenFolder, target: Path, *, present: bool = False) -> int:
         shutil.copytree(
             PAGE, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_SOURCES)
         )  # fmt: skip
-        return _Writer(folder, target / _DATA).all(present=present)
+        return _StaticData(folder, target / _DATA).all(present=present)
     except OSError as error:
         raise ConfigurationError(
             f"{error.filename or target}: cannot write there ({error.strerror})"
         ) from error
 
 
-class _Writer:
+class _StaticData:
     def __init__(self, folder: OpenFolder, data: Path) -> None:
         self._folder = folder
         self._data = data
