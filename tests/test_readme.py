@@ -81,7 +81,7 @@ def test_the_mistake_is_answered_as_shown(tmp_path: Path) -> None:
 
 def test_the_first_steps_show_what_happens(tmp_path: Path) -> None:
     """Both first sections, played: the runs of the worked example and the scenario that one writes."""
-    begin, end = (README.index(f"### {head}") for head in ("1. See a lost update", "3. Use it"))
+    begin, end = (README.index(f"### {head}") for head in ("1. See a lost update", "3. Explore it"))
     section = README[begin:end]
     folder = tmp_path / "first"
     folder.mkdir()
