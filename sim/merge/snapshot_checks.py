@@ -17,6 +17,8 @@ from twopc.sql import path
 
 Connection = AsyncConnection[Any]
 
+OUTDATED = 20655
+"""The number of what is refused because the Publisher has gone on, or its tables are others."""
 _ANEW = "run the Snapshot Agent again"
 
 
@@ -75,7 +77,7 @@ async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: Store
     if (held is None) != (kind.partition is None):
         now, then = ("is", "was not") if held is None else ("is not", "was")
         raise _refusal(
-            20655,
+            OUTDATED,
             f"snapshot {folder} is outdated: the publication {now} filtered, and {then} when it was made: {_ANEW}",
         )
     if held is None or held.number == kind.partition:
@@ -105,7 +107,7 @@ async def check_generation(pair: MergePair, stored: StoredManifest) -> None:
     assert held is not None
     if not await snapshots.is_known(pair.above, Generation(number=held.number, guid=held.guid)):
         raise _refusal(
-            20655,
+            OUTDATED,
             f"snapshot {stored.folder} is outdated: {pair.publisher} does not know its generation {held.number} any "
             f"more, or has forgotten what was changed after it: {_ANEW}",
         )
@@ -127,7 +129,7 @@ async def _check_tables(pair: MergePair, manifest: SnapshotManifest, folder: str
                 else "was altered since, or taken back, or its file was altered"
             )
             raise _refusal(
-                20655,
+                OUTDATED,
                 f"snapshot {folder} is outdated: table {names[int(name[:4])]} {what}: {_ANEW}",
             )
 

@@ -22,8 +22,8 @@ from twopc.sim.merge import delivery, subscriptions
 from twopc.sim.merge.delivery import InitialisationReport, Unfinished
 from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.merge.snapshot_agent import Tell
-from twopc.sim.merge.snapshot_checks import check_snapshot
-from twopc.sim.merge.snapshot_files import read_manifest
+from twopc.sim.merge.snapshot_checks import OUTDATED, check_snapshot
+from twopc.sim.merge.snapshot_files import StoredManifest, read_manifest
 from twopc.sim.merge.snapshotting import MergeSnapshots
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
 
@@ -107,16 +107,33 @@ class MergeSubscribing(MergeSnapshots):
             name: check_value(subscriber, name, subscriber if value is None else value)
             for name, value in (("host_name", host_name), ("login", login))
         }
+        await self._refuse_part(pair)
         partition = await partitions.partition_of(pair.above, **values)
-        if partition is not None and self.tree.subscribers_of(subscriber):
+        if partition is not None and (below := self.tree.subscribers_of(subscriber)):
             raise SubscriptionError(
-                f"{subscriber} would republish a filtered publication, which is not possible yet: publish without "
-                "filters, or subscribe its Subscribers at the Publisher"
+                f"{subscriber} would have one partition of {pair.publisher}'s rows, and republish it: subscribe "
+                f"{', '.join(below)} at {pair.publisher}, or publish without filters"
             )
         begun = SubscriptionKind(
             is_server=kind == "server", priority=priority or 0, partition=partition
         )
         return await self._initialise(pair, begun, snapshot_location, tell)
+
+    async def _refuse_part(self, pair: MergePair) -> None:
+        """Refuse a republisher of one partition: what leaves it there would stay below it.
+
+        Raises:
+            SubscriptionError: the Publisher of a pair is one.
+        """
+        if pair.publisher == self.tree.root:
+            return
+        top = self.tree.publisher_of(pair.publisher)
+        held = await subscriptions.subscription_kind(await self.admin(top), pair.publisher)
+        if held is not None and held.partition is not None:
+            raise SubscriptionError(
+                f"{pair.publisher} has one partition of {top}'s rows, and cannot republish it to {pair.subscriber}: "
+                f"subscribe {pair.subscriber} at {top}"
+            )
 
     async def reinitialise(
         self,
@@ -244,18 +261,17 @@ class MergeSubscribing(MergeSnapshots):
         over: bool,
     ) -> InitialisationReport:
         """Initialise a Subscriber from files, which are written first if need be."""
-        location = step.location
+        method, location = step.method, step.location
         if location is None:
             location = await self._have_snapshot_made(pair, kind)
-        folder = Path(location)
-        stored = read_manifest(folder)
-        if stored is None:
-            raise MergeError(
-                f"there is no snapshot in {folder} (20631): name the folder with its manifest.json, or run the Snapshot "
-                "Agent",
-                number=20631,
-            )
-        await check_snapshot(pair, kind, stored)
+        try:
+            stored = await _checked_snapshot(pair, kind, location)
+        except MergeError as error:
+            if error.number != OUTDATED or not step.may_be_made:
+                raise
+            method = InitialisationMethod.GENERATE
+            location = await self._have_snapshot_made(pair, kind)
+            stored = await _checked_snapshot(pair, kind, location)
         report = await delivery.deliver(
             pair,
             kind,
@@ -266,7 +282,7 @@ class MergeSubscribing(MergeSnapshots):
             tell=tell,
         )
         await self._drop_others(pair, kind)
-        return replace(report, method=step.method)
+        return replace(report, method=method)
 
     async def _drop_others(self, pair: MergePair, kind: SubscriptionKind) -> None:
         if kind.partition is not None:
@@ -308,6 +324,26 @@ class MergeSubscribing(MergeSnapshots):
         for ends in ((pair.publisher, pair.subscriber), (pair.subscriber, pair.publisher)):
             if (login := self._logins.pop(ends, None)) is not None:
                 await login.close()
+
+
+async def _checked_snapshot(
+    pair: MergePair, kind: SubscriptionKind, location: str
+) -> StoredManifest:
+    """The snapshot in a folder, with which a Subscriber can begin.
+
+    Raises:
+        MergeError: it cannot; 20631: there is none.
+    """
+    folder = Path(location)
+    stored = read_manifest(folder)
+    if stored is None:
+        raise MergeError(
+            f"there is no snapshot in {folder} (20631): name the folder with its manifest.json, or run the Snapshot "
+            "Agent",
+            number=20631,
+        )
+    await check_snapshot(pair, kind, stored)
+    return stored
 
 
 async def _refuse_unfinished_publisher(pair: MergePair) -> None:

@@ -39,6 +39,33 @@ async def test_a_partition_each(server: EmbeddedServer, tmp_path: Path) -> None:
         assert await topology.execute("anna", "select id from purchase") == []
 
 
+@pytest.mark.parametrize("may_start", [True, False], ids=["on demand", "by an administrator"])
+async def test_a_snapshot_that_describes_a_former_table(
+    server: EmbeddedServer, tmp_path: Path, may_start: bool
+) -> None:
+    """Whoever may have one made gets another; whoever may not is told what to do, and that helps."""
+    async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
+        await publish_shop(topology)
+        await topology.let_subscribers_start_snapshots(may_start)
+        await topology.snapshot(tmp_path)
+        await topology.snapshot(tmp_path, host_name="north")
+        await topology.execute("pub", "alter table purchase alter column total set default 7")
+        if not may_start:
+            outdated = r"table purchase was altered since.*: run the Snapshot Agent again \(20655\)"
+            with pytest.raises(MergeError, match=outdated):
+                await topology.subscribe("anna", host_name="north")
+            assert not await topology.merges("anna")
+            await topology.snapshot(host_name="north")
+        report = await topology.subscribe("anna", host_name="north")
+        assert (report.method is InitialisationMethod.GENERATE) == may_start
+        shared = await topology.subscribe("ben", host_name="north")
+        assert shared.method is InitialisationMethod.APPLY
+        await topology.execute("anna", "insert into purchase (id, customer) values (7, 1)")
+        await topology.settle()
+        assert await topology.execute("ben", "select total from purchase where id = 7") == [(7,)]
+        await topology.assert_converged()
+
+
 async def test_snapshots_that_subscribers_start(server: EmbeddedServer, tmp_path: Path) -> None:
     """One is made for the first of a partition, and the second shares it."""
     async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:

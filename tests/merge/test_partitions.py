@@ -90,6 +90,28 @@ async def test_what_is_refused(server: EmbeddedServer) -> None:
         assert await topology.execute("pub", "select from msrepl.msmerge_partition_groups") == []
 
 
+async def test_a_republisher_of_one_partition(server: EmbeddedServer) -> None:
+    """Refused whichever of the two subscribes last, with where to subscribe instead; nothing is left of it."""
+    tree = {"pub": ["depot"], "depot": ["van"]}
+    async with MergeTopology(server=server, tree=tree) as topology:
+        await publish_shop(topology)
+        with pytest.raises(
+            SubscriptionError, match="subscribe van at pub, or publish without filters"
+        ):
+            await topology.subscribe("depot", kind="server", priority=75)
+        assert not await topology.merges("depot")
+        dsns = {name: topology.node(name).dsn for name in ("pub", "depot", "van")}
+        above = {name: dsns[name] for name in ("pub", "depot")}
+        async with MergeTopology(subscribers=["depot"], dsns=above, attach=True) as alone:
+            await alone.subscribe("depot", kind="server", priority=75)
+        async with MergeTopology(tree=tree, dsns=dsns, attach=True) as whole:
+            with pytest.raises(
+                SubscriptionError, match=r"one partition of pub's rows.*subscribe van at pub"
+            ):
+                await whole.subscribe("van")
+            assert not await whole.merges("van")
+
+
 async def test_what_does_not_concern_a_partition(server: EmbeddedServer) -> None:
     """Is not enumerated for it, and the generation says so."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:

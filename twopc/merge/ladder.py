@@ -38,16 +38,19 @@ class InitialisationStep:
     method: InitialisationMethod
     location: str | None = None
     """The folder of the snapshot; None: it is not there, or none is needed."""
+    may_be_made: bool = False
+    """If that snapshot is outdated, one is made for the Subscriber."""
 
 
 def choose(facts: SnapshotFacts) -> InitialisationStep:
     """The first way that is open, in the order of seed 003."""
     if facts.given is not None:
         return InitialisationStep(InitialisationMethod.APPLY, facts.given)
+    may_start = facts.subscribers_may_start
     if facts.pregenerated is not None:
-        return InitialisationStep(InitialisationMethod.APPLY, facts.pregenerated)
-    if facts.subscribers_may_start:
+        return InitialisationStep(InitialisationMethod.APPLY, facts.pregenerated, may_start)
+    if may_start:
         if facts.shared is not None:
-            return InitialisationStep(InitialisationMethod.APPLY, facts.shared)
+            return InitialisationStep(InitialisationMethod.APPLY, facts.shared, may_start)
         return InitialisationStep(InitialisationMethod.GENERATE)
     return InitialisationStep(InitialisationMethod.SELECT)
