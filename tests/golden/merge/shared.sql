@@ -2506,7 +2506,7 @@ comment on view msrepl.msmerge_errorlineage is 'Deletions that were not carried 
 
 -- msrepl.merge_faults: what has become of merged tables that sessions cannot go on with, and what mends each.
 -- called by: msrepl.merge_hello; twopc.drivers.merge.checks
--- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, catalogs
+-- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range, catalogs
 -- holes:     owner
 --
 -- Changes would go unrecorded, agents would break foreign keys, or rows would not fit. Types are those that the article's row type
@@ -2574,9 +2574,30 @@ as $msrepl$
                      ('ref', 'takes changes that are refused', t.upload = 'refused'),
                      ('guard_ins', 'takes inserts outside the partition', t.is_guarded),
                      ('guard_upd', 'takes updates that leave the partition', t.is_guarded),
+                     ('idn', 'gives no identity values', t.identity_column is not null and t.created_table),
+                     ('idc', 'takes inserts with identity values of other nodes', t.identity_column is not null),
+                     ('idu', 'takes updates to identity values of other nodes', t.identity_column is not null),
                      ('guid', 'takes updates of the column by which rows are known', true)) as w(kind, missed, is_due)
         left join pg_trigger as g on g.tgrelid = t.objid and g.tgname = 'msmerge_' || w.kind || '_' || t.hex
         where w.is_due and t.relname is not null and g.tgenabled is distinct from 'A'
+        union all
+        select 2, format('has lost the sequence of its column %I', t.identity_column),
+               'unsubscribe every Subscriber, unpublish the table, give the column a sequence, and publish the table again'
+        where t.identity_column is not null and not exists (select from pg_sequence as q where q.seqrelid = t.identity_sequence)
+        union all
+        select 2, format('has sequence %s, which counts otherwise than when it was published', q.seqrelid::regclass),
+               format('alter sequence %s increment %s no cycle', q.seqrelid::regclass, t.identity_step)
+        from pg_sequence as q
+        where q.seqrelid = t.identity_sequence and not t.created_table and (q.seqincrement <> t.identity_step or q.seqcycle)
+        union all
+        select 2, format('has sequence %s at %s, and values to %s were allotted', q.seqrelid::regclass, d.last, r.last),
+               format('select setval(%L, %s)', q.seqrelid::regclass, r.last)
+        from pg_sequence as q
+        cross join lateral (select coalesce(pg_sequence_last_value(q.seqrelid), q.seqstart - q.seqincrement) as last) as d
+        cross join lateral (
+            select max(r.range_end) as last from msrepl.msmerge_identity_range as r
+            where r.artid = t.artid and r.place_end is null) as r
+        where q.seqrelid = t.identity_sequence and not t.created_table and d.last < r.last
         union all
         select 3, format('has key %I, which is not checked for agents: a trigger of it is not enabled ALWAYS', k.conname),
                'twopc merge regenerate'
