@@ -146,6 +146,7 @@ _STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
         r"(?m)^ *… +(?:commit|rollback)\n(?! *[✗?])",
         "",
     ),  # a row of its own if something is seen meanwhile
+    (r"(?m) {2,}\d+(?:\.\d+)? s$", _same_width(" ms")),  # an order takes so long on a busy machine
     (r" +\d+(?:\.\d+)? ms\b", _same_width(" ms")),
     (r"\b\d+(?:\.\d+)? (s|seconds)\b(?= ·|$)", r"… \1"),
     (r"\bin \d+(?:\.\d+)? s\b", "in … s"),

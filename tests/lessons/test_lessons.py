@@ -154,6 +154,7 @@ def test_a_change_of_nothing_is_refused(tmp_path: Path) -> None:
     ("printed", "shown"),
     [
         ("  ✓ alice first      41 ms", "  ✓ alice first       … ms"),
+        ("  ✗ every order    12.3 s\n    why", "  ✗ every order      … ms\n    why"),
         ("  41.5   begin", "     …   begin"),
         (
             "2 orders passed in 0.31 s · invariants: atomic",
