@@ -27,6 +27,10 @@ def explore(
     present: Annotated[
         bool, typer.Option("--present", help="Large type, and keys for next and back.")
     ] = False,
+    lesson: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Begin with a lesson; `twopc lessons` lists them."),
+    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(
@@ -67,10 +71,15 @@ def explore(
         raise typer.BadParameter(
             f"{error.name} is missing: pip install 'twopc[explore]'"
         ) from error
+    if lesson is not None:
+        from twopc.sim.explore.lessons.source import lesson as lesson_of
+
+        lesson_of(lesson)  # there is one of that number
     desk = Desk(
         folder=folder, workers=Workers.of(str(folder.root), chosen.pg), present=present
     )  # fmt: skip
-    run(desk, port=port, opens=opens, tell=_tell)
+    shown = "" if lesson is None else f"lesson={lesson}"
+    run(desk, port=port, opens=opens, tell=_tell, shown=shown)
 
 
 def _tell(link: str) -> None:

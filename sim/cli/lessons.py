@@ -42,4 +42,7 @@ def lessons(
         minutes = f"{each.minutes} min"
         table.add_row(str(each.number), each.title, minutes, each.teaches)
     out.print(table)
-    out.print(f"{len(every)} lessons", style="dim")
+    out.print(
+        f"{len(every)} lessons; `twopc explore --lesson 1` opens the first in the browser",
+        style="dim",
+    )

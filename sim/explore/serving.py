@@ -35,13 +35,16 @@ class ExploreServer(uvicorn.Server):
             self._ready()
 
 
-def run(desk: Desk, *, port: int, opens: bool, tell: Callable[[str], None]) -> None:
+def run(
+    desk: Desk, *, port: int, opens: bool, tell: Callable[[str], None], shown: str = ""
+) -> None:
     """Serve until somebody presses Ctrl-C.
 
     Args:
         port: 0: any that is free.
         opens: a browser.
         tell: is told the link, once it can be opened.
+        shown: what the page begins with, as its link says it: ``lesson=3``.
 
     Raises:
         ConfigurationError: the port is taken.
@@ -50,6 +53,7 @@ def run(desk: Desk, *, port: int, opens: bool, tell: Callable[[str], None]) -> N
     with ExitStack() as stack:
         listening = stack.enter_context(_listening(port))
         link = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"
+        link += f"&{shown}" if shown else ""
 
         def ready() -> None:
             tell(link)

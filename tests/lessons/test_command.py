@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from typer.testing import CliRunner
 
+from tests.explorer.server import explored
 from twopc.sim.cli import app
 from twopc.sim.explore.lessons.source import lessons
+
+
+def test_one_is_opened(tmp_path: Path) -> None:
+    """The link leads to it; one that is not there is refused, and nothing is served."""
+    scenario = Path(__file__).parents[2] / "scenarios" / "immediate" / "aba.twopc.yaml"
+    with explored(scenario, "--lesson", "3") as server:
+        assert server.link.endswith("&lesson=3")
+    refused = CliRunner().invoke(app, ["explore", "--no-open", "--lesson", "99"])
+    assert "there is no lesson 99: there are 1 to" in str(refused.exception)
 
 
 def listed(*options: str) -> str:
@@ -24,6 +35,7 @@ def test_it_lists_every_lesson() -> None:
         assert f"{lesson.number} {lesson.title} {lesson.minutes} min" in text
     first = lessons()[0]
     assert first.teaches.split()[-1] in text
+    assert "twopc explore --lesson 1" in text
 
 
 def test_it_lists_them_for_programs() -> None:
