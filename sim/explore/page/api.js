@@ -218,7 +218,10 @@ class Export {
   async ask(method, path, body, _options) {
     const asked = new URL(path, location.href);
     if (asked.pathname === "/api/files") return this.index.listing;
-    if (path === "/api/lessons") return this.#read(this.index.lessons ?? "data/lessons.json");
+    if (path === "/api/lessons") return this.#read(this.index.lessons);
+    if (asked.pathname === "/api/lessons/answer") {
+      return this.#read(this.index.answers[`${asked.searchParams.get("lesson")}.${asked.searchParams.get("question")}`]);
+    }
     if (path === "/api/schema") return {};
     const name = asked.searchParams.get("path") ?? body?.path;
     const file = this.index.files.find((/** @type {any} */ each) => each.path === name);

@@ -230,7 +230,7 @@ export class LessonsView {
         at === given ? h("span", { class: "unseen" }, ", your answer") : null, at === answer.right ? h("span", { class: "unseen" }, ", it is so") : null,
         at === given && !right && answer.choices?.[at]?.message ? h("p", { class: "because" }, answer.choices[at].message) : null),
     ));
-    const runs = question.text ? await this.#played(question) : null;
+    const runs = question.text && !this.explorer.fixed ? await this.#played(question) : null;
     replace(
       place,
       h("div", { class: "ask" }, fromHtml(question.html)),
