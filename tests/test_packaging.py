@@ -75,7 +75,10 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
     """Every tracked SQL file, what reports are made of, and `py.typed` are inside, and nothing beside `twopc`."""
-    kinds = ("*.sql", "*.css", "*.js", "*.json", "*.yaml", "*/py.typed", "sim/explore/lessons/*.md")
+    kinds = (
+        *("*.sql", "*.css", "*.html", "*.js", "*.json", "*.svg", "*.yaml", "*/py.typed"),
+        *("sim/explore/lessons/*.md", "sim/explore/page/vendor/*.txt"),
+    )
     tracked = run("git", "ls-files", *kinds, cwd=ROOT).stdout.splitlines()
     wanted = {
         f"twopc/{name.removeprefix('twopc/')}"

@@ -9,7 +9,10 @@ from tests.explorer.browsing import ExplorerPage
 pytestmark = pytest.mark.xdist_group("browser")
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
-VIEWS = ("", f"file={LOST_UPDATE}", f"file={LOST_UPDATE}&view=edit", "view=lessons", "lesson=1")
+VIEWS = (
+    *("", "view=lessons", "lesson=1"),
+    *(f"file={LOST_UPDATE}{view}" for view in ("", "&view=edit", "&view=orders", "&view=postgres")),
+)
 
 
 def opened(page: ExplorerPage, view: str, **look: object) -> None:

@@ -19,10 +19,11 @@ export class WriteView {
     this.explorer = explorer;
     this.head = h("div", { class: "title" });
     this.tools = h("div", { class: "controls" });
+    this.note = h("p", { class: "about" });
     this.conflict = h("div", { role: "alert" });
     this.host = h("div", { class: "editor" });
     this.mistakes = h("ol", { class: "mistakes", "aria-live": "polite", "aria-label": "Mistakes" });
-    replace(place, this.head, this.tools, this.conflict, h("div", { class: "writing" }, this.host, this.mistakes));
+    replace(place, this.head, this.note, this.tools, this.conflict, h("div", { class: "writing" }, this.host, this.mistakes));
   }
 
   /** The open file, in the editor. */
@@ -30,6 +31,7 @@ export class WriteView {
     const { explorer } = this;
     if (explorer.file === null) return;
     this.#tools();
+    replace(this.note, explorer.file.why_not ? `It cannot be moved by hand: ${explorer.file.why_not}` : "");
     if (this.editor === null) {
       const [parts, schema, { Editor }] = await Promise.all([
         import("./vendor/codemirror.js"), explorer.server.ask("GET", "/api/schema"), import("./editor.js"),
