@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ Connection = AsyncConnection[Any]
 Tell = Callable[[int, int, str], None]
 """Called after each file: how many are done, of how many, and its name."""
 
+_UNLOCK = "select pg_advisory_unlock_all()"
 _LOCK = "select pg_try_advisory_lock(hashtextextended('msrepl snapshot ' || %s, 0))"
 
 #: For the folder that describes tables: agents of several partitions see to it.
@@ -119,6 +120,7 @@ async def generate(
         try:
             lock = await stack.enter_async_context(await connect())
             await _lock(lock, request)
+            stack.push_async_callback(_unlock, lock)
             agent = _Agent(above, request, points, tell)
             if is_filtered:
                 report = await agent.describe_tables(lock)
@@ -136,6 +138,12 @@ async def generate(
                 node=request.publisher,
                 sqlstate=error.sqlstate or "",
             ) from error
+
+
+async def _unlock(connection: Connection) -> None:
+    """Let the next agent in at once: a server process takes a while to notice that its client is gone."""
+    with suppress(psycopg.Error):
+        await connection.execute(_UNLOCK)
 
 
 async def _lock(connection: Connection, request: SnapshotRequest) -> None:

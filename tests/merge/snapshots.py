@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psycopg
+
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
@@ -82,6 +84,7 @@ def kill(
 ) -> None:
     """Have another process make a call, and kill it when it comes to a point the nth time."""
     dsns = {name: node.dsn for name, node in topology.nodes.items()}
+    before = {name: _processes(dsn) for name, dsn in dsns.items()}
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM % PART_BYTES, json.dumps(dsns), call, str(argument)],
         env=os.environ | {"TWOPC_ARM": f"{point}=kill@{nth}"},
@@ -90,3 +93,16 @@ def kill(
         text=True,
     )
     assert done.returncode == -9, done.stderr
+    for name, dsn in dsns.items():
+        while _processes(dsn) - before[name]:  # that have not noticed yet
+            pass
+
+
+def _processes(dsn: str) -> set[int]:
+    """The server processes of others in a database."""
+    query = (
+        "select pid from pg_stat_activity"
+        " where backend_type = 'client backend' and datname = current_database() and pid <> pg_backend_pid()"
+    )
+    with psycopg.connect(dsn) as connection:
+        return {pid for (pid,) in connection.execute(query)}
