@@ -82,6 +82,22 @@ def test_what_played_is_killed_and_the_page_goes_on(
     assert page.run("document.querySelector('#trouble').hidden")
 
 
+def test_what_does_not_end_is_stopped(page: ExplorerPage, server: ExploreProcess) -> None:
+    """What was shown before stays, and the next thing is played."""
+    page.play(LOST_UPDATE)
+    page.expected = ("503",)
+    for worker in server.workers():
+        worker.suspend()  # as one that computes for ever
+    page.click("[id='switch-protection.version_check']")
+
+    page.click("#stop:not(:disabled)")
+
+    page.after(".caught", "Stopped.")
+    assert "refused: version_mismatch" in page.card("b_write")
+    page.click("#undo")
+    page.browser.until("!document.querySelector('.caught')")
+
+
 def test_a_server_that_dies_is_missed_and_gone_on_with_when_it_is_back(
     chromium: Browser, folder: Path
 ) -> None:

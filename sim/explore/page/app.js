@@ -283,7 +283,7 @@ export class Explorer extends EventTarget {
     const named = this.scenario?.orders.find((each) => each.name === this.chosen);
     const steps = new Set(this.scenario?.steps.map((each) => each.name));
     const known = this.order.every((item) => typeof item !== "string" || steps.has(item));
-    if (named || !known || this.order.length === 0) this.begin({ chosen: named?.name });
+    if (named || !known || this.order.length === 0) this.begin({ chosen: named?.name, switches: this.switches, faults: this.faults });
     await this.play();
   }
 

@@ -18,10 +18,16 @@ export class Files {
       on: { input: () => { this.#words = search.value; this.#draw(); } },
     });
     replace(place, h("summary", {}, "Scenarios"), search, this.list);
-    const fit = () => { place.open = WIDE.matches; };
+    const fit = () => { place.open = this.#beside; };
     WIDE.addEventListener("change", fit);
     fit();
+    explorer.addEventListener("files", fit, { once: true });
     explorer.on(["files", "file", "view"], () => this.#draw());
+  }
+
+  /** Whether there is room for the list beside what is shown; a class has enough to look at. */
+  get #beside() {
+    return WIDE.matches && !this.explorer.files.present;
   }
 
   #draw() {
@@ -55,7 +61,7 @@ export class Files {
         type: "button", class: file.error ? "broken" : null, title: file.error?.message ?? file.about, "aria-current": current ? "page" : null,
         on: {
           click: () => {
-            if (!WIDE.matches) this.place.open = false;
+            if (!this.#beside) this.place.open = false;
             void this.explorer.open(file.path);
           },
         },

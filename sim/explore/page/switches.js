@@ -5,8 +5,8 @@ import { h } from "./dom.js";
 
 /** @typedef {import("./app.js").Explorer} Explorer */
 
-/** Whether the protections are seen: where there is room they are from the beginning. */
-let open = matchMedia("(min-width: 54rem)").matches;
+/** Whether the protections are seen: where there is room they are from the beginning. @type {boolean | null} */
+let open = null;
 
 /** @param {Explorer} explorer */
 export function switches(explorer) {
@@ -17,6 +17,7 @@ export function switches(explorer) {
     "div", { class: "group", role: "group", "aria-label": name }, of.map((each) => control(explorer, each)),
   );
   const protections = every.filter(isProtection);
+  open ??= matchMedia("(min-width: 54rem)").matches && !explorer.files.present;
   const folded = h("details", { on: { toggle: () => { open = folded.open; } } }, h("summary", {}, "Protections"), group(protections, "Protections"));
   folded.open = open || protections.some((each) => explorer.switches[each.name] !== undefined);
   return h(
