@@ -12,11 +12,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+import twopc
 from twopc.errors import ConfigurationError
 from twopc.sim.explore.wire import ListedFile, SavedFile
 
 SUFFIX = ".twopc.yaml"
 _BYTES_MAX = 1_000_000
+#: The scenarios that are installed.
+_SHIPPED = Path(twopc.__file__).parent / "scenarios"
 #: What a file says of itself, where it is written as usual.
 _NAME = re.compile(r"^name: *(.*?) *(?:#.*)?$", re.MULTILINE)
 _ABOUT = re.compile(r"^about: *(?:[>|][+-]?)? *(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
@@ -121,6 +124,8 @@ class OpenFolder:
             MissingError: there is none, or it cannot be read.
         """
         place = self.place(path)
+        if not place.exists() and path.startswith(f"{_SHIPPED.name}/"):
+            place = _SHIPPED.parent / path  # as every command takes it
         try:
             raw = place.read_bytes()
         except OSError as error:

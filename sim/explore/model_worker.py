@@ -29,7 +29,9 @@ from twopc.sim.explore.worker import Answering, serve
 from twopc.sim.scenario import check
 from twopc.sim.scenario import text as texts
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.text import Document
+from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.text import Document, Problem
+from twopc.sim.scenario.values import NotPlayableError
 
 #: So many texts are kept as they were read.
 _KEPT_MAX = 200
@@ -74,6 +76,17 @@ class ModelBench:
         if loaded.scenario.workload is not None:
             raise BrokenScenarioError(f"{path}: {describing.IS_LOAD}")
         return loaded
+
+    @staticmethod
+    def _play(loaded: LoadedScenario, variant: PlayVariant) -> OrderPlay:
+        """BrokenScenarioError: the model does not know something, or does not take it; tells where it stands."""
+        try:
+            return play(loaded, variant)
+        except (SetUpError, NotPlayableError) as error:
+            mark = loaded.document.mark(error.path)
+            wrong = Problem(mark=mark, message=str(error))
+            errors = [describing.problem(loaded.document, wrong)]
+            raise BrokenScenarioError(str(error), errors) from error
 
     # -- jobs ----------------------------------------------------------------------------------------
 
@@ -131,7 +144,7 @@ class ModelBench:
         """An order."""
         loaded = self.loaded(request["path"], request["text"])
         variant = variant_of(request)
-        done = play(loaded, variant)
+        done = self._play(loaded, variant)
         last, self._last = self._last, (loaded, variant, done)
         if request.get("before") is None:
             return {"run": done.run, "compared": None}

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,16 @@ class ExploreProcess:
         """Press Ctrl-C, and wait for the end; the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(WAIT_S)
+
+
+def left(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still do something; one that has ended may wait for somebody who looks at it."""
+    results = []
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            if each.is_running() and each.status() != psutil.STATUS_ZOMBIE:
+                results.append(each)
+    return results
 
 
 @contextmanager

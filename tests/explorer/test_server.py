@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.explorer.server import ExploreProcess, explored
+from tests.explorer.server import ExploreProcess, explored, left
 
 LOST = "immediate/lost_update.twopc.yaml"
 WAITS = ["a_begin", "a_read", "b_begin", "b_read", "a_write", "b_write", "a_end", "b_end"]
@@ -155,6 +155,16 @@ def test_what_cannot_be_is_refused_with_its_reason(server: ExploreProcess) -> No
     assert (status, value["kind"]) == (422, "scenario")
 
 
+def test_what_the_model_does_not_know_is_marked_where_it_stands(server: ExploreProcess) -> None:
+    """As a mistake of the file is."""
+    text = server.get(f"/api/file?path={LOST}")["text"]
+    text = text.replace("set balance = :bal - 20", "set balance = pg_relation_size('account')")
+    status, value, _ = server.ask("POST", "/api/play", {"path": LOST, "text": text, "order": WAITS})
+    assert (status, value["kind"]) == (422, "scenario")
+    line = next(at for at, each in enumerate(text.splitlines(), 1) if "pg_relation_size" in each)
+    assert [each["line"] for each in value["errors"]] == [line]
+
+
 def test_nothing_is_left_after_ctrl_c(folder: Path) -> None:
     """The command ends with 0, and so do the processes that it has started."""
     with explored(folder / LOST) as running:
@@ -162,7 +172,7 @@ def test_nothing_is_left_after_ctrl_c(folder: Path) -> None:
         workers = running.workers()
         assert workers
         assert running.interrupt() == 0
-        assert not [each for each in workers if each.is_running()]
+        assert not left(workers)
 
 
 def test_every_order_is_sorted_by_what_comes_of_it(server: ExploreProcess) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.explorer.server import WAIT_S, ExploreProcess, explored
+from tests.explorer.server import WAIT_S, ExploreProcess, explored, left
 from tests.explorer.test_server import LOST, WAITS
 from twopc.server.waiting import wait_for
 
@@ -201,4 +201,4 @@ def test_it_ends_though_a_play_does_not(tmp_path: Path) -> None:
         )
         assert running.interrupt() == 0
         connection.close()
-        assert not [each for each in workers if each.is_running()]
+        assert not left(workers)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
-from tests.explorer.server import ExploreProcess
+from tests.explorer.server import WAIT_S, ExploreProcess, explored, left
 from tests.explorer.test_server import LOST, WAITS, cards
+from twopc.server.waiting import wait_for
 
 pytestmark = pytest.mark.postgres
 
@@ -32,3 +36,22 @@ def test_what_servers_cannot_do_is_refused(server: ExploreProcess) -> None:
     status, value, _ = server.ask("POST", "/api/postgres", body)
     assert (status, value["kind"]) == (422, "switch")
     assert "fence cannot be switched off on real servers: it keeps out a request" in value["error"]
+
+
+def test_a_run_on_servers_is_stopped_and_nothing_is_left(folder: Path) -> None:
+    """As soon as a server is there; the next run is whole, and Ctrl-C ends all of it."""
+    body = {"path": LOST, "order": WAITS}
+    with explored(folder) as running, ThreadPoolExecutor() as others:
+        asked = others.submit(running.ask, "POST", "/api/postgres", body)
+        wait_for(
+            lambda: [each for each in running.workers() if "postgres" in each.name()],
+            what="a server",
+            timeout_s=WAIT_S,
+        )
+        assert running.ask("POST", "/api/stop", {"what": "postgres"})[0] == 204
+        status, value, _ = asked.result(WAIT_S)
+        assert (status, value["kind"]) == (503, "stopped")
+        assert running.post("/api/postgres", **body)["first_difference"] is None
+        processes = running.workers()
+        assert running.interrupt() == 0
+        assert not left(processes)
