@@ -90,6 +90,43 @@ async def test_what_is_refused(server: EmbeddedServer) -> None:
         assert await topology.execute("pub", "select from msrepl.msmerge_partition_groups") == []
 
 
+async def test_what_mappings_say(server: EmbeddedServer) -> None:
+    """Of a row that comes, moves with what is below it, belongs to two partitions, and is deleted: where it is and was, and why."""
+    current = "select partition_id from msrepl.msmerge_current_partition_mappings where tablenick = %s and rowguid = %s"
+    past = "select partition_id, reason from msrepl.msmerge_past_partition_mappings where tablenick = %s and rowguid = %s"
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute("pub", SHOP)
+        lent = "region = msrepl.host_name() or phone = msrepl.host_name()"
+        await topology.publish("customer", row_filter=lent)
+        await topology.publish("purchase", join=Join("customer", "purchase.customer = customer.id"))
+        north, south = [(await topology.add_partition(name)).number for name in ("north", "south")]
+
+        async def mapped(table: str, nickname: int) -> tuple[list[int], dict[int, int]]:
+            assert await topology.check_partitions() == []
+            [(guid,)] = rows[table]
+            held = await topology.execute("pub", f"{current} order by 1", (nickname, guid))
+            left = await topology.execute("pub", past, (nickname, guid))
+            return [each for (each,) in held], dict(left)
+
+        await topology.execute("pub", "insert into customer values (9, 'north', '1')")
+        await topology.execute("pub", "insert into purchase values (9, 9, 1)")
+        rows = {
+            table: await topology.execute("pub", f"select rowguid from {table} where id = 9")
+            for table in ("customer", "purchase")
+        }
+        assert await mapped("customer", 1) == ([north], {})
+        assert await mapped("purchase", 2) == ([north], {})
+        await topology.execute("pub", "update customer set phone = 'south' where id = 9")
+        assert await mapped("customer", 1) == ([north, south], {})
+        await topology.execute("pub", "update customer set region = 'south' where id = 9")
+        assert await mapped("customer", 1) == ([south], {north: 2})
+        assert await mapped("purchase", 2) == ([south], {north: 3})
+        await topology.execute("pub", "delete from purchase where id = 9")
+        assert await mapped("purchase", 2) == ([], {north: 3, south: 1})
+        tables = "select to_regclass('msrepl.msmerge_past_partition_mappings') is not null"
+        assert await topology.execute("pub", tables) == [(True,)]
+
+
 async def test_a_republisher_of_one_partition(server: EmbeddedServer) -> None:
     """Refused whichever of the two subscribes last, with where to subscribe instead; nothing is left of it."""
     tree = {"pub": ["depot"], "depot": ["van"]}

@@ -32,17 +32,21 @@ async def test_all_of_them(server: EmbeddedServer) -> None:
             assert there <= held, node
 
 
-def test_the_page_names_tests_that_there_are() -> None:
-    """Each that it names beside a sentence of the original's is a test of ours."""
-    _, _, rest = _PAGE.read_text().partition("## Initialisation in the original")
-    named = {*re.findall(r"`(test_\w+)`", rest.partition("\n## ")[0])}
+@pytest.mark.parametrize(("name", "count"), [("merge.md", 38), ("merge_partitions.md", 8)])
+def test_the_pages_name_tests_that_there_are(name: str, count: int) -> None:
+    """Each that they name is a test of ours, or a file of tests; every sentence of the original's names one, or says no."""
+    page = _PAGE.with_name(name).read_text()
     tests = Path(__file__).parents[1]
-    texts = [
-        path.read_text() for path in (*tests.glob("merge/*.py"), *tests.glob("cli/*merge*.py"))
-    ]
-    there = {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
-    assert len(named) > 20
-    assert not named - there
+    files = [*tests.glob("merge/*.py"), *tests.glob("cli/*merge*.py")]
+    there = {name for path in files for name in re.findall(r"def (test_\w+)\(", path.read_text())}
+    named = {*re.findall(r"`(?:tests/merge/)?(test_\w+(?:\.py)?)`", page)}
+    assert len(named) >= count
+    assert not named - there - {path.name for path in files}
+    for heading in re.findall(r"^## .* original.*$", page, re.MULTILINE):
+        _, _, rest = page.partition(heading)
+        for line in rest.partition("\n\n| system table")[0].partition("\n## ")[0].splitlines():
+            if line.startswith("| ") and line.count("|") == 4 and not line.endswith("| test |"):
+                assert "`test_" in line or "**no" in line, line
 
 
 async def test_what_they_say(server: EmbeddedServer, tmp_path: Path) -> None:
