@@ -136,7 +136,8 @@ function stepCard(card, style, scene) {
 /** What came of it, and its words: `✗ refused: version_mismatch: account has changed …`. @param {Card} card @param {string} style */
 function resultOf(card, style) {
   const [, head, more] = card.result.match(/^(✗ [^:]+(?:: [\w ]+)?)(?:: (.*))?$/s) ?? [null, card.result, ""];
-  return [h("span", { class: `result ${style}` }, head), more ? h("span", { class: "words" }, more) : null];
+  const broken = head?.split(/(?<=_)/).flatMap((/** @type {string} */ part) => [h("wbr"), part]);
+  return [h("span", { class: `result ${style}` }, broken), more ? h("span", { class: "words" }, more) : null];
 }
 
 /** @param {{because: string, however: string}} of */

@@ -82,9 +82,9 @@ function pointList(explorer, arrivals, of, named = false) {
             change: () => choice.value && explorer.strike([...explorer.faults, faultAt(each, choice.value)]),
           },
         },
-        h("option", { value: "" }, "nothing"), point.deeds.map((deed) => h("option", { value: deed }, deed)),
+        h("option", { value: "" }, "no fault"), point.deeds.map((deed) => h("option", { value: deed }, deed)),
       );
-      return h("li", { title: point.about }, h("code", {}, each.point), each.nth > 1 ? ` (${each.nth})` : null, " ", choice);
+      return h("li", { title: point.about }, h("code", {}, each.point.split(/(?<=[._(])/).flatMap((part) => [h("wbr"), part])), each.nth > 1 ? ` (${each.nth})` : null, " ", choice);
     })),
   );
 }
