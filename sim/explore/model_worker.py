@@ -33,6 +33,8 @@ from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.text import Document, Problem
 from twopc.sim.scenario.values import NotPlayableError
 
+#: How far a process in the background gives way.
+_NICE = 5
 #: So many texts are kept as they were read.
 _KEPT_MAX = 200
 
@@ -168,8 +170,14 @@ def _changed_at(document: Document) -> tuple[object, ...]:
     return tuple((each, Path(each).stat().st_mtime_ns) for each in document.sources)
 
 
-def main(folder: str) -> None:
-    """Play until the server has gone."""
+def main(folder: str, *background: str) -> None:
+    """Play until the server has gone.
+
+    Args:
+        background: anything: it gives way to others.
+    """
+    if background:
+        os.nice(_NICE)
     os.chdir(folder)
     bench = ModelBench()
     serve(
@@ -187,4 +195,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -205,7 +205,9 @@ class Workers:
         model = "twopc.sim.explore.model_worker"
         return cls(
             play=Worker(model, (folder,), "the play"),
-            orders=Worker(model, (folder,), "the search of all orders", patience_s=_LEFT_S),
+            orders=Worker(
+                model, (folder, "background"), "the search of all orders", patience_s=_LEFT_S
+            ),
             postgres=Worker(
                 "twopc.sim.explore.postgres_worker",
                 (folder, pg),

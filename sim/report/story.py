@@ -119,7 +119,8 @@ class _StoryText:
         if twin:
             protections = sorted(twin.get("protections", ())) or ["something"]
             verb = "is" if len(protections) == 1 else "are"
-            yield f"Here {listed(protections)} {verb} switched off, and {twin.get('must_fail')} must fail"
+            must = f", and {twin['must_fail']} must fail" if twin.get("must_fail") else ""
+            yield f"Here {listed(protections)} {verb} switched off{must}"
         cell = data.get("cell") or {}
         if cell:
             yield f"Played with {listed([f'{key} = {value}' for key, value in cell.items()])}"

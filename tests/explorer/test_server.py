@@ -87,6 +87,7 @@ def test_without_the_version_check_the_update_is_lost(server: ExploreProcess) ->
     off = {"protection.version_check": "off"}
     answer = server.play(LOST, WAITS, switches=off, before={"order": WAITS})
     assert cards(answer)["b_write"]["state"] == "waited"
+    assert answer["run"]["story"][0] == "Here version_check is switched off."
     broken = {each["name"] for each in answer["run"]["invariants"] if not each["holds"]}
     assert broken == {"no_lost_update", "converged"}
     assert "With version check off, b_write waits and is accepted" in answer["compared"]

@@ -52,7 +52,8 @@ def marks(twin: Mapping[str, Any], cell: Mapping[str, str]) -> Iterator[Markup]:
     if twin:
         off = ", ".join(twin.get("protections", ())).replace("_", " ")
         must = str(twin.get("must_fail", "")).replace("_", " ")
-        yield tag("span", f"twin: {off} off, {must} must fail", class_="badge twin")
+        text = f"twin: {off} off, {must} must fail" if must else f"{off} off"
+        yield tag("span", text, class_="badge twin")
     for name, value in cell.items():
         yield tag("span", f"{name} = {value}", class_="badge cell")
 
