@@ -8,6 +8,9 @@ import { lanes, reasons } from "./lanes.js";
 /** Given answers, kept for this tab: `1.2` → what was chosen or typed. */
 const KEPT = "twopc-answers";
 
+/** A text that cannot be played. */
+class Unplayable extends Error {}
+
 export class LessonsView {
   /** @type {any[] | null} */
   #lessons = null;
@@ -160,7 +163,7 @@ export class LessonsView {
       ? await server.ask("GET", `/api/file?path=${encodeURIComponent(of.file)}`)
       : await server.ask("POST", "/api/check", { path: of.file, text: of.text });
     const { scenario } = content;
-    if (scenario === null) throw new Error(content.errors[0]?.message ?? content.why_not);
+    if (scenario === null) throw new Unplayable(content.errors.find((/** @type {any} */ each) => each.severity === "error")?.message ?? content.why_not);
     const listed = scenario.orders.find((/** @type {any} */ each) => each.name === of.order) ?? scenario.orders[0];
     const order = of.steps.length ? of.steps : listed.steps;
     const switches = Object.fromEntries(of.without.map((name) => [`protection.${name}`, "off"]));
@@ -173,6 +176,16 @@ export class LessonsView {
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Timeline" }, lanes(run, { sessions: scenario.sessions, fixed: true })),
       of.text === undefined ? null : h("p", {}, this.#opener(of.file, of.text, { order, switches })),
     );
+  }
+
+  /** The timeline of a question; why there is none: its file may be wrong at this place of the lesson. @param {any} question */
+  async #shownRun(question) {
+    try {
+      return await this.#played(question);
+    } catch (error) {
+      if (!(error instanceof Unplayable)) throw error;
+      return h("p", { class: "faint" }, `The file is not played as it stands here: ${error.message}`);
+    }
   }
 
   // -- questions ---------------------------------------------------------------------------------
@@ -230,7 +243,7 @@ export class LessonsView {
         at === given ? h("span", { class: "unseen" }, ", your answer") : null, at === answer.right ? h("span", { class: "unseen" }, ", it is so") : null,
         at === given && !right && answer.choices?.[at]?.message ? h("p", { class: "because" }, answer.choices[at].message) : null),
     ));
-    const runs = question.text && !this.explorer.fixed ? await this.#played(question) : null;
+    const runs = question.text && !this.explorer.fixed ? await this.#shownRun(question) : null;
     replace(
       place,
       h("div", { class: "ask" }, fromHtml(question.html)),

@@ -102,9 +102,10 @@ export class WriteView {
     if (explorer.server.readOnly) return;
     replace(
       this.tools,
-      h("button", { type: "button", class: "main", id: "save", disabled: !changed, on: { click: () => this.save() } }, "Save"),
+      explorer.files.read_only ? null : h("button", { type: "button", class: "main", id: "save", disabled: !changed, on: { click: () => this.save() } }, "Save"),
       h("button", { type: "button", disabled: !changed, on: { click: () => this.#revert() } }, "Discard changes"),
       h("button", { type: "button", id: "play", disabled: explorer.scenario === null, on: { click: () => this.#play() } }, "Play"),
+      explorer.files.read_only ? h("span", { class: "faint" }, "These files are read only: what you change can be played and exported, not saved.") : null,
     );
   }
 
