@@ -27,6 +27,8 @@ _ROW_MODES = {1: "key share", 2: "share", 3: "no key update", 4: "update"}
 #: Rows of a table that are looked at.
 ROWS_MAX = 200
 _NOBODY = "nobody known"
+#: Whose sessions those are that are no client's, by how their names begin.
+_PROCESSES = {"msrepl agent": "agent", "msrepl snapshot": "snapshot agent", "twopc ": "coordinator"}
 
 
 class ModelLook:
@@ -42,6 +44,10 @@ class ModelLook:
         """Columns that replication has added, and that nobody looks at."""
         self._of_gid: dict[str, str] = {}
         """The sessions of global transactions."""
+        self._markers: dict[str, tuple[object, State]] = {}
+        """By node its branch markers, and the rows that they were read of."""
+        self._names: dict[int, str] = {}
+        """Of versions, by identity, the rows' keys."""
         self._texts: dict[int, tuple[Version, dict[str, str | None], str]] = {}
         """Versions as text, by identity; kept alive, so that none is taken for another."""
 
@@ -60,6 +66,7 @@ class ModelLook:
                 self._rows(node, state)
                 self._locks(node, state)
                 self._branches(node, state)
+        self._stale(state)
         self._decisions(state)
         self._distribution(state)
         if self._merges is not None:
@@ -111,6 +118,7 @@ class ModelLook:
             "exists": committed is not None,
             "uncommitted": uncommitted,
             "locked_by": locked,
+            "stale": False,
         }
         return self._key(table, committed or pending[0]), value
 
@@ -145,8 +153,12 @@ class ModelLook:
 
     def _key(self, table: HeapTable, version: Version) -> str:
         values, _ = self._text(table, version)
-        names = table.key or tuple(values)
-        return ", ".join(f"{name}={values.get(name)}" for name in names)
+        known = self._names.get(id(version))
+        if known is None:
+            names = table.key or tuple(values)
+            known = ", ".join(f"{name}={values.get(name)}" for name in names)
+            self._names[id(version)] = known
+        return known
 
     def _waiting(self, node: ModelNode) -> dict[int, list[str]]:
         """By row, the sessions that wait for it."""
@@ -157,6 +169,20 @@ class ModelLook:
                 who = self._of_process(node, session.pid, session.application_name)
                 results.setdefault(id(wait.row), []).append(who)
         return results
+
+    def _stale(self, state: State) -> None:
+        """Mark Subscribers' rows that are not as at the Publisher."""
+        publisher = self._scenario.topology.publisher
+        for key, row in state.items():
+            kind, node, rest = (*key.split("/", 2), "", "")[:3]
+            if kind != "row" or node == publisher:
+                continue
+            other = state.get(f"row/{publisher}/{rest}")
+            there = other["values"] if other is not None else {}
+            row["stale"] = bool(row["values"]) and any(
+                there.get(name, value if there else None) != value
+                for name, value in row["values"].items()
+            )
 
     # -- locks and branches --------------------------------------------------------------------------
 
@@ -194,13 +220,20 @@ class ModelLook:
                 state[f"prepared/{node.name}/{gid}"] = {"gid": gid, "by": self._of_branch(gid)}
         if "msrepl.branch_marker" not in node.tables:
             return
-        for each in inspection.markers(node):
-            state[f"marker/{node.name}/{each.gid}"] = {
-                "gid": each.gid,
-                "by": self._of_branch(each.gid),
-                "fence": each.fence,
-                "participants": list(each.participants),
+        rows = tuple(node.tables["msrepl.branch_marker"].rows())
+        known = self._markers.get(node.name)
+        if known is None or known[0] != rows:
+            markers = {
+                f"marker/{node.name}/{each.gid}": {
+                    "gid": each.gid,
+                    "by": self._of_branch(each.gid),
+                    "fence": each.fence,
+                    "participants": list(each.participants),
+                }
+                for each in inspection.markers(node)
             }
+            known = self._markers[node.name] = (rows, markers)
+        state |= known[1]
 
     def _decisions(self, state: State) -> None:
         for (epoch, number), record in self._model.ledger.decisions.items():
@@ -276,6 +309,9 @@ class ModelLook:
     def _of_process(self, node: ModelNode, pid: int, application_name: str) -> str:
         every: Mapping[str, Any] = self._stage.sessions
         name, _ = session_of_process(every, node.name, pid, application_name)
+        for start, what in _PROCESSES.items():
+            if not name and application_name.startswith(start):
+                return f"{what} of {node.name}" if what != "coordinator" else what
         return name or application_name or f"process {pid}"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from twopc.sim.explore import cards
 from twopc.sim.explore.describing import texts
 from twopc.sim.explore.model_look import ModelLook, labelled
+from twopc.sim.explore.session_states import SessionStates
 from twopc.sim.explore.variants import ChosenCase, chosen
 from twopc.sim.explore.watch import Watch, WatchedHistory, WatchedKernel, WatchedPoints
 from twopc.sim.explore.wire import Infeasible, PlayVariant, WireItem, WireRun
@@ -83,6 +84,9 @@ async def _play(
                 look=ModelLook(case.scenario, stage),
                 now=lambda: now.now,
                 whose=lambda: _whose(stage),
+                sessions=SessionStates(
+                    {name: one.node for name, one in case.scenario.sessions.items()}
+                ),
                 places=frozenset((*case.scenario.topology.nodes, LOG)),
                 publishers=case.scenario.topology.publishers,
             )

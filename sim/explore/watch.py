@@ -13,6 +13,7 @@ from typing import Any
 import simpy
 
 from twopc.drivers.points import Points
+from twopc.sim.explore.session_states import SessionStates
 from twopc.sim.explore.wire import StateDelta, WireArrival, WireMessage, WireMoment
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import LOG
@@ -60,6 +61,8 @@ _HOUSEKEEPING = re.compile(
 
 #: Points at which a merge session has brought rows.
 _BROUGHT = re.compile(r"merge\.(?P<way>upload|download)_applied\((?P<node>.+)\)")
+#: Processes that work for one Subscriber, by how the model calls them.
+_PROCESSES = {"agent": "agent", "snapshot": "snapshot agent", "resolver": "resolver"}
 #: How long it is seen what takes no time in the model.
 _AT_ONCE_MS = 0.001
 
@@ -139,6 +142,7 @@ class Watch:
     look: Look
     now: Callable[[], float]
     whose: Callable[[], str]
+    sessions: SessionStates
     places: frozenset[str]
     publishers: Mapping[str, str]
     moments: list[WireMoment] = field(default_factory=list)
@@ -160,7 +164,7 @@ class Watch:
     def message(self, label: Label, seconds: float) -> None:
         """A message has set out."""
         what, _, receiver = label.what.rpartition(" → ")
-        if not what:
+        if not what or _HOUSEKEEPING.match(what):
             return
         others = sorted({LOG if each == "log" else each for each in label.touches} - {receiver})
         reply = label.cause is Cause.REPLY
@@ -172,11 +176,11 @@ class Watch:
             "sender": place_name(sender),
             "receiver": place_name(receiver),
             "kind": "reply" if reply else "message",
-            "text": _short(what),
+            "text": "the decision" if what == "1 decisions" else _short(what),
             "sent_ms": round(sent_ms, 3),
             "arrives_ms": round(sent_ms + seconds * 1000, 3),
         }
-        if label.actor.endswith(_BACKGROUND) or _HOUSEKEEPING.match(what):
+        if label.actor.endswith(_BACKGROUND):
             self._moment("message", self._sent_text(message), "", always=False)
             return
         number = len(self.messages) + 1
@@ -225,6 +229,7 @@ class Watch:
 
     def record(self, record: HistoryRecord) -> None:
         """Something was recorded."""
+        self.sessions.see(record)
         text = None if record.kind in _SILENT else _text_of(record)
         if text is not None:
             self._moment(*text, record.step, always=True)
@@ -243,6 +248,7 @@ class Watch:
             return
         now_ms = self.now() * 1000
         state = self.look()
+        self.sessions.look(state)
         for number, message in [*self._under_way.items()]:
             if message["arrives_ms"] <= now_ms:
                 del self._under_way[number]
@@ -316,8 +322,8 @@ def place_name(name: str) -> str:
     kind, _, rest = name.partition(":")
     if kind == "coordinator":
         return "coordinator"
-    if kind == "agent" and rest:
-        return f"agent of {rest.partition(':')[0]}"
+    if kind in _PROCESSES and rest:
+        return f"{_PROCESSES[kind]} of {rest.partition(':')[0]}"
     if kind in ("session", "client") and rest:
         return rest
     if kind in ("log_reader", "reader"):

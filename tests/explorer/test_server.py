@@ -65,6 +65,18 @@ def test_every_moment_shows_the_nodes(server: ExploreProcess) -> None:
     waits = next(at for at, each in enumerate(run["moments"]) if each["event"] == "waits")
     row = state_at(run, waits)["row/pub/account/id=1"]
     assert row["waiting"] == ["bob"]
+    bob = state_at(run, waits)["session/bob"]
+    assert (bob["node"], bob["text"]) == ("sub2", "b_write waits for alice (a_write) at pub")
+    stale = {
+        at: [
+            node
+            for node in ("sub1", "sub2")
+            if state_at(run, at)[f"row/{node}/account/id=1"]["stale"]
+        ]
+        for at in range(len(run["moments"]))
+    }
+    assert ["sub2"] in stale.values()
+    assert stale[0] == stale[len(stale) - 1] == []
     assert [(each["by"], each["values"]["balance"]) for each in row["uncommitted"]] == [
         ("alice", "90")
     ]

@@ -177,14 +177,15 @@ class WireRun(TypedDict):
 
     ``session/alice``           {node, text, style}
     ``node/sub1``               {up, reached}
-    ``row/pub/account/id=1``    {values: {column: text}, version, label, by, state, uncommitted: [{values, version,
-                                label, by, state, gone}], locked_by: [{by, mode}], waiting: [session], stale}
+    ``row/pub/account/id=1``    {exists, values: {column: text}, version, label, uncommitted: [{values, version, label,
+                                by, state, gone}], locked_by: [{by, mode}], waiting: [session], stale}; `exists`: it is
+                                committed; `state`: ``open`` or ``prepared``; `stale`: not as at the Publisher
     ``lock/pub/alice/…``        {session, what, mode, granted, waits_for: [...]}; of tables, and all that wait
-    ``prepared/pub/gid``        {gid, by, since_ms}
+    ``prepared/pub/gid``        {gid, by}
     ``marker/pub/gid``          {gid, by, fence, participants}
     ``decision/gid``            {gid, by, decision, participants}
-    ``reader``                  {read_to, behind}
-    ``stored/1``                {number, by, origin, commands: [text]}
+    ``reader``                  {read, behind}; in transactions, as those of agents
+    ``stored/1``                {number, origin, commands}; `commands`: how many
     ``agent/sub1``              {delivered, behind, state}
     ``message/1``               `WireMessage`, while it is on its way
     ``generation/anna/1``       {number, rows, upto}; where changes are merged
