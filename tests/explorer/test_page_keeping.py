@@ -15,6 +15,18 @@ from tests.report.browser.chromium import Browser
 pytestmark = pytest.mark.xdist_group("browser")
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
+#: The model's databases are called as their nodes, those of servers are not.
+DIFFERENT = """twopc: 1
+name: different
+about: A row keeps the name of the database in which it was written.
+topology: {publisher: pub, subscribers: [sub1]}
+tables: {place: {columns: {id: int primary key, name: text}, rows: [{id: 1, name: none}]}}
+sessions:
+  alice:
+    node: sub1
+    steps: [a_write: {sql: "update place set name = current_database() where id = 1"}]
+orders: [{name: one, steps: [a_write]}]
+"""
 
 
 def exported(page: ExplorerPage, kind: str) -> str:
@@ -147,4 +159,17 @@ def test_a_new_user_comes_from_the_lost_update_to_its_test(page: ExplorerPage) -
 
     test = exported(page, "pytest")
     assert "version_check: off" in test.replace("'", "")
-    assert page.run("document.querySelector('dialog')") is None
+
+
+def test_the_first_difference_from_postgresql_is_shown(page: ExplorerPage, folder: Path) -> None:
+    (folder / "different.twopc.yaml").write_text(DIFFERENT)
+    page.play("different.twopc.yaml")
+    page.click("#tab-postgres")
+    page.click("#on-postgres")
+
+    page.after(".caught", "First difference: place at pub")
+
+    model, postgres = page.texts(".caught dd")
+    assert '"name": "sub1"' in model
+    assert '"name": "sub1"' not in postgres
+    assert page.run("document.querySelector('#agree')") is None

@@ -86,7 +86,7 @@ export class BothView {
       this.said,
       difference
         ? h("div", { class: "caught" },
-          h("p", {}, h("b", {}, "First difference: "), difference.about, difference.text ? `: ${difference.text}` : ""),
+          h("p", {}, h("b", {}, "First difference: "), difference.about),
           h("dl", {}, h("dt", {}, "model"), h("dd", {}, difference.model), h("dt", {}, "PostgreSQL"), h("dd", {}, difference.postgres)),
           answer.differences > 1 && h("p", {}, `${counted(answer.differences, "difference")} in all.`))
         : h("p", { class: "agree", id: "agree" }, h("b", {}, "✓ They agree: "), "every step ended the same way, with the same waits, rows and versions."),
