@@ -73,3 +73,35 @@ async def test_triggers_that_are_mended(merge_shop: MergeTopology) -> None:
     await merge_shop.unpublish("purchase")
     modes = "select distinct tgenabled::text from pg_trigger where tgrelid = 'purchase'::regclass"
     assert await merge_shop.execute("pub", modes) == [("O",)]
+
+
+@pytest.mark.parametrize("node", ["pub", "anna"])
+async def test_keys_of_tables_that_are_not_merged(merge_shop: MergeTopology, node: str) -> None:
+    """Made after the node has published or subscribed: no agent leaves an orphan under one, or passes its action over."""
+    other = {"pub": "anna", "anna": "pub"}[node]
+    await merge_shop.execute("pub", "delete from purchase")
+    await merge_shop.settle()
+    note = "create table note (customer int references customer); insert into note values (1)"
+    await merge_shop.execute(node, note)
+    await merge_shop.execute(other, "delete from customer where id = 1")
+    message = f"{node}: table customer has key note_customer_fkey of public.note.*merge regenerate"
+    with pytest.raises(MergeError, match=rf"(?s){message}"):
+        await merge_shop.sync("anna")
+    await merge_shop.regenerate()
+    assert (await merge_shop.sync("anna")).retried == 1
+    assert await merge_shop.execute(node, "select id from customer where id = 1") == [(1,)]
+    await merge_shop.execute(node, "drop table note")
+    await merge_shop.settle()
+    await merge_shop.execute(
+        node, "create table memo (customer int references customer on delete cascade)"
+    )
+    message = "has key memo_customer_fkey of public.memo, which changes rows by itself"
+    with pytest.raises(MergeError, match=rf"(?s)customer {message}.*NO ACTION"):
+        await merge_shop.sync("anna")
+    assert [each.node for each in await merge_shop.check()] == [node]
+    await merge_shop.execute(
+        node, "alter table public.memo drop constraint memo_customer_fkey;"
+        " alter table memo add foreign key (customer) references customer",
+    )  # fmt: skip
+    await merge_shop.regenerate()
+    await merge_shop.sync("anna")

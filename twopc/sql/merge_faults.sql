@@ -93,12 +93,16 @@ as $msrepl$
             where r.artid = t.artid and r.place_end is null) as r
         where q.seqrelid = t.identity_sequence and not t.created_table and d.last < r.last
         union all
-        select 3, format('has key %I, which is not checked for agents: a trigger of it is not enabled ALWAYS', k.conname),
-               'twopc merge regenerate'
+        select case when w.acts then 2 else 3 end,
+               format('has key %I%s, which %s', k.conname, ' of ' || nullif(k.conrelid, t.objid)::regclass, case
+                   when w.acts then 'changes rows by itself'
+                   else 'is not checked for agents: a trigger of it is not enabled ALWAYS' end),
+               case when w.acts then format('alter table %s drop constraint %I; add the key again with NO ACTION or RESTRICT; '
+                   'twopc merge regenerate', k.conrelid::regclass, k.conname) else 'twopc merge regenerate' end
         from pg_trigger as g join pg_constraint as k on k.oid = g.tgconstraint and k.contype in ('f', 'p', 'u', 'x')
-        where g.tgrelid = t.objid and g.tgisinternal and g.tgenabled <> 'A' and t.checked_keys is not null
-            and k.conrelid in (select a.objid from msrepl.sysmergearticles as a)
-        group by k.conname
+        cross join lateral (select k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd') as acts) as w
+        where g.tgrelid = t.objid and g.tgisinternal and (w.acts or g.tgenabled <> 'A' and t.checked_keys is not null)
+        group by k.conname, k.conrelid, w.acts
         union all
         select 2, format('has no validated foreign key to %s any more, by which its partitions are worked out', (
                    select a.source_object from msrepl.sysmergearticles as a where a.artid = j.join_articleid)),
