@@ -32,6 +32,7 @@ from twopc.publisher.selection import article_of, known_references
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
+from twopc.sql.sequences import column_sequences
 from twopc.sql.table_role import drop_text
 
 Connection = AsyncConnection[Any]
@@ -198,11 +199,6 @@ async def generators(connection: Connection, article: Article) -> dict[str, str]
 async def identity_sequences(connection: Connection, article: Article) -> dict[str, str]:
     """Per identity column: the sequence behind it, quoted, with its schema."""
     table = qualified(article.schema, article.table).as_string(connection)
-    async with full_names(connection):
-        cursor = await connection.execute(
-            """
-            select c.name, pg_get_serial_sequence(%s, c.name) from unnest(%s::text[]) as c(name)
-            """,
-            (table, [column.name for column in article.columns if column.identity]),
-        )
-        return dict(await cursor.fetchall())
+    columns = {column.name for column in article.columns if column.identity}
+    sequences = await column_sequences(connection, table)
+    return {each.column: each.name for each in sequences if each.column in columns}

@@ -7,15 +7,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-_DEFAULT_SEQUENCES = """
-select distinct format('%%I.%%I', n.nspname, c.relname)
-from pg_attrdef as f
-join pg_depend as d on d.classid = 'pg_attrdef'::regclass and d.objid = f.oid and d.refclassid = 'pg_class'::regclass
-join pg_class as c on c.oid = d.refobjid and c.relkind = 'S'
-join pg_namespace as n on n.oid = c.relnamespace
-where f.adrelid = %s::text::regclass
-order by 1
-"""
+from twopc.sql.sequences import column_sequences
 
 
 async def grant_tables(
@@ -49,8 +41,8 @@ async def _default_sequences(
 ) -> list[LiteralString]:
     """The sequences that defaults of a table draw from, quoted; those of identity columns need no privilege."""
     where = sql.Identifier(schema, table).as_string(None)
-    cursor = await connection.execute(_DEFAULT_SEQUENCES, (where,))
-    return [sequence for (sequence,) in await cursor.fetchall()]
+    sequences = await column_sequences(connection, where)
+    return list(dict.fromkeys(each.name for each in sequences if not each.is_identity))
 
 
 async def revoke_tables(

@@ -15,28 +15,10 @@ from twopc.merge.articles import MergeArticle
 from twopc.merge.ranges import RANGES, IdentityRanges, MergeIdentity
 from twopc.sql.fragments import qualified
 from twopc.sql.merge_identity_texts import IdentityTexts
+from twopc.sql.sequences import column_sequences
 
 Connection = AsyncConnection[Any]
 
-#: The columns of a table that draw from a sequence, as identity or by their default.
-_COUNTING = """
-select a.attname::text, a.atttypid::regtype::text, s.seqrelid::int8, s.seqincrement, s.seqcycle,
-       format('%%I.%%I', n.nspname, c.relname),
-       coalesce(pg_sequence_last_value(s.seqrelid), s.seqstart - s.seqincrement)
-from pg_attribute as a
-join pg_sequence as s on s.seqrelid in (
-    select d.objid from pg_depend as d
-    where d.classid = 'pg_class'::regclass and d.refclassid = 'pg_class'::regclass
-      and d.refobjid = a.attrelid and d.refobjsubid = a.attnum and d.deptype = 'i'
-    union all
-    select d.refobjid from pg_attrdef as f
-    join pg_depend as d on d.classid = 'pg_attrdef'::regclass and d.objid = f.oid and d.refclassid = 'pg_class'::regclass
-    where f.adrelid = a.attrelid and f.adnum = a.attnum)
-join pg_class as c on c.oid = s.seqrelid
-join pg_namespace as n on n.oid = c.relnamespace
-where a.attrelid = %s::text::regclass
-order by a.attnum
-"""
 _ENTER = """
 update msrepl.sysmergearticles as a
 set identity_column = %s, identity_step = %s, identity_range = %s, pub_identity_range = %s, identity_threshold = %s,
@@ -64,30 +46,31 @@ async def identity_of(
     """
     ranges.check(where)
     name = qualified(table.schema, table.name)
-    columns = await (await connection.execute(_COUNTING, (name.as_string(None),))).fetchall()
-    if len(columns) != 1:
-        held = " and ".join(column[0] for column in columns) or "none"
+    sequences = await column_sequences(connection, name.as_string(None))
+    if len(sequences) != 1:
+        held = " and ".join(each.column for each in sequences) or "none"
         raise ArticleError(
             f"{where}: identity ranges need one column that is an identity, or has a sequence as its default: it has {held}"
         )
-    [(column, kind, _, step, cycles, sequence, last)] = columns
-    if kind not in ("smallint", "integer", "bigint"):
+    [sequence] = sequences
+    column = sequence.column
+    if sequence.type not in ("smallint", "integer", "bigint"):
         raise ArticleError(
-            f"{where}: column {column!r} has type {kind}, and identity ranges are of smallint, integer and bigint"
+            f"{where}: column {column!r} has type {sequence.type}, and identity ranges are of smallint, integer and bigint"
         )
-    if step < 1 or cycles:
+    if sequence.step < 1 or sequence.cycles:
         raise ArticleError(
-            f"{where}: sequence {sequence} of column {column!r} must count upwards, and not begin again: alter sequence "
-            f"{sequence} increment 1 no cycle"
+            f"{where}: sequence {sequence.name} of column {column!r} must count upwards, and not begin again: alter "
+            f"sequence {sequence.name} increment 1 no cycle"
         )
     query = sql.SQL("select max(t.{}) from {} as t").format(sql.Identifier(column), name)
     highest = (await (await connection.execute(query)).fetchone() or (None,))[0]
-    if highest is not None and highest > last:
+    if highest is not None and highest > sequence.last:
         raise ArticleError(
             f"{where}: column {column!r} holds {highest}, which its sequence has not come to: select "
-            f"setval('{sequence}', {highest})"
+            f"setval('{sequence.name}', {highest})"
         )
-    return MergeIdentity(column=column, step=step, ranges=ranges)
+    return MergeIdentity(column=column, step=sequence.step, ranges=ranges)
 
 
 async def install_ranges(
@@ -106,9 +89,8 @@ async def install_ranges(
         await connection.execute(text.encode())
     sequence = texts.places.as_string(None)
     if not is_copy:
-        table = texts.table.as_string(None)
-        [column] = await (await connection.execute(_COUNTING, (table,))).fetchall()
-        sequence = column[5]
+        [drawn] = await column_sequences(connection, texts.table.as_string(None))
+        sequence = drawn.name
         await connection.execute(
             sql.SQL("grant usage, select on sequence {} to {}").format(
                 sql.SQL(sequence), sql.Identifier(owner)

@@ -1,0 +1,67 @@
+"""The sequences that a table's columns draw from, as identity columns or by their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection
+
+_SEQUENCES = """
+select a.attname::text, a.atttypid::regtype::text, a.attidentity <> '', format('%%I.%%I', n.nspname, c.relname),
+       s.seqincrement, s.seqcycle, coalesce(pg_sequence_last_value(s.seqrelid), s.seqstart - s.seqincrement)
+from pg_attribute as a
+join pg_sequence as s on s.seqrelid in (
+    select d.objid from pg_depend as d
+    where d.classid = 'pg_class'::regclass and d.refclassid = 'pg_class'::regclass
+      and d.refobjid = a.attrelid and d.refobjsubid = a.attnum and d.deptype = 'i'
+    union all
+    select d.refobjid from pg_attrdef as f
+    join pg_depend as d on d.classid = 'pg_attrdef'::regclass and d.objid = f.oid and d.refclassid = 'pg_class'::regclass
+    where f.adrelid = a.attrelid and f.adnum = a.attnum)
+join pg_class as c on c.oid = s.seqrelid
+join pg_namespace as n on n.oid = c.relnamespace
+where a.attrelid = %s::text::regclass
+order by a.attnum, c.oid
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSequence:
+    """A sequence from which a column's values come; a default may draw from several."""
+
+    column: str
+    type: str
+    """Of the column, without its modifier."""
+    is_identity: bool
+    """The column is an identity: who inserts needs no privilege on the sequence."""
+    name: LiteralString
+    """Quoted, with its schema."""
+    step: int
+    """From one value to the next; negative if it counts down."""
+    cycles: bool
+    """It begins again after its last value."""
+    last: int
+    """The last value that was drawn; one step before the first if none was."""
+
+
+async def column_sequences(connection: AsyncConnection[Any], table: str) -> list[ColumnSequence]:
+    """The sequences of a table, in the order of its columns.
+
+    Args:
+        connection: of somebody who may use them: for others, a sequence seems to be unused.
+        table: quoted, with its schema.
+    """
+    cursor = await connection.execute(_SEQUENCES, (table,))
+    return [
+        ColumnSequence(
+            column=column,
+            type=type_,
+            is_identity=is_identity,
+            name=name,
+            step=step,
+            cycles=cycles,
+            last=last,
+        )
+        for column, type_, is_identity, name, step, cycles, last in await cursor.fetchall()
+    ]
