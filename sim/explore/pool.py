@@ -16,6 +16,8 @@ from twopc.sim.explore.wire import Refusal
 
 #: How long a process may take to end by itself.
 _END_S = 10.0
+#: How long one may take that has nothing to end besides itself.
+_CLOSE_S = 1.0
 #: How long it may go on with what nobody wants any more.
 _LEFT_S = 2.0
 
@@ -125,7 +127,7 @@ class Worker:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            await asyncio.wait_for(asyncio.shield(reading), _END_S)
+            await asyncio.wait_for(asyncio.shield(reading), max(self._patience_s, _CLOSE_S))
         except TimeoutError:
             self._kill()
             await reading
