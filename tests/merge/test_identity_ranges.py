@@ -277,3 +277,26 @@ async def test_a_republisher_that_has_drawn_nothing(server: EmbeddedServer) -> N
         await topology.subscribe("anna")
         assert await add(topology, "anna") == [1]
         assert await add(topology, "mid") == [201]
+
+
+async def test_a_republisher_that_has_forgotten_allotments_alone(server: EmbeddedServer) -> None:
+    """As a topmost Publisher is; it draws from its ranges no more, and allots from others that it gets."""
+    tree = {"pub": ["mid"], "mid": ["anna", "ben"]}
+    async with MergeTopology(server=server, tree=tree) as topology:
+        await topology.execute("pub", "create table orders (id serial primary key, item text)")
+        await topology.publish("orders", identity=RANGES)
+        await topology.subscribe("mid", kind="server", priority=50)
+        await topology.subscribe("anna")
+        await topology.subscribe("ben")
+        await topology.back_up("mid")
+        await use_up(topology, "anna")
+        await topology.sync("anna")
+        await topology.restore_backup("mid")
+        assert (await topology.sync("anna")).anew
+        await use_up(topology, "ben")
+        for name in ("ben", "mid", "ben", "anna"):
+            await topology.sync(name)
+        drawn = [value for name in topology.nodes for value in await add(topology, name, 50)]
+        assert len(drawn) == len({*drawn}) == 200
+        await topology.settle()
+        await topology.assert_converged()
