@@ -32,12 +32,6 @@ LOCK_TIMEOUT_MS = 5000
 """How long a change waits for sessions and applications, while others wait for it."""
 
 _IS_SUBSCRIBER = "select exists (select from msrepl.sysmergesubscriptions as s where s.is_publisher and not s.is_self)"
-#: A type by the name that its user knows it by; none that somebody has made, whose functions are code of theirs.
-_TYPE = """
-select format_type(t.oid, %(modifier)s) from pg_type as t
-where t.oid = to_regtype(%(name)s) and t.typnamespace = 'pg_catalog'::regnamespace and t.typtype in ('b', 'r', 'm')
-"""
-_MODIFIER = "select to_regtypemod(%s)"
 #: What goes silently with a column.
 _INVOLVED = """
 select format('key or constraint %%I', k.conname) from pg_constraint as k join pg_attribute as a
@@ -229,17 +223,14 @@ async def _own_type(connection: Connection, where: str, column: str, type_: str)
     """A type as the server calls it."""
     problem = f"{where}: column {column!r} cannot be {type_}"
     try:
-        async with connection.transaction():
-            [(modifier,)] = await (await connection.execute(_MODIFIER, (type_,))).fetchall()
-            cursor = await connection.execute(_TYPE, {"name": type_, "modifier": modifier})
-            row = await cursor.fetchone()
+        name = await schema_changes.own_type(connection, type_)
     except psycopg.Error as error:
         raise ArticleError(f"{problem}: {error.diag.message_primary or error}") from error
-    if row is None:
+    if name is None:
         raise ArticleError(
             f"{problem}: name a type of PostgreSQL's own, such as text or numeric(10,2)"
         )
-    return str(row[0])
+    return name
 
 
 async def _constant(

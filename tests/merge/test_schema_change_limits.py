@@ -203,6 +203,38 @@ async def test_code_of_the_owner(server: EmbeddedServer) -> None:
             assert who == [(role,)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "type_", "message"),
+    [
+        ("add", "text; create role made_by_a_type superuser", "has no type 'text; create role"),
+        ("add", "text default public.spring()", "has no type 'text default"),
+        ("widen", "smallint", "smallint does not take all of its values"),
+    ],
+)
+async def test_types_that_a_publisher_forges(
+    server: EmbeddedServer, kind: str, type_: str, message: str
+) -> None:
+    """Whoever writes a Publisher's list has nothing executed at its Subscribers, and narrows nothing there."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        await topology.execute("pub", "create table item (id int primary key, n int)")
+        await topology.publish("item")
+        await topology.subscribe("anna")
+        if kind == "add":
+            await topology.add_column("item", "mark", "text")
+        else:
+            await topology.widen_column("item", "n", "bigint")
+        admin = await topology.admin("pub")
+        await admin.execute("update msrepl.sysmergeschemachange set column_type = %s", (type_,))
+        with pytest.raises(MergeError, match=message):
+            await topology.sync("anna")
+        made = "select rolname from pg_roles where rolname = 'made_by_a_type'"
+        assert await topology.execute("anna", made) == []
+        columns = (
+            "select attname from pg_attribute where attrelid = 'item'::regclass and attnum > 0"
+        )
+        assert ("mark",) not in await topology.execute("anna", columns)
+
+
 async def test_a_table_in_use(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """An application keeps the table: the change gives up, at the Publisher and at the Subscriber, and is made later."""
     monkeypatch.setattr(schema_changes, "LOCK_TIMEOUT_MS", 50)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc import names
 from twopc.drivers.merge import tracking
 from twopc.drivers.merge.tracking import StoredMergeArticle
 from twopc.errors import MergeError
-from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind, SchemaMark, mark_of
+from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind, SchemaMark, mark_of, widens
 from twopc.sql import path
 from twopc.sql.fragments import qualified, raw
 from twopc.sql.merge_session_texts import SessionTexts
@@ -40,6 +41,17 @@ values (%s, %s, %s, %s, %s, %s, %s, %s)
 _OWNER = """
 select r.rolname::text from msrepl.sysmergearticles as a join pg_class as c on c.oid = a.objid
 join pg_roles as r on r.oid = c.relowner where a.artid = %s
+"""
+#: A type by the name that its user knows it by; none that somebody has made, whose functions are code of theirs.
+_TYPE = """
+select format_type(t.oid, %(modifier)s) from pg_type as t
+where t.oid = to_regtype(%(name)s) and t.typnamespace = 'pg_catalog'::regnamespace and t.typtype in ('b', 'r', 'm')
+"""
+_MODIFIER = "select to_regtypemod(%s)"
+_HELD = """
+select format_type(b.atttypid, b.atttypmod) from msrepl.sysmergearticles as a
+join pg_attribute as b on b.attrelid = a.objid and b.attname = %s and not b.attisdropped
+where a.artid = %s
 """
 _COLUMNS = {
     SchemaChangeKind.ADD: (
@@ -92,6 +104,19 @@ async def lock(connection: Connection) -> SchemaMark:
     return mark_of(await schema_changes(connection))
 
 
+async def own_type(connection: Connection, written: str) -> str | None:
+    """A type as this server calls it (`format_type`); None if it is none of PostgreSQL's own.
+
+    Raises:
+        psycopg.Error: the text is no type; the transaction goes on.
+    """
+    async with connection.transaction():
+        [(modifier,)] = await (await connection.execute(_MODIFIER, (written,))).fetchall()
+        cursor = await connection.execute(_TYPE, {"name": written, "modifier": modifier})
+        row = await cursor.fetchone()
+    return None if row is None else str(row[0])
+
+
 async def replay(connection: Connection, change: SchemaChange, *, lock_timeout_ms: int) -> None:
     """Make a Publisher's change at a Subscriber, which is not there yet.
 
@@ -116,7 +141,7 @@ async def make(connection: Connection, change: SchemaChange) -> None:
 
     Raises:
         psycopg.Error: the table cannot be altered so.
-        MergeError: there is no such article.
+        MergeError: there is no such article, or the column cannot have that type.
     """
     stored = next(
         (each for each in await tracking.stored_articles(connection) if each.artid == change.artid),
@@ -125,6 +150,8 @@ async def make(connection: Connection, change: SchemaChange) -> None:
     if stored is None:
         raise MergeError(f"schema change {change.version} is of a table that is not merged here")
     await connection.execute(path.SET_LOCAL)
+    if change.type is not None:
+        await _check_type(connection, stored, change, change.type)
     await _alter(connection, stored, change)
     if (update := _COLUMNS.get(change.kind)) is not None:
         await connection.execute(
@@ -137,6 +164,30 @@ async def make(connection: Connection, change: SchemaChange) -> None:
         await connection.execute(forget, {"number": change.number})
     await _regenerate(connection, change)
     await _note(connection, change)
+
+
+async def _check_type(
+    connection: Connection, stored: StoredMergeArticle, change: SchemaChange, type_: str
+) -> None:
+    """Take no text for a type but the name by which this server knows one: it becomes part of a statement."""
+    where = f"schema change {change.version} of table {stored.source_schema}.{stored.source_object}"
+    try:
+        name = await own_type(connection, type_)
+    except psycopg.Error:
+        name = None
+    if name != type_:
+        raise MergeError(
+            f"{where}: database {connection.info.dbname!r} has no type {type_!r} of PostgreSQL's own for column "
+            f"{change.column!r}: look at msrepl.sysmergeschemachange of its Publisher, or use a server of the same version"
+        )
+    if change.kind is SchemaChangeKind.WIDEN:
+        cursor = await connection.execute(_HELD, (change.column, stored.artid))
+        for (held,) in await cursor.fetchall():
+            if held != type_ and not widens(held, type_):
+                raise MergeError(
+                    f"{where}: column {change.column!r} is {held} in database {connection.info.dbname!r}, and {type_} does "
+                    "not take all of its values: it was altered by hand; alter it back"
+                )
 
 
 async def _alter(connection: Connection, stored: StoredMergeArticle, change: SchemaChange) -> None:
