@@ -26,8 +26,7 @@ def opened(page: ExplorerPage, view: str, **look: object) -> None:
         )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_nothing_serious_is_found_by_axe(page: ExplorerPage, width: int, scheme: str) -> None:
     """Names, roles, contrast, in every view; and the page does not scroll sideways."""
     for view in VIEWS:

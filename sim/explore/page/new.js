@@ -3,6 +3,9 @@
 
 import { h, replace } from "./dom.js";
 
+/** What most begin with. */
+const FIRST = "two-writers";
+
 /** @param {import("./app.js").Explorer} explorer */
 export function newButton(explorer) {
   if (explorer.files.read_only || explorer.fixed) return null;
@@ -14,9 +17,10 @@ async function choose(explorer) {
   const { templates } = await explorer.server.ask("GET", "/api/templates");
   const name = h("input", { type: "text", id: "new-name", required: true, pattern: "[\\w.\\/\\-]+", value: "my_scenario" });
   const trouble = h("p", { class: "bad", role: "alert" });
+  const first = Math.max(0, templates.findIndex((/** @type {any} */ template) => template.name === FIRST));
   const options = templates.map((/** @type {any} */ template, /** @type {number} */ at) => h(
     "label", { class: "option" },
-    h("input", { type: "radio", name: "template", value: at, checked: at === 0 }),
+    h("input", { type: "radio", name: "template", value: at, checked: at === first }),
     h("span", {}, h("b", {}, template.name), h("span", { class: "faint" }, ` ${template.about}`)),
   ));
   const form = h(
