@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.explorer.browsing import ExplorerPage
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
 AT_FIRST = ["a_begin", "a_read", "b_begin", "b_read", "a_write", "b_write", "a_end", "b_end"]

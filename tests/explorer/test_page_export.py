@@ -15,8 +15,6 @@ import pytest
 from tests.explorer.browsing import ExplorerPage
 from tests.report.browser.chromium import Browser
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:

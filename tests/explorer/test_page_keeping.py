@@ -6,13 +6,9 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import pytest
-
 from tests.explorer.browsing import ExplorerPage
 from tests.explorer.server import ExploreProcess, explored
 from tests.report.browser.chromium import Browser
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
 #: The model's databases are called as their nodes, those of servers are not.

@@ -11,8 +11,6 @@ from tests.explorer.browsing import ExplorerPage
 from tests.explorer.server import explored
 from tests.report.browser.chromium import Browser
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 _LAST = "[...document.querySelectorAll('.question')].at(-1)"
 
 

@@ -6,8 +6,6 @@ import pytest
 
 from tests.explorer.browsing import ExplorerPage
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
 VIEWS = (
     *("", "view=lessons", "lesson=1"),

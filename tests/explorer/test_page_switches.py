@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.explorer.browsing import ExplorerPage
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.explorer.browsing import ExplorerPage
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
 #: Of the editor, whose styles and elements are in a shadow root.
