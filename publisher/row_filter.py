@@ -34,7 +34,8 @@ select array(select a.attname::text
              join pg_class c on c.oid = d.refobjid
              where d.classid = 'pg_policy'::regclass and d.objid = p.oid
                and d.refclassid = 'pg_class'::regclass and d.refobjid <> p.polrelid),
-       pg_get_expr(p.polqual, p.polrelid), p.oid, p.polwithcheck is not null
+       pg_get_expr(p.polqual, p.polrelid), p.oid, p.polwithcheck is not null,
+       p.polqual::text ~ ':varattno 0 '
 from pg_policy p
 where p.polrelid = %(table)s::text::regclass and p.polname = 'msrepl_row_filter'
 """
@@ -47,6 +48,9 @@ class RowFilter:
     text: str
     """With every name written with its schema."""
     columns: tuple[str, ...]
+    """Those that it names."""
+    looks_at_row: bool
+    """Whether it looks at a row as a whole, and so at every column, of which PostgreSQL records no dependency."""
     needs: tuple[RequiredObject, ...]
     """What the owner of the sync procedures must be able to use for it."""
 
@@ -71,7 +75,7 @@ async def read_filter(connection: Connection, table: Table, text: str) -> RowFil
                 cursor = await connection.execute(_USED, {"table": where.as_string(connection)})
                 row = await cursor.fetchone()
             assert row is not None
-            columns, others, qualified_text, oid, more = row
+            columns, others, qualified_text, oid, more, looks_at_row = row
             used = await needs(connection, "pg_policy", [oid])
             await connection.execute(sql.SQL("drop policy {} on {}").format(_POLICY, where))
     except psycopg.Error as error:
@@ -85,4 +89,6 @@ async def read_filter(connection: Connection, table: Table, text: str) -> RowFil
             f"{problem} looks at {', '.join(others)}, whose changes would move rows in and out "
             "unseen: use columns of the table only"
         )
-    return RowFilter(text=qualified_text, columns=tuple(columns), needs=used)
+    return RowFilter(
+        text=qualified_text, columns=tuple(columns), looks_at_row=looks_at_row, needs=used
+    )

@@ -41,7 +41,8 @@ _USED = """
 select pg_get_viewdef(v.oid), r.oid, array(
     select distinct d.refobjid::regclass::text from pg_depend as d
     where d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
-      and d.refobjid <> all (array[v.oid, %s::text::regclass, %s::text::regclass]))
+      and d.refobjid <> all (array[v.oid, %s::text::regclass, %s::text::regclass])),
+    r.ev_action::text ~ ':varattno 0 '
 from pg_class as v join pg_rewrite as r on r.ev_class = v.oid
 where v.oid = 'pg_temp.msrepl_join_filter'::regclass
 """
@@ -110,6 +111,8 @@ async def read_filters(
     is_timed = False
     if filters.row_filter is not None:
         read = await read_filter(connection, table, filters.row_filter)
+        if read.looks_at_row:
+            raise _looks_at_row(f"{where}: row filter {filters.row_filter!r}")
         condition, needed = read.text, [*read.needs]
         is_timed = not await _is_immutable(connection, table, condition)
     read_joins = []
@@ -263,11 +266,11 @@ async def _read_join(
             f"{where}: its join filter names {join.parent!r}, a table of the same name: rename one of them"
         )
     try:
-        prefix, _, _ = await _printed(connection, child, other, sql.SQL("true"))
+        prefix, _, _, _ = await _printed(connection, child, other, sql.SQL("true"))
         # is true: what ends the bracket early is no condition
         asked = sql.SQL("((\n{}\n) is true)").format(sql.SQL(join.condition))
         await _printed(connection, child, other, asked)
-        text, used, tables = await _printed(
+        text, used, tables, looks_at_row = await _printed(
             connection, child, other, sql.SQL("(\n{}\n)").format(sql.SQL(join.condition))
         )
         condition = _behind(prefix, text)
@@ -279,6 +282,8 @@ async def _read_join(
         raise ArticleError(
             f"{problem} looks at {', '.join(tables)}: use columns of both tables only"
         )
+    if looks_at_row:
+        raise _looks_at_row(problem)
     if values := values_of(condition):
         raise ArticleError(
             f"{problem} uses {', '.join(sorted(values))}, which row filters alone may: filter the parent by it"
@@ -298,7 +303,7 @@ async def _read_join(
             equal = AND.join(
                 sql.SQL("{} = {}").format(*(pair if forwards else pair[::-1])) for pair in pairs
             )
-            expected, _, _ = await _printed(connection, child, other, equal)
+            expected, _, _, _ = await _printed(connection, child, other, equal)
             is_key = is_key or _behind(prefix, expected) == condition
     return (
         JoinFilter(
@@ -316,8 +321,9 @@ async def _read_join(
 
 async def _printed(
     connection: Connection, child: sql.Identifier, parent: sql.Identifier, condition: sql.Composable
-) -> tuple[str, tuple[RequiredObject, ...], list[str]]:
-    """A query of both tables with a condition, as the server prints it, what it uses, and other tables in it."""
+) -> tuple[str, tuple[RequiredObject, ...], list[str], bool]:
+    """A query of both tables with a condition, as the server prints it, what it uses, other tables in it, and whether it
+    looks at a row as a whole."""
     async with connection.transaction():
         await connection.execute(
             sql.SQL("create view {} as select 1 as found from {}, {} where {}").format(
@@ -330,10 +336,17 @@ async def _printed(
             )
             row = await cursor.fetchone()
         assert row is not None
-        text, rule, tables = row
+        text, rule, tables, looks_at_row = row
         used = await needs(connection, "pg_rewrite", [rule])
         await connection.execute(sql.SQL("drop view {}").format(_VIEW))
-    return text, used, tables
+    return text, used, tables, looks_at_row
+
+
+def _looks_at_row(problem: str) -> ArticleError:
+    return ArticleError(
+        f"{problem} looks at the row as a whole, and so says something else once a column is added or dropped: name the "
+        "columns"
+    )
 
 
 def _behind(prefix: str, text: str) -> str:

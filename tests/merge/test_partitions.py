@@ -66,6 +66,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"join": Join("customer", "exists (select from product)")},
         "looks at public.product: use columns of both tables only",
     ),
+    (
+        {"join": Join("customer", "to_jsonb(customer.*)->>'id' = purchase.customer::text")},
+        "looks at the row as a whole",
+    ),
+    (
+        {"row_filter": "(purchase.*)::text like '%' || msrepl.host_name() || '%'"},
+        "looks at the row as a whole",
+    ),
     ({}, "refers to customer, of which not every Subscriber gets every row"),
 ]
 
