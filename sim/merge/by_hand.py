@@ -32,7 +32,8 @@ _INSERTED = {
     ConflictType.DOWNLOAD_INSERT_FAILED,
 }
 _READ = """
-select c.rowguid, c.conflict_type, a.artid, a.publication
+select c.rowguid, c.conflict_type, a.artid, a.publication, array(
+    select k.name from unnest(a.columns, a.column_numbers) as k(name, number) where k.number = any (c.missing_columns))
 from msrepl.msmerge_conflicts_info as c join msrepl.sysmergearticles as a on a.nickname = c.tablenick
 where c.conflict_id = %s for update of c
 """
@@ -94,9 +95,17 @@ async def _read(connection: Connection, conflict_id: UUID) -> _Case:
             f"there is no conflict {conflict_id} in database {connection.info.dbname!r}: it was resolved and "
             "forgotten, or has been cleaned up"
         )
-    rowguid, kind, artid, publication = record
+    rowguid, kind, artid, publication, missing = record
     [article] = [each for each in await tracking.articles(connection) if each.artid == artid]
-    case = _Case(connection, article, publication, conflict_id, rowguid, ConflictType(kind))
+    case = _Case(
+        connection,
+        article,
+        publication,
+        conflict_id,
+        rowguid,
+        ConflictType(kind),
+        frozenset(missing),
+    )
     if case.type is ConflictType.RESOLVED_BY_HAND:
         raise MergeError(f"{case.where} was resolved before")
     return case
@@ -112,6 +121,8 @@ class _Case:
     conflict_id: UUID
     rowguid: UUID
     type: ConflictType
+    missing: frozenset[str]
+    """Columns that were added after the conflict: the loser's row has no value of them."""
 
     @property
     def where(self) -> str:
@@ -158,8 +169,12 @@ class _Case:
 
     @property
     def _columns(self) -> list[str]:
-        """Those that an UPDATE may set."""
-        return [column.name for column in self.article.columns if column.identity != "a"]
+        """Those of the loser's row that an UPDATE may set."""
+        return [
+            column.name
+            for column in self.article.columns
+            if column.identity != "a" and column.name not in self.missing
+        ]
 
     def _missing(self) -> MergeError:
         return MergeError(
@@ -195,7 +210,8 @@ class _Case:
     async def _insert_loser(self) -> None:
         if self.type not in _INSERTED:
             raise self._missing()
-        columns = [self.article.rowguid, *[column.name for column in self.article.columns]]
+        named = [column.name for column in self.article.columns]
+        columns = [self.article.rowguid, *[name for name in named if name not in self.missing]]
         await self._change(
             sql.SQL(
                 "insert into {} ({}) overriding system value select {} from {} as c where {}"

@@ -146,6 +146,25 @@ async def test_a_conflict_before_and_after(merge_shop: MergeTopology) -> None:
     assert await merge_shop.execute("ben", "select code, price from purchase") == [("d", 5)]
 
 
+async def test_a_loser_without_a_column(merge_shop: MergeTopology) -> None:
+    """A row that lost before a column came is written without it: what is there stays, a row that went gets the default."""
+    await merge_shop.execute("pub", "insert into purchase values (7, 1, 'g'), (8, 1, 'h')")
+    await merge_shop.settle()
+    await merge_shop.execute("anna", "update purchase set code = code || 'b' where id in (7, 8)")
+    await merge_shop.execute(
+        "pub", "update purchase set code = 'gc' where id = 7; delete from purchase where id = 8"
+    )
+    await merge_shop.sync("anna")
+    await merge_shop.add_column("purchase", "price", "integer", default="5")
+    await merge_shop.execute("pub", "update purchase set price = 9 where id = 7")
+    for conflict in await merge_shop.conflicts():
+        await merge_shop.resolve(conflict.id, keep="loser")
+    await merge_shop.settle()
+    await merge_shop.assert_converged()
+    rows = "select id, code, price from purchase where id in (7, 8) order by id"
+    assert await merge_shop.execute("anna", rows) == [(7, "gb", 9), (8, "hb", 5)]
+
+
 async def test_republishers_and_newcomers(server: EmbeddedServer) -> None:
     """A republisher passes changes on; whoever subscribes or begins anew in between has what it is to have."""
     tree = {"pub": ["hub", "cleo"], "hub": ["anna"]}

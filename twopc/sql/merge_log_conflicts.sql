@@ -26,7 +26,7 @@ begin
     from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as i(id, artid, guid, origin, origin_id, kind, code, reason, winner, at)
     join msrepl.sysmergearticles as a on a.artid = i.artid
     on conflict (conflict_id) do update
-    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+    set conflict_type = excluded.conflict_type, missing_columns = '{{}}', reason_code = excluded.reason_code, reason_text = excluded.reason_text,
         winner = excluded.winner, msrepl_create_time = excluded.msrepl_create_time;
     for place in select i.place from unnest($11) with ordinality as i("row", place) where i."row" is not null loop
         execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artids[place]::text, '-', ''))

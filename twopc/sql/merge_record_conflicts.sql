@@ -29,7 +29,7 @@ begin
     ) as h(name, replica)
     where j.conflict is not null
     on conflict (conflict_id) do update
-    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+    set conflict_type = excluded.conflict_type, missing_columns = '{{}}', reason_code = excluded.reason_code, reason_text = excluded.reason_text,
         winner = excluded.winner, recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
 end
 $msrepl$;

@@ -29,7 +29,7 @@ begin
             code, reason, $7, (select peer.subscriber_server from msrepl.sysmergearticles as a
                            where a.nickname = nick and a.conflict_logging <> 'publisher' and not peer.is_publisher and not $7))
     on conflict (conflict_id) do update
-    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+    set conflict_type = excluded.conflict_type, missing_columns = '{{}}', reason_code = excluded.reason_code, reason_text = excluded.reason_text,
         is_pending = excluded.is_pending, recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
     if not is_gone then
         begin

@@ -4,7 +4,8 @@
 -- holes:     owner
 --
 -- is_pending says of a change that failed that it is sent again in each session. recipient is a Subscriber where it is to be on record, too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
--- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
+-- article's msmerge_conflict_<publication>_<article>, unless it was deleted; missing_columns are the numbers of columns that
+-- were added since, of which it has no value.
 create table if not exists msrepl.msmerge_conflicts_info (
     conflict_id uuid primary key,
     tablenick integer not null,
@@ -17,6 +18,7 @@ create table if not exists msrepl.msmerge_conflicts_info (
     winner text,
     recipient text,
     is_pending boolean not null default false,
+    missing_columns integer[] not null default '{{}}',
     msrepl_create_time timestamptz not null default clock_timestamp()
 );
 create index if not exists msmerge_conflicts_info_row on msrepl.msmerge_conflicts_info (tablenick, rowguid);

@@ -579,7 +579,8 @@ comment on function msrepl.merge_close() is 'Closes a generation, and tells the 
 -- holes:     owner
 --
 -- is_pending says of a change that failed that it is sent again in each session. recipient is a Subscriber where it is to be on record, too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
--- article's msmerge_conflict_<publication>_<article>, unless it was deleted.
+-- article's msmerge_conflict_<publication>_<article>, unless it was deleted; missing_columns are the numbers of columns that
+-- were added since, of which it has no value.
 create table if not exists msrepl.msmerge_conflicts_info (
     conflict_id uuid primary key,
     tablenick integer not null,
@@ -592,6 +593,7 @@ create table if not exists msrepl.msmerge_conflicts_info (
     winner text,
     recipient text,
     is_pending boolean not null default false,
+    missing_columns integer[] not null default '{}',
     msrepl_create_time timestamptz not null default clock_timestamp()
 );
 create index if not exists msmerge_conflicts_info_row on msrepl.msmerge_conflicts_info (tablenick, rowguid);
@@ -967,7 +969,7 @@ begin
     ) as h(name, replica)
     where j.conflict is not null
     on conflict (conflict_id) do update
-    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+    set conflict_type = excluded.conflict_type, missing_columns = '{}', reason_code = excluded.reason_code, reason_text = excluded.reason_text,
         winner = excluded.winner, recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
 end
 $msrepl$;
@@ -1074,7 +1076,7 @@ begin
     from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as i(id, artid, guid, origin, origin_id, kind, code, reason, winner, at)
     join msrepl.sysmergearticles as a on a.artid = i.artid
     on conflict (conflict_id) do update
-    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+    set conflict_type = excluded.conflict_type, missing_columns = '{}', reason_code = excluded.reason_code, reason_text = excluded.reason_text,
         winner = excluded.winner, msrepl_create_time = excluded.msrepl_create_time;
     for place in select i.place from unnest($11) with ordinality as i("row", place) where i."row" is not null loop
         execute format('select msrepl.%I($1, $2, $3)', 'msmerge_log_' || replace(artids[place]::text, '-', ''))
@@ -2188,7 +2190,7 @@ begin
             code, reason, $7, (select peer.subscriber_server from msrepl.sysmergearticles as a
                            where a.nickname = nick and a.conflict_logging <> 'publisher' and not peer.is_publisher and not $7))
     on conflict (conflict_id) do update
-    set conflict_type = excluded.conflict_type, reason_code = excluded.reason_code, reason_text = excluded.reason_text,
+    set conflict_type = excluded.conflict_type, missing_columns = '{}', reason_code = excluded.reason_code, reason_text = excluded.reason_text,
         is_pending = excluded.is_pending, recipient = excluded.recipient, msrepl_create_time = excluded.msrepl_create_time;
     if not is_gone then
         begin

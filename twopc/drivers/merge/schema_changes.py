@@ -63,6 +63,10 @@ _COLUMNS = {
         " column_numbers = array_remove(column_numbers, %(number)s) where artid = %(artid)s"
     ),
 }
+#: Rows on record have no value of a column that comes later.
+_NOTE_MISSING = """
+update msrepl.msmerge_conflicts_info set missing_columns = missing_columns || %s::integer where tablenick = %s
+"""
 #: Two changes of a column that is no more are no conflict.
 _FORGET_VERSIONS = (
     "update {} as m set colv[%(number)s] = 0 where coalesce(m.colv[%(number)s], 0) <> 0"
@@ -158,6 +162,8 @@ async def make(connection: Connection, change: SchemaChange) -> None:
             update.encode(),
             {"column": change.column, "number": change.number, "artid": change.artid},
         )
+    if change.kind is SchemaChangeKind.ADD:
+        await connection.execute(_NOTE_MISSING, (change.number, stored.nickname))
     if change.kind is SchemaChangeKind.DROP:
         metadata = sql.Identifier(names.SCHEMA, names.merge_metadata(stored.nickname))
         forget = sql.SQL(_FORGET_VERSIONS).format(metadata)
