@@ -31,6 +31,9 @@ Connection = AsyncConnection[Any]
 LOCK_TIMEOUT_MS = 5000
 """How long a change waits for sessions and applications, while others wait for it."""
 
+NAME_BYTES_MAX = 63
+"""Of a name; PostgreSQL cuts off what is longer."""
+
 _IS_SUBSCRIBER = "select exists (select from msrepl.sysmergesubscriptions as s where s.is_publisher and not s.is_self)"
 #: What goes silently with a column.
 _INVOLVED = """
@@ -66,6 +69,10 @@ async def add_column(
     """
     async with connection.transaction():
         stored, described, where = await _begin(connection, table)
+        if len(column.encode()) > NAME_BYTES_MAX:
+            raise ArticleError(
+                f"{where}: the name of column {column!r} has {len(column.encode())} bytes: give it at most {NAME_BYTES_MAX}"
+            )
         if any(each.name == column for each in described.columns):
             raise ArticleError(
                 f"{where} has a column {column!r} already"
@@ -238,14 +245,21 @@ async def _constant(
 ) -> str:
     """The text of a default, as every node will read it: a time of day or a name of a zone would be another there."""
     query = sql.SQL("select ({}::{})::text").format(sql.Literal(default), raw(type_))
+    # a cast would cut off what is too long
+    fits = "select e.message from pg_input_error_info(%s, %s) as e where e.message is not null"
     try:
         async with connection.transaction():
+            row = await (await connection.execute(fits, (default, type_))).fetchone()
             [(text,)] = await (await connection.execute(query)).fetchall()
     except psycopg.Error as error:
         raise ArticleError(
             f"{where}: default {default!r} of column {column!r} is no constant of type {type_}: "
             f"{error.diag.message_primary or error}"
         ) from error
+    if row is not None:
+        raise ArticleError(
+            f"{where}: default {default!r} of column {column!r} is no constant of type {type_}: {row[0]}"
+        )
     return str(text)
 
 

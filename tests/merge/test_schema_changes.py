@@ -297,3 +297,34 @@ async def test_a_restored_subscriber(merge_shop: MergeTopology) -> None:
     await merge_shop.sync("ben")
     await merge_shop.assert_converged()
     assert await merge_shop.execute("anna", ROWS) == [(1, "1", 10, "a@b"), (2, "1", 10, "none")]
+
+
+async def test_a_restored_republisher(server: EmbeddedServer) -> None:
+    """Its Subscribers are sent to a session of it with the node above, which brings the change again."""
+    async with MergeTopology(server=server, tree={"pub": ["mid"], "mid": ["van"]}) as topology:
+        await topology.execute(
+            "pub", "create table item (id int primary key, n int); insert into item values (1)"
+        )
+        await topology.publish("item")
+        await topology.subscribe("mid", kind="server", priority=75)
+        await topology.subscribe("van")
+        await topology.back_up("mid")
+        await topology.add_column("item", "mark", "text")
+        await topology.sync("mid")
+        await topology.sync("van")
+        await topology.execute("van", "update item set mark = 'v'")
+        await topology.restore_backup("mid")
+        with pytest.raises(MergeError, match="If mid subscribes itself, `twopc merge sync mid`"):
+            await topology.sync("van")
+        await topology.sync("mid")
+        await topology.settle()
+        await topology.assert_converged()
+        assert await topology.execute("pub", "select mark from item") == [("v",)]
+
+
+async def test_what_does_not_fit(merge_shop: MergeTopology) -> None:
+    """Neither a name nor a default is cut off."""
+    with pytest.raises(ArticleError, match="has 70 bytes: give it at most 63"):
+        await merge_shop.add_column("customer", "x" * 70, "integer")
+    with pytest.raises(ArticleError, match=r"'toolong' .* value too long"):
+        await merge_shop.add_column("customer", "mail", "varchar(3)", default="toolong")

@@ -75,7 +75,8 @@ def missing_steps(
     if held not in known:
         raise MergeError(
             f"{below} has made schema change {held.version}, which {above} does not know: {above} was restored to "
-            f"what it was before: `twopc merge unsubscribe {below}`, drop its tables there, and subscribe it again"
+            f"what it was before. If {above} subscribes itself, `twopc merge sync {above}` brings the change again, and "
+            f"nothing is lost; else `twopc merge unsubscribe {below}`, drop its tables there, and subscribe it again"
         )
     return [each for each in changes if each.version > held.version]
 
