@@ -182,7 +182,7 @@ async def enter(pair: MergePair, kind: SubscriptionKind, generation: Generation)
                 partition=kind.partition,
             ),
         )
-        await begin_ranges(above, below, pair.subscriber)
+        await begin_ranges(above, below, pair.subscriber, pair.without)
 
 
 async def withdraw(pair: MergePair) -> None:

@@ -17,7 +17,7 @@ from twopc.sim.scenario.merge_parts import CONFLICTS, MergeConflictExpect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import Part
 from twopc.sim.scenario.steps import OF_SUBSCRIPTIONS
-from twopc.sim.scenario.tables import REPUBLISHING, Subscriber
+from twopc.sim.scenario.tables import REPUBLISHING, ScenarioTable, Subscriber
 from twopc.sim.scenario.text import Document
 
 Path = tuple[str | int, ...]
@@ -44,6 +44,8 @@ def check_kind(document: Document, scenario: Scenario) -> None:
         _tree(document, scenario)
         _steps(document, scenario)
         check_filters(document, scenario)
+        for name, table in scenario.tables.items():
+            _identity(document, name, table)
         for name, subscriber in scenario.subscribers.items():
             _subscription(document, ("subscribers", name, "merge"), subscriber)
         for at, expect in expectations(scenario):
@@ -159,6 +161,29 @@ def _subscription(document: Document, at: Path, subscriber: Subscriber) -> None:
             mark,
             f"priority {merge.priority} is not from 0 to less than the Publisher's 100 (20049, 20088)",
         )
+
+
+def _identity(document: Document, name: str, table: ScenarioTable) -> None:
+    """Note ranges that cannot be, and first rows that name values which nobody has drawn."""
+    if table.hole or table.merge.hole or table.merge.identity is None or table.merge.identity.hole:
+        return
+    at: Path = ("tables", name, "merge", "identity")
+    for key, problem in table.merge.identity.ranges.problems():
+        document.error(document.mark((*at, key)), problem)
+    counting = table.counting_columns
+    if len(counting) != 1:
+        held = " and ".join(counting) or "none"
+        document.error(
+            document.mark(at, key=True),
+            f"identity ranges need one column that is serial or an identity: '{name}' has {held}",
+        )
+        return
+    for place, row in enumerate(table.rows):
+        if counting[0] in row:
+            document.error(
+                document.mark(("tables", name, "rows", place, counting[0]), key=True),
+                f"the values of '{counting[0]}' are drawn, and nobody has drawn this one: leave the column out",
+            )
 
 
 def _conflicts(document: Document, scenario: Scenario, at: Path, expect: Expect) -> None:

@@ -87,6 +87,7 @@ def _merged(
         joins=merge.join,
         option=PartitionOption(int(merge.partition)),
         realigns=merge.realigns,
+        identity=None if merge.identity is None else merge.identity.ranges,
     )
 
 

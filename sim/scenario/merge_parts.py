@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from twopc.merge.decision import ConflictType
-from twopc.sim.scenario.parts import Exact, Part, Row, WrittenForm, refuse, said_of
+from twopc.merge.ranges import IdentityRanges
+from twopc.sim.scenario.parts import Exact, Part, Row, Whole, WrittenForm, refuse, said_of
 from twopc.sim.scenario.text import listed, suggestion
 
 #: Types of conflicts as a file names them.
@@ -24,6 +25,28 @@ def _conflict_type(value: Any) -> Any:
         return value
     hint = suggestion(str(value), CONFLICTS) or f"; there are {listed(CONFLICTS)}"
     raise refuse(f"no type of conflict is called {said_of(value)}{hint}")
+
+
+class MergedIdentity(Part):
+    """From which ranges nodes draw a table's identity values."""
+
+    what = "identity ranges"
+    blank = {}
+    subscriber: Whole = 1000
+    """How many values a range of a client subscription has."""
+    publisher: Whole = 10_000
+    """How many a range of a server subscription has."""
+    threshold_percent: Whole = 80
+    """How much of a range is used up when a session brings another."""
+
+    @property
+    def ranges(self) -> IdentityRanges:
+        """As sessions know them."""
+        return IdentityRanges(
+            subscriber=self.subscriber,
+            publisher=self.publisher,
+            threshold_percent=self.threshold_percent,
+        )
 
 
 class MergedTable(Part):
@@ -52,6 +75,8 @@ class MergedTable(Part):
         Literal["0", "1", "2", "3"], WrittenForm(schema={"enum": [0, 1, 2, 3]})
     ] = "0"
     """What a Subscriber may do to the partition of a row, where not all go to every one."""
+    identity: MergedIdentity | None = None
+    """From which ranges nodes draw the values of its identity or serial column; none: Subscribers name them."""
     realigns: bool = True
     """A row that leaves a Subscriber's partition is taken away there."""
 

@@ -49,6 +49,7 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
                 join=[Join(parent, condition) for parent, condition in merge.join.items()],
                 partition=int(merge.partition),
                 realigns=merge.realigns,
+                identity=None if merge.identity is None else merge.identity.ranges,
             )
     for name in topology.subscribers:  # each after its Publisher
         stated = scenario.subscriber(name)

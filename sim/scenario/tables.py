@@ -81,6 +81,10 @@ class Propagate(Part):
         return results if self.large is None else results | {"large": [*self.large]}
 
 
+#: Types that draw from a sequence.
+_SERIAL = ("serial", "bigserial", "smallserial", "serial2", "serial4", "serial8")
+
+
 class ScenarioTable(Part):
     """A published table and its first rows."""
 
@@ -120,6 +124,16 @@ class ScenarioTable(Part):
             for name, text in self.columns.items()
             if sqltext.has(text, "generated", "always", "as")
             and not sqltext.has(text, "as", "identity")
+        ]
+
+    @property
+    def counting_columns(self) -> list[str]:
+        """The columns that are serial, or an identity."""
+        return [
+            name
+            for name, text in self.columns.items()
+            if any(sqltext.has(text, word) for word in _SERIAL)
+            or sqltext.has(text, "as", "identity")
         ]
 
     @property

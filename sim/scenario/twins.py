@@ -46,6 +46,7 @@ Protection = Literal[
     "children_follow",
     "file_commit",
     "snapshot_generation",
+    "identity_ranges",
 ]
 
 

@@ -40,6 +40,8 @@ class MergeProtection(StrEnum):
     """The rows below a row that comes into a partition, or leaves it, follow it."""
     FILE_COMMIT = "file_commit"
     """The rows of a file of a snapshot, and the note that it has been delivered, are one commit."""
+    IDENTITY_RANGES = "identity_ranges"
+    """Each node draws identity values from ranges of its own."""
     SNAPSHOT_GENERATION = "snapshot_generation"
     """The generation with which a Subscriber begins is the one that its snapshot is."""
 

@@ -68,6 +68,7 @@ def initialise(
         coming=None,
         behind=(),
         last_session_s=node.clock(),
+        ranges_known=True,
     )
 
 

@@ -12,6 +12,7 @@ from twopc.drivers.points import Points
 from twopc.merge.protections import MergeProtection
 from twopc.merge.snapshots import SnapshotKind
 from twopc.sim.model.merge.copies import initialise
+from twopc.sim.model.merge.ranges import begin_ranges
 from twopc.sim.model.merge.site import MergeSite, SiteKnowledge
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.values import Steps, Values
@@ -100,6 +101,7 @@ class ModelSnapshotDelivery:
         await self._reach("activated")
         as_of_now = MergeProtection.SNAPSHOT_GENERATION in self._without
         initialise(self._site.knowledge, self._publisher, above, kept, as_of_now=as_of_now)
+        begin_ranges(above, self._site.knowledge)
         self._site.watch()
 
     async def _load(self, kind: SnapshotKind, artid: UUID, known: SiteKnowledge) -> None:

@@ -100,6 +100,7 @@ class ModelMergeEnd(ModelRanges):
                 column_tracking=article.column_tracking,
                 options=article.options,
                 is_filtered=self.node.mappings is not None and artid in self.node.mappings.filters,
+                has_ranges=article.has_ranges,
             )
             for artid, article in self.node.articles.items()
         }

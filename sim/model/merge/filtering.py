@@ -9,6 +9,7 @@ from uuid import UUID
 
 from twopc.merge.articles import MergeOptions
 from twopc.merge.partitions import PartitionOption
+from twopc.merge.ranges import IdentityRanges
 from twopc.sim.model.builder import blaming
 from twopc.sim.model.merge.filters import RowCondition, join_condition, row_condition
 from twopc.sim.model.merge.partitions import ModelJoinFilter, ModelMergeFilter, ModelPartition
@@ -38,6 +39,8 @@ class ModelMergedTable:
     """By parent the condition under which its rows go where the parent's go."""
     option: PartitionOption = PartitionOption.FREE
     realigns: bool = True
+    identity: IdentityRanges | None = None
+    """From which nodes draw the values of its identity column; None: Subscribers name them."""
 
 
 def filters_of(

@@ -17,6 +17,7 @@ from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.delivering import ModelSnapshot, ModelSnapshotDelivery, snapshot_of
 from twopc.sim.model.merge.filtering import ModelMergedTable, filters_of, guard_partition
 from twopc.sim.model.merge.partitions import PartitionMappings
+from twopc.sim.model.merge.ranges import begin_ranges, install_ranges
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
 from twopc.sim.model.merge.schema_changes import make_change
 from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge, travelling
@@ -93,6 +94,10 @@ class ModelMerging:
         above = self.sites[root.name]
         if filters := filters_of(above, self._tables):
             above.knowledge.mappings = PartitionMappings(filters, self._without)
+        for artid, each in self._tables.items():
+            if each.identity is not None:
+                with blaming("tables", each.table.name, "merge", "identity"):
+                    install_ranges(self.sites, root.name, artid, each.identity)
         for name, publisher in publishers.items():
             known = self.sites[publisher].knowledge
             known.neighbours[name] = ModelNeighbour(
@@ -129,6 +134,7 @@ class ModelMerging:
             for row in above.table(each.table.name).rows():
                 if site.rowguid(artid, row) in site.knowledge.rows[artid]:
                     node.outside(_insert(each.table.name, row), f"a copy of {each.table.name}")
+        begin_ranges(self.sites[publisher].knowledge, site.knowledge)
         site.watch()
 
     def _site(self, node: ModelNode, replica: int) -> MergeSite:
@@ -146,6 +152,7 @@ class ModelMerging:
                 name=each.table.name,
                 options=each.options,
                 column_names=tuple(columns),
+                has_ranges=each.identity is not None,
             )
         knowledge = SiteKnowledge(
             name=node.name,

@@ -1,15 +1,30 @@
-"""Identity ranges in memory; see `twopc.drivers.merge.ports.MergeRangePort`."""
+"""Identity ranges at one end of a session of the model; see `twopc.drivers.merge.ports.MergeRangePort`."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from twopc.merge.ranges import AllottedRange, HeldValues, RangesHeld
+from twopc.merge.protections import MergeProtection
+from twopc.merge.ranges import (
+    RANGES,
+    AllottedRange,
+    HeldValues,
+    IdentityRanges,
+    RangesHeld,
+    shared_range,
+)
+from twopc.sim.model.merge.identity import ModelIdentity
+from twopc.sim.model.merge.records import ModelNeighbour
+from twopc.sim.model.merge.site import MergeSite, SiteKnowledge
+from twopc.sim.model.sql import types
+from twopc.sim.model.values import SqlError
 
 
 class ModelRanges:
-    """See `MergeRangePort`."""
+    """See `MergeRangePort`, of a node whose rows have no identity column."""
 
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
         """See `MergeRangePort`."""
@@ -41,3 +56,135 @@ class ModelRanges:
 
     async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
         """See `MergeRangePort`."""
+
+
+class SiteRanges(ModelRanges, ABC):
+    """See `MergeRangePort`, of a node with tables."""
+
+    _neighbour: str
+
+    @property
+    @abstractmethod
+    def _at(self) -> MergeSite:
+        """The node, while the connection to it lasts; `psycopg.Error`: it does not."""
+
+    async def ranges(self) -> Mapping[UUID, RangesHeld]:
+        """See `MergeRangePort`."""
+        return {artid: identity.held for artid, identity in self._at.knowledge.identities.items()}
+
+    async def knows_ranges(self, newest: Mapping[UUID, int]) -> bool | None:
+        """See `MergeRangePort`."""
+        known = self._at.knowledge
+        if not known.neighbours[self._neighbour].ranges_known:
+            return None
+        return all(
+            any(
+                each.first == first for each in known.identities[artid].allotted_to(self._neighbour)
+            )
+            for artid, first in newest.items()
+        )
+
+    async def ranges_held(self) -> Mapping[UUID, HeldValues]:
+        """See `MergeRangePort`."""
+        site = self._at
+        return {
+            artid: HeldValues(
+                ranges=tuple((each.first, each.last) for each in identity.own),
+                highest=_highest(site, artid),
+            )
+            for artid, identity in site.knowledge.identities.items()
+        }
+
+    async def learn_ranges(
+        self, held: Mapping[UUID, HeldValues]
+    ) -> Mapping[UUID, Sequence[AllottedRange] | None]:
+        """See `MergeRangePort`."""
+        identities = self._at.knowledge.identities
+        return {
+            artid: identities[artid].learn(self._neighbour, values.ranges, values.highest)
+            for artid, values in held.items()
+        }
+
+    async def note_ranges(self) -> None:
+        """See `MergeRangePort`."""
+        self._at.knowledge.neighbours[self._neighbour].ranges_known = True
+
+    async def withdraw_ranges(self, artid: UUID) -> None:
+        """See `MergeRangePort`."""
+        self._at.knowledge.identities[artid].withdraw()
+
+    async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
+        """See `MergeRangePort`."""
+        known = self._at.knowledge
+        below = [each for each in known.neighbours.values() if not each.is_publisher]
+        if not all(each.ranges_known for each in below):
+            return ()
+        identity, received = known.identities[artid], held.received
+        if received is not None:
+            sent = identity.allotted_to(self._neighbour)
+            if repeated := [each for each in sent if each.allotment > received]:
+                return repeated
+        size = _size(identity, known.neighbours[self._neighbour])
+        return identity.allot(self._neighbour, min(held.missing, RANGES * size))
+
+    async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
+        """See `MergeRangePort`."""
+        self._at.knowledge.identities[artid].receive(allotted)
+
+
+def _highest(site: MergeSite, artid: UUID) -> int | None:
+    table = site.tables[artid]
+    place = table.at[site.knowledge.identities[artid].column]
+    values: list[Any] = [row[place] for row in table.rows()]
+    return max(values, default=None)
+
+
+def install_ranges(
+    sites: Mapping[str, MergeSite], publisher: str, artid: UUID, ranges: IdentityRanges
+) -> None:
+    """Have every node draw a table's identity values from ranges of its own. SqlError: it has no such column, or several.
+
+    Args:
+        publisher: the topmost, whose column counts, as a Subscriber's does no longer.
+    """
+    above = sites[publisher].tables[artid]
+    counting = [column for column in above.columns if column.identity]
+    if len(counting) != 1:
+        held = " and ".join(column.name for column in counting) or "none"
+        raise SqlError(
+            "42P16",
+            f"table {above.name}: identity ranges need one column that is an identity, or has a sequence as its default: it has {held}",
+        )
+    [column] = counting
+    for name, site in sites.items():
+        is_copy = name != publisher
+        identity = ModelIdentity(
+            node=name,
+            table=above.name,
+            column=column.name,
+            ranges=ranges,
+            is_copy=is_copy,
+            highest=types.highest(column.type.name),
+            counted=0 if is_copy else column.next - 1,
+        )
+        site.draw_from(identity, artid)
+
+
+def begin_ranges(above: SiteKnowledge, below: SiteKnowledge) -> None:
+    """Give a Subscriber that begins its ranges, in place of those that it had. It is entered at the Publisher."""
+    for artid, identity in below.identities.items():
+        source = above.identities[artid]
+        size = _size(source, above.neighbours[below.name])
+        allotted = (
+            [shared_range(source.counted, size, source.step)]
+            if MergeProtection.IDENTITY_RANGES in above.without
+            else source.allot(below.name, RANGES * size)
+        )
+        identity.size, identity.counted, identity.own, identity.allotted = size, 0, (), ()
+        identity.receive(allotted)
+
+
+def _size(identity: ModelIdentity, subscriber: ModelNeighbour) -> int:
+    """How many values a range of a Subscriber has."""
+    is_client = subscriber.server_priority is None
+    return identity.ranges.subscriber if is_client else identity.ranges.publisher

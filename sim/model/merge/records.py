@@ -24,6 +24,8 @@ class ModelMergeArticle:
     options: MergeOptions = DEFAULT_OPTIONS
     column_names: tuple[str, ...] = ()
     """Empty: nobody has named them."""
+    has_ranges: bool = False
+    """See `SessionArticle`."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,6 +80,8 @@ class ModelNeighbour:
     """Of a Subscriber: when it had its last whole session, or began."""
     partition: int | None = None
     """Of a Subscriber; None: nothing is filtered."""
+    ranges_known: bool = True
+    """Of a Subscriber: it has told what identity ranges it holds since this node was restored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

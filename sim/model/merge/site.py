@@ -14,6 +14,7 @@ from uuid import UUID
 from twopc.merge.decision import ConflictType, MergeDecision, Side, Verdict
 from twopc.merge.marks import Generation
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.sim.model.merge.identity import IdentityGuard, ModelIdentity
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.records import Incoming, ModelNeighbour
 from twopc.sim.model.merge.records import Values as MergeValues
@@ -51,6 +52,8 @@ class SiteKnowledge(ModelMergeNode):
 
     without: Set[MergeProtection] = NOTHING_LEFT_OUT
     recorded: list[RecordedConflict] = field(default_factory=list)
+    identities: dict[UUID, ModelIdentity] = field(default_factory=dict)
+    """By article, of those whose values are drawn from ranges."""
     is_late: bool = False
     """Without generations that are snapshots: a transaction has committed whose number a closed one holds already."""
 
@@ -60,6 +63,14 @@ class SiteKnowledge(ModelMergeNode):
             self.add_generation(self.newest.generation.number + 1, self.change)
             self.is_late = False
         return ModelMergeNode.close(self)
+
+    def rewind(self, neighbour: str) -> None:
+        """As its base; from its ranges values were drawn that it does not know of, and it has allotted some perhaps."""
+        ModelMergeNode.rewind(self, neighbour)
+        for identity in self.identities.values():
+            identity.withdraw()
+        for each in self.neighbours.values():
+            each.ranges_known = each.is_publisher
 
     def _decide(
         self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None
@@ -155,6 +166,22 @@ class MergeSite:
         self.knowledge.rows[artid] = {
             self.rowguid(artid, row): self.values(artid, row) for row in table.rows()
         }
+
+    def draw_from(self, identity: ModelIdentity, artid: UUID) -> None:
+        """Have a table's identity column give its values out of ranges, and refuse those of others."""
+        self.knowledge.identities[artid] = identity
+        table = self.tables[artid]
+        place = table.at[identity.column]
+        table.columns[place].draws = lambda: self.knowledge.identities[artid].draw()
+        self.node.add_trigger(
+            table.name,
+            IdentityGuard(
+                table.name,
+                lambda: self.knowledge.identities[artid],
+                place,
+                lambda role: role == AGENT or self.node.on_commit is None,
+            ),
+        )
 
     def watch(self) -> None:
         """Write down what applications commit from now on."""

@@ -22,6 +22,7 @@ from twopc.merge.protections import MergeProtection
 from twopc.merge.schema_changes import SchemaChange
 from twopc.sim.model.bridge import performed
 from twopc.sim.model.merge.end import ModelMergeEnd, incoming_of
+from twopc.sim.model.merge.ranges import SiteRanges
 from twopc.sim.model.merge.records import Incoming
 from twopc.sim.model.merge.records import Values as MergeValues
 from twopc.sim.model.merge.schema_changes import make_change
@@ -38,7 +39,7 @@ _SAVEPOINT = "rows"
 _MALFORMED: Fault = "22P02", "malformed record literal"
 
 
-class SiteMergeEnd(ModelMergeEnd):
+class SiteMergeEnd(SiteRanges, ModelMergeEnd):
     """See `MergeEndPort`.
 
     Args:
@@ -67,6 +68,12 @@ class SiteMergeEnd(ModelMergeEnd):
             raise psycopg.errors.AdminShutdown(
                 "terminating connection due to administrator command"
             )
+
+    @property
+    def _at(self) -> MergeSite:
+        """See `SiteRanges`."""
+        self._refuse_if_lost()
+        return self._site
 
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """See `MergeEndPort`."""

@@ -114,7 +114,17 @@ class Index:
 class HeapColumn:
     """A column: its type, and what it holds where nothing is said."""
 
-    __slots__ = ("always", "default", "generated", "identity", "name", "next", "not_null", "type")
+    __slots__ = (
+        "always",
+        "default",
+        "draws",
+        "generated",
+        "identity",
+        "name",
+        "next",
+        "not_null",
+        "type",
+    )
 
     def __init__(self, name: str, type_: Any) -> None:
         self.name = name
@@ -127,6 +137,8 @@ class HeapColumn:
         self.identity = False
         self.next = 1
         """Of its sequence."""
+        self.draws: Callable[[], int] | None = None
+        """Somebody else gives its values, instead of its sequence."""
         self.always = False
         """GENERATED ALWAYS AS IDENTITY."""
 

@@ -399,6 +399,8 @@ class ModelNode:
 
     def default(self, tx: Any, table: HeapTable, column: Any) -> Any:
         """What a column holds where nothing is said."""
+        if column.draws is not None:
+            return column.draws()
         if column.identity:
             value, column.next = column.next, column.next + 1
             return value

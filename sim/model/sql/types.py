@@ -309,6 +309,11 @@ _INPUTS: dict[str, Callable[[SqlType, str], Any]] = {
 }  # fmt: skip
 
 
+def highest(name: str) -> int:
+    """The highest value of a type of whole numbers."""
+    return _RANGES[name] - 1
+
+
 def named(name: str, precision: int | None = None, scale: int | None = None) -> SqlType:
     """A type by its name in SQL, ``int[]`` among them."""
     lower = " ".join(name.lower().split())

@@ -211,7 +211,9 @@ class MergeSession:
                 f"{names[0]} and {names[1]} do not merge the same tables: subscribe {names[1]} anew"
             )
         self._articles = articles
-        self._has_ranges = any(article.has_ranges for article in articles.values())
+        self._has_ranges = MergeProtection.IDENTITY_RANGES not in self._without and any(
+            article.has_ranges for article in articles.values()
+        )
         self._resolvers = {
             artid: resolver_of(article.options.resolver, f"table {article.name}")
             for artid, article in articles.items()

@@ -5,6 +5,7 @@ Functions take an administrator's connection (a superuser's), unless they say ot
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from psycopg import AsyncConnection, sql
@@ -12,7 +13,8 @@ from psycopg import AsyncConnection, sql
 from twopc.articles import Table
 from twopc.errors import ArticleError
 from twopc.merge.articles import MergeArticle
-from twopc.merge.ranges import RANGES, IdentityRanges, MergeIdentity
+from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
+from twopc.merge.ranges import RANGES, IdentityRanges, MergeIdentity, shared_range
 from twopc.sql.fragments import qualified
 from twopc.sql.merge_identity_texts import IdentityTexts
 from twopc.sql.sequences import column_sequences
@@ -30,6 +32,11 @@ select a.artid, case s.subscriber_type when 1 then a.pub_identity_range else a.i
 from msrepl.sysmergearticles as a, msrepl.sysmergesubscriptions as s
 where a.identity_column is not null and s.subscriber_server = %s
 order by a.nickname
+"""
+_DRAWN = """
+select coalesce(pg_sequence_last_value(s.seqrelid), s.seqstart - s.seqincrement), a.identity_step
+from msrepl.sysmergearticles as a join pg_sequence as s on s.seqrelid = a.identity_sequence
+where a.artid = %s
 """
 _ALLOT = "select * from msrepl.merge_allot_ranges(%s, %s, %s)"
 _RECEIVE = "select msrepl.merge_receive_ranges(%s, %s::int8[], %s::int8[], %s::int8[])"
@@ -115,12 +122,26 @@ async def install_ranges(
     )
 
 
-async def begin_ranges(above: Connection, below: Connection, subscriber: str) -> None:
-    """Give a Subscriber that begins its ranges. It is entered at the Publisher, inside a transaction of both."""
+async def begin_ranges(
+    above: Connection,
+    below: Connection,
+    subscriber: str,
+    without: Set[MergeProtection] = NOTHING_LEFT_OUT,
+) -> None:
+    """Give a Subscriber that begins its ranges. It is entered at the Publisher, inside a transaction of both.
+
+    Args:
+        without: protections that are left out, to show what they protect from.
+    """
     for artid, size in await (await above.execute(_SIZES, (subscriber,))).fetchall():
-        allotted = await (
-            await above.execute(_ALLOT, (subscriber, artid, RANGES * size))
-        ).fetchall()
+        if MergeProtection.IDENTITY_RANGES in without:
+            [(drawn, step)] = await (await above.execute(_DRAWN, (artid,))).fetchall()
+            shared = shared_range(drawn, size, step)
+            allotted = [(shared.allotment, shared.first, shared.last)]
+        else:
+            allotted = await (
+                await above.execute(_ALLOT, (subscriber, artid, RANGES * size))
+            ).fetchall()
         await below.execute(_RECEIVE, (artid, *_arrays(allotted)))
 
 

@@ -1,0 +1,211 @@
+"""The identity column of a merged table at a node of the model: what is drawn, what is allotted, and whose values are whose.
+
+As of sequences, nothing of it is taken back with a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twopc.merge.ranges import (
+    AllottedRange,
+    IdentityRanges,
+    OwnRange,
+    RangesHeld,
+    is_among,
+    laid,
+    left_over,
+    runs,
+    value_at,
+)
+from twopc.sim.model.values import RowChange, SqlError, Steps
+
+_OWN = "in no identity range of this node"
+_DRAWN = "allotted to another node, or not drawn yet"
+_REMEDY = "Leave the column out, and the row gets the next value of this node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllottedTo:
+    """A range, and the Subscriber that draws from it."""
+
+    subscriber: str
+    range: AllottedRange
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelIdentity:
+    """What a node knows of the values of one column."""
+
+    node: str
+    table: str
+    column: str
+    ranges: IdentityRanges
+    is_copy: bool
+    """It is at a Subscriber."""
+    highest: int
+    """Of its type."""
+    step: int = 1
+    size: int = 0
+    """At a Subscriber, how many values a range of its has."""
+    counted: int = 0
+    """At the topmost Publisher the last value that was drawn, at a Subscriber how many places were counted."""
+    own: tuple[OwnRange, ...] = ()
+    """Those that a Subscriber draws from."""
+    allotted: tuple[AllottedTo, ...] = ()
+    """What others draw from. It stays when a subscription has ended: no value is allotted twice."""
+
+    @property
+    def left(self) -> int:
+        """How many values can still be drawn here."""
+        if self.is_copy:
+            return left_over(self.own, self.counted)
+        return max(0, (self.highest - self.counted) // self.step)
+
+    def draw(self) -> int:
+        """The next value. 548: a Subscriber has used up its ranges."""
+        if not self.is_copy:
+            if not self.left:
+                raise SqlError(
+                    "2200H",
+                    f'nextval: reached maximum value of sequence "{self.table}_{self.column}_seq" ({self.highest})',
+                )
+            self.counted += self.step
+            return self.counted
+        while True:
+            self.counted += 1
+            value = value_at(self.own, self.counted, self.step)
+            if value is not None:
+                return value
+            if not any(each.last_place > self.counted for each in self.own):
+                raise self._used_up()
+
+    def _used_up(self) -> SqlError:
+        last = max(self.own, key=lambda each: each.last_place, default=None)
+        named = "withdrawn" if last is None else f"from {last.first} to {last.last}"
+        return SqlError(
+            "2200H",
+            f"table {self.table} has used up its identity ranges at {self.node} (548), the last of them {named}",
+            hint="A session of the Merge Agent allots new ones: twopc merge sync; begin the transaction again then.",
+        )
+
+    @property
+    def held(self) -> RangesHeld:
+        """What a Subscriber has."""
+        newest = max(self.own, key=lambda each: each.allotment, default=None)
+        return RangesHeld(
+            left=self.left,
+            size=self.size,
+            threshold_percent=self.ranges.threshold_percent,
+            received=None if newest is None else newest.allotment,
+            newest=None if newest is None else newest.first,
+        )
+
+    def allot(self, subscriber: str, count: int) -> Sequence[AllottedRange]:
+        """Draw values for a Subscriber; fewer where fewer are left."""
+        drawn = [self.draw() for _ in range(min(count, self.left))]
+        made: list[AllottedRange] = []
+        for first, last in runs(drawn, self.step):
+            if not any(
+                each.range.first <= last and each.range.last >= first for each in self.allotted
+            ):
+                number = 1 + max((each.range.allotment for each in self.allotted), default=0)
+                made.append(AllottedRange(allotment=number, first=first, last=last))
+                self._enter(subscriber, made[-1])
+        return made
+
+    def allotted_to(self, subscriber: str) -> list[AllottedRange]:
+        """What a Subscriber draws from, or has drawn."""
+        return [each.range for each in self.allotted if each.subscriber == subscriber]
+
+    def _enter(self, subscriber: str, allotted: AllottedRange) -> None:
+        self.allotted = (*self.allotted, AllottedTo(subscriber=subscriber, range=allotted))
+
+    def learn(
+        self, subscriber: str, held: Sequence[tuple[int, int]], highest: int | None
+    ) -> Sequence[AllottedRange] | None:
+        """``merge_learn_ranges``: enter ranges that were allotted and forgotten.
+
+        Returns:
+            All of them, by their present numbers; None: another has some of them.
+        """
+        if not self.is_copy:
+            self.counted = max(self.counted, highest or 0, *(last for _, last in held), 0)
+        for each in self.allotted:
+            if each.subscriber != subscriber and any(
+                first <= each.range.last and last >= each.range.first for first, last in held
+            ):
+                return None
+        known = {each.range.first for each in self.allotted}
+        for first, last in held:
+            if first not in known:
+                number = 1 + max((each.range.allotment for each in self.allotted), default=0)
+                self._enter(subscriber, AllottedRange(allotment=number, first=first, last=last))
+        firsts = {first for first, _ in held}
+        return [each for each in self.allotted_to(subscriber) if each.first in firsts]
+
+    def receive(self, allotted: Sequence[AllottedRange]) -> None:
+        """Draw from further ranges, after those that are there; harmless twice."""
+        self.own = laid(self.own, allotted, self.counted, self.step)
+
+    def withdraw(self) -> None:
+        """Draw from the ranges that are there no more."""
+        self.own = ()
+
+    def refusal(self, value: int) -> SqlError | None:
+        """Why an application may not name a value here; None: it may. 548"""
+        is_own = is_among(value, self.own) if self.is_copy else value <= self.counted
+        if is_own and not is_among(value, [each.range for each in self.allotted]):
+            return None
+        hint = _REMEDY
+        if not self.is_copy:
+            hint += "; for values of your own move the sequence beyond them before (setval)"
+        whose = _OWN if self.is_copy else _DRAWN
+        return SqlError(
+            "23514",
+            f"value {value} of column {self.column} of table {self.table} is {whose} (548)",
+            hint=f"{hint}.",
+        )
+
+
+class IdentityGuard:
+    """``msmerge_idc_<artid>`` and ``msmerge_idu_<artid>``: a trigger that looks at values which an application names.
+
+    Args:
+        identity: what the node knows of the column now; a restored database knows something else.
+        place: the column's, in a row.
+        passes: whether a role's changes are not looked at.
+    """
+
+    when = "after statement"
+    operations = frozenset({"ins", "upd"})
+    fires = "always"
+
+    def __init__(
+        self,
+        table: str,
+        identity: Callable[[], ModelIdentity],
+        place: int,
+        passes: Callable[[str], bool],
+    ) -> None:
+        self.name = f"msmerge_idc_{table}"
+        self._identity = identity
+        self._place = place
+        self._passes = passes
+
+    def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Steps[None]:
+        """Refuse values that are not this node's. 548"""
+        yield from ()
+        if self._passes(tx.session.role):
+            return
+        for change in changes:
+            if change.new is None:
+                continue
+            value: Any = change.new[self._place]
+            if change.old is not None and change.old[self._place] == value:
+                continue
+            refusal = self._identity().refusal(value)
+            if refusal is not None:
+                raise refusal
