@@ -33,7 +33,7 @@ from twopc.sim.merge.upkeep import MergeUpkeep
 from twopc.sim.topology import roles
 from twopc.sim.topology.blocking import blocking
 from twopc.sim.topology.grants import grant_tables
-from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
+from twopc.sim.topology.nodes import AdminConnections, AnyServer, Node, Nodes, fresh_name
 
 Connection = AsyncConnection[Any]
 
@@ -101,7 +101,7 @@ class MergeTopology(ConflictDesk, MergeAltering, MergeConvergence, MergeSubscrib
         self.unreachable: Mapping[str, str] = {}
         """Why nodes of a topology that was there already cannot be reached."""
         self.backed_up = set()
-        self._connections: dict[str, Connection] = {}
+        self._connections = AdminConnections()
         self._logins = {}
 
     # -- its life ----------------------------------------------------------------------------------
@@ -146,11 +146,9 @@ class MergeTopology(ConflictDesk, MergeAltering, MergeConvergence, MergeSubscrib
 
     async def close(self) -> None:
         """Disconnect, and drop databases, roles and servers that were made; harmless twice."""
-        for connection in self._connections.values():
-            await connection.close()
+        await self._connections.close()
         for login in self._logins.values():
             await login.close()
-        self._connections.clear()
         if self._keep:
             return
         running = [node for node in self.nodes.values() if node.server.is_running()]
@@ -191,10 +189,7 @@ class MergeTopology(ConflictDesk, MergeAltering, MergeConvergence, MergeSubscrib
 
     async def admin(self, name: str) -> Connection:
         """The administrator's connection to a node, kept for the topology's life."""
-        connection = self._connections.get(name)
-        if connection is None or connection.closed:
-            connection = self._connections[name] = await self.node(name).connect()
-        return connection
+        return await self._connections.get(self.node(name))
 
     async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
         """Run SQL at a node as its administrator: what it changes there is a local change like an application's."""

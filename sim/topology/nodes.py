@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import os
 import secrets
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -412,3 +413,28 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
             f"node {where}: max_prepared_transactions is 0, so nothing can be prepared: "
             "ALTER SYSTEM SET max_prepared_transactions = 200; -- and restart the server"
         )
+
+
+class AdminConnections:
+    """The administrator's connection to each node, kept until all are closed; one at a time is made for a node."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, AsyncConnection[Any]] = {}
+        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def get(self, node: Node) -> AsyncConnection[Any]:
+        """That to a node; a new one if it is broken."""
+        async with self._making[node.name]:
+            connection = self._open.get(node.name)
+            if connection is not None and connection.closed:
+                await connection.close()  # broken: it is closed without having been told to
+                connection = None
+            if connection is None:
+                connection = self._open[node.name] = await node.connect()
+            return connection
+
+    async def close(self) -> None:
+        """Close all of them; harmless twice."""
+        for connection in self._open.values():
+            await connection.close()
+        self._open.clear()

@@ -18,7 +18,7 @@ from twopc.log import get_logger
 from twopc.names import BranchId
 from twopc.publisher import publication
 from twopc.publisher.distribution import install as install_distribution
-from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
+from twopc.sim.topology.nodes import AdminConnections, AnyServer, Node, Nodes, fresh_name
 
 _log = get_logger(__name__)
 
@@ -86,7 +86,7 @@ class TopologyWiring:
         )
         self.unreachable: Mapping[str, str] = {}
         """Why nodes of a topology that was there already cannot be reached, if it is to be used without them."""
-        self._connections: dict[str, AsyncConnection[Any]] = {}
+        self._connections = AdminConnections()
         self._brought: set[str] = set()
 
     @property
@@ -152,9 +152,7 @@ class TopologyWiring:
         self._keep = not self._nodes.has_servers
 
     async def _disconnect(self) -> None:
-        for connection in self._connections.values():
-            await connection.close()
-        self._connections.clear()
+        await self._connections.close()
 
     async def take_away(self) -> None:
         """Remove from databases that were there before what this topology brought into them, once nothing is published."""
@@ -215,14 +213,7 @@ class TopologyWiring:
 
     async def admin(self, name: str) -> AsyncConnection[Any]:
         """The administrator's connection to a node, kept for the topology's life."""
-        connection = self._connections.get(name)
-        if connection is not None and connection.closed:
-            await connection.close()  # broken: it is closed without having been told to
-            connection = None
-        if connection is None:
-            connection = await self.node(name).connect()
-            self._connections[name] = connection
-        return connection
+        return await self._connections.get(self.node(name))
 
     async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
         """Run SQL at a node as its administrator, for setting up and for looking."""
