@@ -18,6 +18,7 @@ from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import TABLE_NAMES, TABLE_SHARE
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.transactions import TopXact, Xact
+from twopc.sim.model.values import CommittedTransaction
 from twopc.sim.scenario.merge_model_stage import MergeModelStage
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_stage import ModelStage
@@ -27,6 +28,8 @@ _ROW_MODES = {1: "key share", 2: "share", 3: "no key update", 4: "update"}
 #: Rows of a table that are looked at.
 ROWS_MAX = 200
 _NOBODY = "nobody known"
+#: Whose rows, among replication's own, are distributed: they stand for calls.
+_CALLS = ("msrepl.call_marker", "msrepl.log_message")
 #: Whose sessions those are that are no client's, by how their names begin.
 _PROCESSES = {"msrepl agent": "agent", "msrepl snapshot": "snapshot agent", "twopc ": "coordinator"}
 
@@ -259,7 +262,8 @@ class ModelLook:
         state["reader"] = {
             "read": len(stored),
             "behind": sum(
-                1 for each in inspection.log(distribution.publisher, store.read_to) if each.xid
+                _is_distributed(each)
+                for each in inspection.log(distribution.publisher, store.read_to)
             )
             if end > store.read_to
             else 0,
@@ -332,3 +336,10 @@ def _rows_of(states: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str
         for key, value in delta.items():
             if key.startswith("row/") and value is not None:
                 yield value, key.split("/", 2)[2]
+
+
+def _is_distributed(transaction: CommittedTransaction) -> bool:
+    """It changes rows of tables, or calls procedures; the rest of the log is replication's own."""
+    return any(
+        each.table in _CALLS or not each.table.startswith("msrepl.") for each in transaction.changes
+    )

@@ -83,6 +83,7 @@ def test_every_moment_shows_the_nodes(server: ExploreProcess) -> None:
     assert state_at(run, waits)["lock/pub/bob"]["waits_for"] == ["alice"]
     seen = {key.split("/")[0] for delta in run["states"] for key in delta}
     assert {"prepared", "decision", "marker", "stored", "agent", "message", "reader"} <= seen
+    assert state_at(run, len(run["moments"]))["reader"] == {"read": 1, "behind": 0}
     prepared = {
         key.split("/")[1] for delta in run["states"] for key in delta if key[:9] == "prepared/"
     }
