@@ -73,7 +73,7 @@ class OpenFolder:
             results += [
                 place.relative_to(self.root).as_posix()
                 for place in (Path(folder, name) for name in files)
-                if place.name.endswith(SUFFIX) and self._is_inside(place)
+                if self._is_listed(place)
             ]
         return sorted(results)
 
@@ -101,6 +101,10 @@ class OpenFolder:
     def _is_inside(self, path: Path) -> bool:
         return path.resolve().is_relative_to(self.root)
 
+    def _is_listed(self, path: Path) -> bool:
+        """A file, not a pipe or a socket, which would keep whoever reads it waiting."""
+        return path.name.endswith(SUFFIX) and self._is_inside(path) and path.is_file()
+
     def place(self, path: str) -> Path:
         """Where a file is.
 
@@ -126,8 +130,11 @@ class OpenFolder:
         place = self.place(path)
         if not place.exists() and path.startswith(f"{_SHIPPED.name}/"):
             place = _SHIPPED.parent / path  # as every command takes it
+        if place.exists() and not place.is_file():
+            raise MissingError(f"{path}: it is no regular file")
         try:
-            raw = place.read_bytes()
+            with place.open("rb") as file:
+                raw = file.read(_BYTES_MAX + 1)
         except OSError as error:
             raise MissingError(f"{path}: cannot read it: {error.strerror}") from error
         if len(raw) > _BYTES_MAX:

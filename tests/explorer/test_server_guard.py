@@ -106,6 +106,15 @@ def test_nothing_outside_of_the_folder_is_read_or_written(
     assert running.get("/api/files")["files"] == []
 
 
+def test_a_pipe_keeps_nobody_waiting(own: tuple[ExploreProcess, Path]) -> None:
+    """Whoever opened it for reading would wait for a writer for ever."""
+    running, folder = own
+    os.mkfifo(folder / "pipe.twopc.yaml")
+    assert running.get("/api/files")["files"] == []
+    status, value, _ = running.ask("GET", "/api/file?path=pipe.twopc.yaml")
+    assert (status, value["error"]) == (404, "pipe.twopc.yaml: it is no regular file")
+
+
 def test_two_tabs_do_not_lose_each_others_changes(own: tuple[ExploreProcess, Path]) -> None:
     """Whoever saves second is told; a file that a link leads to within the folder keeps its link and mode."""
     running, folder = own
