@@ -55,6 +55,7 @@ def explore(
     if not opened.exists():
         raise ScenarioError(f"{path}: no such file or folder")
     folder = OpenFolder(opened, read_only=is_shipped)
+    _check_server(chosen.pg)
     if export is not None:
         from twopc.sim.explore.static_export import write
 
@@ -84,3 +85,12 @@ def explore(
 
 def _tell(link: str) -> None:
     print(f"{link}\nCtrl-C ends it.", flush=True)
+
+
+def _check_server(pg: str) -> None:
+    """Refuse a server that does not answer: whoever has opened the page would be told too late."""
+    from twopc.errors import ServerError
+    from twopc.server.choice import choose, kind_of
+
+    if pg and kind_of(pg) == "url" and not choose(pg).is_running():
+        raise ServerError("the server that --pg names does not answer, or lets nobody in")

@@ -207,4 +207,5 @@ async def test_reinitialising_with_an_upload(merge_shop: MergeTopology) -> None:
     await merge_shop.execute("anna", "create table own (id int references customer)")
     with pytest.raises(SubscriptionError, match="of the Subscriber's own refers to"):
         await merge_shop.reinitialise("anna")
+    await merge_shop.execute("anna", "drop table own")
     assert (await merge_shop.sync("anna")).uploaded == 0
