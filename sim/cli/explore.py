@@ -59,9 +59,9 @@ def explore(
     if export is not None:
         from twopc.sim.explore.static_export import write
 
-        orders = write(folder, export, present=present)
+        count = write(folder, export, present=present)
         print(
-            f"wrote {orders} orders; any file server shows them: python -m http.server -d {export}"
+            f"wrote {count} orders; any file server shows them: python -m http.server -d {export}"
         )
         return
     try:
@@ -76,9 +76,8 @@ def explore(
         from twopc.sim.explore.lessons.source import lesson as lesson_of
 
         lesson_of(lesson)  # there is one of that number
-    desk = Desk(
-        folder=folder, workers=Workers.of(str(folder.root), chosen.pg), present=present
-    )  # fmt: skip
+    workers = Workers.of(str(folder.root), chosen.pg)
+    desk = Desk(folder=folder, workers=workers, present=present)
     shown = "" if lesson is None else f"lesson={lesson}"
     run(desk, port=port, opens=opens, tell=_tell, shown=shown)
 

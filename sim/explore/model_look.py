@@ -262,7 +262,7 @@ class ModelLook:
         state["reader"] = {
             "read": len(stored),
             "behind": sum(
-                _is_distributed(each)
+                each.lsn > store.read_to and _is_distributed(each)
                 for each in inspection.log(distribution.publisher, store.read_to)
             )
             if end > store.read_to

@@ -31,6 +31,8 @@ PAGE = Path(__file__).parent / "page"
 #: What of the page's folder is needed to build it, and not to show it.
 _SOURCES = ("*.mjs", "package*.json", "*.entry.js", "node_modules")
 _DATA = "data"
+#: By which a folder is known that may be written again: nothing else makes such a file.
+_MARKER = ".twopc-export"
 
 
 def write(folder: OpenFolder, target: Path, *, present: bool = False) -> int:
@@ -39,11 +41,14 @@ def write(folder: OpenFolder, target: Path, *, present: bool = False) -> int:
     Raises:
         ConfigurationError: the target holds something else, or cannot be written.
     """
-    if target.exists() and any(target.iterdir()) and not (target / _DATA / "index.json").exists():
+    marker = target / _MARKER
+    if target.exists() and not (target.is_dir() and (marker.exists() or not any(target.iterdir()))):
         raise ConfigurationError(
             f"{target} holds something that is no export: name a folder that is new or empty"
         )
     try:
+        target.mkdir(parents=True, exist_ok=True)
+        marker.touch()
         shutil.rmtree(target / _DATA, ignore_errors=True)
         shutil.copytree(
             PAGE, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_SOURCES)

@@ -267,7 +267,13 @@ def content(path: str | Path) -> str:
         ScenarioError: it cannot be read, is too long or is not UTF-8.
     """
     try:
-        raw = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+        if str(path) == "-":
+            raw = sys.stdin.buffer.read()
+        elif Path(path).exists() and not Path(path).is_file():  # a device or a pipe may never end
+            raise ScenarioError(f"{path}: cannot read it: it is no regular file")
+        else:
+            with open(path, "rb") as file:
+                raw = file.read(_BYTES_MAX + 1)
     except OSError as error:
         raise ScenarioError(f"{path}: cannot read it: {error.strerror}") from error
     if len(raw) > _BYTES_MAX:

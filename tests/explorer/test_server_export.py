@@ -117,4 +117,7 @@ def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) 
     assert twopc("explore", str(folder), "--export", str(target)).returncode == 0
     assert seen == {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
     (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "index.json").write_text("mine, too")
     assert twopc("explore", str(folder), "--export", str(tmp_path)).returncode != 0
+    assert (tmp_path / "data" / "index.json").read_text() == "mine, too"
