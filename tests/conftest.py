@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fix_log import loggers_restored
+
 #: Not tests of ours: files that are broken on purpose, pieces of files, and a project that has its own.
 collect_ignore_glob = [
     "scenario/bad/*",
@@ -42,6 +44,14 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Leave the loggers as they were: a command run in this process would silence what later tests listen for."""
+    del item
+    with loggers_restored():
+        return (yield)
 
 
 _STARTS_SERVERS = {"server", "two_servers", "rig", "on"}
