@@ -22,7 +22,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from twopc.errors import ConfigurationError
 from twopc.sim.explore.folder import (
     ChangedError,
     MissingError,
@@ -31,18 +30,30 @@ from twopc.sim.explore.folder import (
     checked_name,
 )
 from twopc.sim.explore.pool import Worker, WorkerError, Workers
-from twopc.sim.explore.wire import FileListing, Refusal
+from twopc.sim.explore.requests import BYTES_MAX, RequestDecoder, RequestError
+from twopc.sim.explore.wire import (
+    CheckRequest,
+    ExportRequest,
+    FileListing,
+    LessonQuery,
+    OrdersRequest,
+    PlayRequest,
+    Refusal,
+    SaveRequest,
+    StopRequest,
+)
 
 PAGE = Path(__file__).parent / "page"
 _SCHEMA = Path(__file__).parents[1] / "scenario" / "schema.json"
-_BYTES_MAX = 2_000_000
 _STATUS = {"scenario": 422, "switch": 422, "stopped": 503, "died": 503, "server": 500, "path": 403, "missing": 404}  # fmt: skip
 
-Handler = Callable[["Desk", Request], Awaitable[Response]]
-
-
-class RequestError(ConfigurationError):
-    """A request is not as `twopc.sim.explore.wire` says."""
+_CHECK = RequestDecoder(CheckRequest)
+_SAVE = RequestDecoder(SaveRequest)
+_PLAY = RequestDecoder(PlayRequest)
+_ORDERS = RequestDecoder(OrdersRequest)
+_STOP = RequestDecoder(StopRequest)
+_EXPORT = RequestDecoder(ExportRequest)
+_LESSON = RequestDecoder(LessonQuery)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +70,8 @@ class Desk:
         """``GET /api/files``"""
         if request.query_params.get("checked"):
             paths = await anyio.to_thread.run_sync(self.folder.paths)
-            files = json.loads(await self.workers.orders.ask("list", {"paths": paths}))
+            values = {"paths": paths}
+            files = json.loads(await _while_wanted(request, self.workers.orders, "list", values))
         else:
             files = await anyio.to_thread.run_sync(self.folder.glance)
         listing: FileListing = {
@@ -74,84 +86,81 @@ class Desk:
         """``GET /api/file``"""
         path = request.query_params.get("path", "")
         text = await anyio.to_thread.run_sync(self.folder.read, path)
-        return _json(await self.workers.play.ask("describe", {"path": path, "text": text}))
+        values = {"path": path, "text": text}
+        return _json(await _while_wanted(request, self.workers.play, "describe", values))
 
     async def check(self, request: Request) -> Response:
         """``POST /api/check``"""
-        values = await self._text(request)
-        return _json(await self.workers.play.ask("describe", values))
+        values = _CHECK.decode(await _body(request))
+        checked_name(values["path"])
+        return _json(await _while_wanted(request, self.workers.play, "describe", values))
 
     async def save(self, request: Request) -> Response:
         """``PUT /api/file``"""
-        values = await _body(request)
-        path, text, base = (_word(values, name) for name in ("path", "text", "base_version"))
+        asked = _SAVE.decode(await _body(request))
+        path, text, base = asked["path"], asked["text"], asked["base_version"]
         return JSONResponse(await anyio.to_thread.run_sync(self.folder.save, path, text, base))
 
     async def play(self, request: Request) -> Response:
         """``POST /api/play``"""
-        values = await self._text(request)
+        values = await self._with_text(_PLAY.decode(await _body(request)))
         return _json(await _while_wanted(request, self.workers.play, "play", values))
 
     async def postgres(self, request: Request) -> Response:
         """``POST /api/postgres``"""
-        values = await self._text(request)
+        values = await self._with_text(_PLAY.decode(await _body(request)))
         return _json(await _while_wanted(request, self.workers.postgres, "play", values))
 
     async def orders(self, request: Request) -> Response:
         """``POST /api/orders``"""
-        values = await self._text(request)
+        values = await self._with_text(_ORDERS.decode(await _body(request)))
         return StreamingResponse(
             _events(self.workers.orders, "orders", values), media_type="text/event-stream"
         )
 
     async def stop(self, request: Request) -> Response:
         """``POST /api/stop``"""
-        what = _word(await _body(request), "what")
-        worker = self.workers.each().get(what)
-        if worker is None:
-            raise RequestError(f"'{what}' is nothing that can be stopped")
-        await worker.stop()
+        asked = _STOP.decode(await _body(request))
+        await self.workers.each()[asked["what"]].stop()
         return Response(status_code=204)
 
     async def schema(self, _: Request) -> Response:
         """``GET /api/schema``"""
         return _json(await anyio.to_thread.run_sync(_SCHEMA.read_bytes))
 
-    async def templates(self, _: Request) -> Response:
+    async def templates(self, request: Request) -> Response:
         """``GET /api/templates``"""
-        return _json(await self.workers.play.ask("templates", {}))
+        return _json(await _while_wanted(request, self.workers.play, "templates", {}))
 
     async def export(self, request: Request) -> Response:
         """``POST /api/export``"""
-        values = await self._text(request)
+        asked = _EXPORT.decode(await _body(request))
+        values = await self._with_text(asked)
         made = await _while_wanted(request, self.workers.play, "export", values)
-        if values.get("kind") != "link":
+        if asked["kind"] != "link":
             return _json(made)
         link = json.loads(made)
         return JSONResponse({**link, "text": f"{request.base_url}{link['text']}"})
 
-    async def lessons(self, _: Request) -> Response:
+    async def lessons(self, request: Request) -> Response:
         """``GET /api/lessons``"""
-        return _json(await self.workers.play.ask("lessons", {}))
+        return _json(await _while_wanted(request, self.workers.play, "lessons", {}))
 
     async def lesson_answer(self, request: Request) -> Response:
         """``GET /api/lessons/answer``"""
-        asked = {name: request.query_params.get(name, "") for name in ("lesson", "question")}
-        for name, value in asked.items():
-            if not value.isdecimal():
-                raise RequestError(f"'{name}' is a number, not '{value}'")
-        return _json(await self.workers.play.ask("lesson_answer", asked))
+        values = _LESSON.of_query(request.query_params)
+        return _json(await _while_wanted(request, self.workers.play, "lesson_answer", values))
 
-    async def _text(self, request: Request) -> dict[str, Any]:
+    async def _with_text(
+        self, asked: PlayRequest | OrdersRequest | ExportRequest
+    ) -> Mapping[str, Any]:
         """A request about a text: as it is sent, or as the file is saved."""
-        values = await _body(request)
-        path = _word(values, "path")
-        if values.get("text") is None:
+        path, text = asked["path"], asked.get("text")
+        if text is None:
             text = await anyio.to_thread.run_sync(self.folder.read, path)
         else:
             checked_name(path)
-            text = _word(values, "text")
-        return {**values, "text": text}
+        return {**asked, "text": text}
 
 
 def application(desk: Desk) -> Starlette:
@@ -266,26 +275,13 @@ async def _while_wanted(
         looking.cancel()
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """The values of a request."""
+async def _body(request: Request) -> bytes:
+    """What a request carries."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise RequestError("a request's body is JSON, and says so in its Content-Type")
-    raw = b""
+    raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
-        if len(raw) > _BYTES_MAX:
-            raise RequestError(f"a request is no longer than {_BYTES_MAX} bytes")
-    try:
-        values = json.loads(raw)
-    except ValueError as error:
-        raise RequestError(f"the body is no JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise RequestError("the body is a mapping")
-    return values
-
-
-def _word(values: Mapping[str, Any], name: str) -> str:
-    value = values.get(name)
-    if not isinstance(value, str):
-        raise RequestError(f"'{name}' is missing, or no text")
-    return value
+        if len(raw) > BYTES_MAX:
+            raise RequestError(f"a request is no longer than {BYTES_MAX} bytes")
+    return bytes(raw)

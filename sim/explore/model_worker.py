@@ -140,7 +140,7 @@ class ModelBench:
         """What the run says of a question."""
         from twopc.sim.explore.lessons.wire import answer_json  # likewise
 
-        return answer_json(int(request["lesson"]), int(request["question"]))
+        return answer_json(request["lesson"], request["question"])
 
     def play(self, request: Mapping[str, Any], _: Answering) -> PlayAnswer:
         """An order."""
@@ -167,7 +167,10 @@ def _changed_at(document: Document) -> tuple[object, ...]:
     """By other file, when it was changed last; never the same where one cannot be read."""
     if document.partial:
         return (object(),)
-    return tuple((each, Path(each).stat().st_mtime_ns) for each in document.sources)
+    try:
+        return tuple((each, Path(each).stat().st_mtime_ns) for each in document.sources)
+    except OSError:  # it was there when it was read
+        return (object(),)
 
 
 def main(folder: str, *background: str) -> None:

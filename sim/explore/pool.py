@@ -97,7 +97,7 @@ class Worker:
         Who does not want the rest leaves the iteration: what is being done is stopped.
         """
         number = next(self._numbers)
-        request = json.dumps({**values, "id": number, "do": do}).encode()
+        request = json.dumps({"id": number, "do": do, "values": values}).encode()
         asked = self._asked[number] = _PendingAnswer(number, request, asyncio.Queue())
         try:
             await self.warm()

@@ -3,7 +3,7 @@
 Whatever a scenario does to it, the server goes on: it ends this process and starts another one. It ends by itself when
 its input does, so that nothing is left if the server is killed.
 
-A request is a line of JSON, ``{"id": 1, "do": "play", …}``, and so is ``{"stop": 1}``, which is heeded by what can be
+A request is a line of JSON, ``{"id": 1, "do": "play", "values": {…}}``, and so is ``{"stop": 1}``, which is heeded by what can be
 stopped between two plays. An answer is a line ``id kind length`` and so many bytes of JSON; `kind` is ``event``,
 ``result`` or ``error``.
 """
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from twopc import log
 from twopc.errors import TwopcError
 
-#: What a worker is told to do: the request, and what sends an event. Returns the result.
+#: What a worker is told to do: the request's values, and what sends an event. Returns the result.
 Job = Callable[[Mapping[str, Any], "Answering"], Any]
 
 
@@ -98,7 +98,7 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
         if answer.is_stopped:
             continue
         try:
-            _answer(jobs[str(request["do"])], request, answer)
+            _answer(jobs[str(request["do"])], request["values"], answer)
         except BrokenPipeError:
             break
     close()
@@ -109,9 +109,9 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
 _END_S = 8.0
 
 
-def _answer(job: Job, request: Mapping[str, Any], answer: Answering) -> None:
+def _answer(job: Job, values: Mapping[str, Any], answer: Answering) -> None:
     try:
-        answer.send("result", job(request, answer))
+        answer.send("result", job(values, answer))
     except BrokenPipeError:
         raise
     except TwopcError as error:

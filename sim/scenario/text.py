@@ -16,7 +16,8 @@ from typing import Any
 from twopc.errors import ScenarioError
 
 _TAG = "tag:yaml.org,2002:"
-_BYTES_MAX = 1_000_000
+#: Of a file.
+BYTES_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -273,11 +274,11 @@ def content(path: str | Path) -> str:
             raise ScenarioError(f"{path}: cannot read it: it is no regular file")
         else:
             with open(path, "rb") as file:
-                raw = file.read(_BYTES_MAX + 1)
+                raw = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise ScenarioError(f"{path}: cannot read it: {error.strerror}") from error
-    if len(raw) > _BYTES_MAX:
-        raise ScenarioError(f"{path}: over {_BYTES_MAX} bytes is too long for a scenario")
+    if len(raw) > BYTES_MAX:
+        raise ScenarioError(f"{path}: over {BYTES_MAX} bytes is too long for a scenario")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

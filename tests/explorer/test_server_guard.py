@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -191,14 +191,49 @@ def test_a_process_that_dies_is_replaced(folder: Path) -> None:
         assert running.play(LOST, WAITS)["run"]["possible"] is True
 
 
-@pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"order": []}', b'{"path": 7}'])
-def test_a_strange_request_is_refused(server: ExploreProcess, body: bytes) -> None:
-    """And does no harm."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_S)
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b"", "the request: Invalid JSON"),
+        (b"[1]", "the request: Input should be an object"),
+        (b"[" * 100_000, "the request: Invalid JSON: recursion limit"),
+        (b'{"order": []}', "'path' of the request: Field required"),
+        (b'{"path": 7, "order": []}', "'path' of the request"),
+        (b'{"path": "a\\ud800.twopc.yaml", "order": []}', "the request: Invalid JSON"),
+        (b'{"path": "a\xff.twopc.yaml", "order": []}', "the request: Invalid JSON"),
+        (b'{"path": "a", "order": 5}', "'order' of the request"),
+        (b'{"path": "a", "order": ["a", 5]}', "'order.1' of the request"),
+        (b'{"path": "a", "order": [], "switches": [1]}', "'switches' of the request"),
+        (b'{"path": "a", "order": [], "faults": [{"at": 1}]}', "'faults.0.at' of the request"),
+        (b'{"path": "a", "order": [], "before": 5}', "'before' of the request"),
+    ],
+    ids=lambda each: repr(each[:40]) if isinstance(each, bytes) else "",
+)
+def test_a_strange_request_is_refused(server: ExploreProcess, body: bytes, place: str) -> None:
+    """With what is wrong, and where; it does no harm."""
+    connection = server.connection()
     headers = {"X-Twopc-Token": server.token, "Content-Type": "application/json"}
     connection.request("POST", "/api/play", body, headers)
-    assert connection.getresponse().status == 400
+    answer = connection.getresponse()
+    value = json.loads(answer.read())
+    assert (answer.status, value["kind"]) == (400, "request")
+    assert value["error"].startswith(place)
     connection.close()
+
+
+def test_a_question_has_a_number(server: ExploreProcess) -> None:
+    """One of a length that a number may have."""
+    for number in ("one", "-1", "", "9" * 5_000):
+        status, value, _ = server.ask("GET", f"/api/lessons/answer?lesson=1&question={number}")
+        assert (status, value["kind"]) == (400, "request")
+        assert value["error"].startswith("'question' of the request")
+
+
+def test_a_key_of_a_request_is_none_of_the_workers_protocol(server: ExploreProcess) -> None:
+    """Nothing is stopped by it, nothing else is done, and the next request is done, too."""
+    body = {"path": "a.twopc.yaml", "text": "twopc: 1", "stop": 7, "id": 7, "do": "templates"}
+    for _ in range(2):
+        assert server.post("/api/check", **body)["text"] == "twopc: 1"
 
 
 def test_it_ends_though_a_play_does_not(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ POST   /api/export        `ExportRequest`          `ExportedText`
 GET    /api/schema                                 the JSON schema of scenario files
 GET    /api/templates                              `TemplateListing`
 GET    /api/lessons                                a list of `twopc.sim.explore.lessons.wire.LessonJson`
-GET    /api/lessons/answer ``?lesson=&question=``  `twopc.sim.explore.lessons.wire.AnswerJson`
+GET    /api/lessons/answer `LessonQuery`             `twopc.sim.explore.lessons.wire.AnswerJson`
 =====  =================  =======================  ===========================================================
 
 `twopc explore --export DIR` writes the same as files: see `StaticIndex`.
@@ -31,6 +31,7 @@ from twopc.sim.explore.wire.files import (
     CheckRequest,
     FileContent,
     FileListing,
+    LessonQuery,
     ListedFile,
     ListedOrder,
     Refusal,
@@ -83,6 +84,7 @@ __all__ = [
     "FileContent",
     "FileListing",
     "Infeasible",
+    "LessonQuery",
     "ListedFile",
     "ListedOrder",
     "OrdersEvent",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict  # by which pydantic reads requests
 
 #: One entry of an order: the name of a step, or what an order's item may be besides, as in a file:
 #: ``{"sync": ["sub2"]}``, ``{"cut": "sub1"}``, ``{"fault": "lost"}``.
 WireItem = str | dict[str, Any]
+#: A number that a request has: of arrivals, of orders that are played, of lessons.
+RequestNumber = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class WireProblem(TypedDict):
@@ -186,6 +191,13 @@ class SavedFile(TypedDict):
 
     path: str
     version: str
+
+
+class LessonQuery(TypedDict):
+    """Of which question the answer is asked for; both numbers count from 1."""
+
+    lesson: RequestNumber
+    question: RequestNumber
 
 
 class ScenarioTemplate(TypedDict):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired
 
-from twopc.sim.explore.wire.files import WireItem
+from typing_extensions import TypedDict  # by which pydantic reads requests
+
+from twopc.sim.explore.wire.files import RequestNumber, WireItem
 
 #: Every state of a run by its key, see `WireRun.states`.
 StateDelta = dict[str, dict[str, Any] | None]
@@ -16,7 +18,7 @@ class WireFault(TypedDict):
     at: str
     """A `WirePoint.point`."""
     do: str
-    nth: NotRequired[int]
+    nth: NotRequired[RequestNumber]
     """At which arrival, from 1."""
     session: NotRequired[str]
     """Only at arrivals of this session's transactions."""
@@ -35,7 +37,7 @@ class PlayRequest(PlayVariant):
     """An order to be played."""
 
     path: str
-    text: NotRequired[str]
+    text: NotRequired[str | None]
     """Without it: as the file is saved."""
     before: NotRequired[PlayVariant | None]
     """What was shown before: told is what has become otherwise."""
@@ -45,12 +47,12 @@ class OrdersRequest(TypedDict):
     """All feasible orders to be played."""
 
     path: str
-    text: NotRequired[str]
+    text: NotRequired[str | None]
     sessions: NotRequired[list[str]]
     """Those that take part; all."""
     switches: NotRequired[dict[str, str]]
     faults: NotRequired[list[WireFault]]
-    limit: NotRequired[int]
+    limit: NotRequired[RequestNumber]
     """At most so many are played."""
 
 
@@ -276,7 +278,7 @@ class ExportRequest(PlayVariant):
     """What is shown, to be kept."""
 
     path: str
-    text: NotRequired[str]
+    text: NotRequired[str | None]
     kind: Literal["scenario", "pytest", "html", "link"]
     name: NotRequired[str]
     """Of the new order."""
