@@ -91,7 +91,14 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
     "twopc.sim.sessions": {"psycopg", "simpy"},
     "twopc.sim.explore.lessons": {"markdown_it"},
-    "twopc.sim.explore": {"starlette", "uvicorn", "anyio", "pydantic", "typing_extensions", "simpy"},
+    "twopc.sim.explore": {
+        "starlette",
+        "uvicorn",
+        "anyio",
+        "pydantic",
+        "typing_extensions",
+        "simpy",
+    },
     "twopc.sim.up": {"psycopg", "psutil", "prometheus_client"},
     "twopc.sim.spark": {
         "pyspark",

@@ -1,41 +1,81 @@
-"""What has become otherwise between two runs of an order, in one sentence. A pure function of the runs."""
+"""What has become otherwise between two runs of an order, in one sentence. A pure function of the runs.
+
+Complete by construction: what a run came to is compared aspect by aspect, most of it in words of its own; if all
+that is the same, what happened on the way; and last everything that a page gets of a run, as one text without times
+and identifiers. That nothing is otherwise is said only of runs whose texts are equal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import Any
 
-from twopc.sim.explore.wire import PlayVariant, WireCard, WireRun
+from twopc.sim.explore.coming_to import (
+    checked_too,
+    checks,
+    left_behind,
+    outcomes,
+    rows,
+    standing,
+    steps,
+    strikes,
+    unmet,
+)
+from twopc.sim.explore.wire import PlayVariant, WireRun
+from twopc.sim.report.behaviour import stable
 from twopc.sim.report.sentences import listed
 
-_STATES = {
-    "ok": "is accepted",
-    "waited": "waits and is accepted",
-    "refused": "is refused",
-    "failed": "fails",
-    "skipped": "is not sent",
-    "waiting": "waits to the end",
-    "not_played": "is not played",
+Aspect = Callable[[WireRun, WireRun], Iterable[str]]
+#: What a run came to: steps and what came of them first, as they bring about the rest.
+_CAME_TO: tuple[Aspect, ...] = (steps, outcomes, checks, rows, left_behind, unmet)
+#: Differences of one aspect that are told; of more how many there are.
+_MAX = 2
+#: Sentences of a story that tell of switches, which the lead does.
+_OF_SWITCHES = ("Here ", "Played with ")
+#: What a page has of a run besides what is compared in words.
+_PARTS: Mapping[str, str] = {
+    "order": "the order",
+    "cards": "what the cards show",
+    "agents": "what the agents do",
+    "moments": "the moments of the run",
+    "states": "how everything stands in between",
+    "messages": "the messages",
+    "arrivals": "the points that are passed",
+    "invariants": "the reasons of what does not hold",
+    "failures": "the reasons of what is not as expected",
+    "story": "the story",
 }
-_ENDS = ("commit", "rollback")
-#: Differences that are told; of more so much that there are.
-_MAX = 4
 
 
 def compared(before: WireRun, was: PlayVariant, after: WireRun, now: PlayVariant) -> str:
-    """``With version_check off b_write is accepted instead of refused; bob is committed …``."""
-    parts = list(_parts(before, after))
-    lead = _lead(was, now)
+    """``With version check off, b_write waits and is accepted (before: refused); bob is committed …``."""
+    lead, parts = _lead(was, now), strikes(after, now)
+    if before["possible"] != after["possible"]:
+        came_to = [_possible(after)]
+    else:
+        came_to = [*_few(_CAME_TO, before, after)]
+    parts += came_to or _by_the_way(before, after)
     if not parts:
-        return f"{lead}nothing is otherwise: {_lower(after['outcome'])}"
-    more = f"; and {len(parts) - _MAX} more" if len(parts) > _MAX else ""
-    text = "; ".join(parts[:_MAX]) + more
+        return f"{lead}nothing is otherwise{_took(before, after)}: {_lower(after['outcome'])}"
+    text = "; ".join(parts)
     return f"{lead}{text}." if lead else f"{text[:1].upper()}{text[1:]}."
+
+
+def _few(aspects: Iterable[Aspect], before: WireRun, after: WireRun) -> Iterator[str]:
+    """The first differences of each aspect."""
+    for aspect in aspects:
+        every = [*aspect(before, after)]
+        yield from every[:_MAX]
+        if len(every) > _MAX:
+            yield f"and {len(every) - _MAX} more of the kind"
 
 
 def _lead(was: PlayVariant, now: PlayVariant) -> str:
     old, new = was.get("switches") or {}, now.get("switches") or {}
     changed = [
-        f"{_called(name)} {new.get(name) or 'as in the file'}"
+        f"{_called(name)} {(new.get(name) or 'as in the file').replace('_', ' ')}"
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
@@ -53,36 +93,104 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _parts(before: WireRun, after: WireRun) -> Iterator[str]:
-    """What is otherwise, what students look at first."""
-    if before["possible"] is not True or after["possible"] is not True:
-        if before["possible"] != after["possible"]:
-            now = after["possible"]
-            yield (
-                "the order is possible"
-                if now is True
-                else f"the order is not possible: {now['reason']}"
-            )
-        return
-    old_cards = {each["step"]: each for each in before["cards"]}
-    for card in after["cards"]:
-        old = old_cards.get(card["step"])
-        if old is not None and card["text"] not in _ENDS:  # what comes of a session says the same
-            yield from _card(old, card)
-    for name, outcome in after["outcomes"].items():
-        was = before["outcomes"].get(name)
-        if was != outcome:
-            yield f"{name} is {outcome}" + (f" instead of {was}" if was else "")
-    held = {each["name"]: each["holds"] for each in before["invariants"]}
-    for each in after["invariants"]:
-        if not each["holds"] and held.get(each["name"], True):
-            yield f"{each['name']} catches it"
-        elif each["holds"] and held.get(each["name"]) is False:
-            yield f"{each['name']} holds again"
+def _possible(after: WireRun) -> str:
+    now = after["possible"]
+    return "the order is possible" if now is True else f"the order is not possible: {now['reason']}"
 
 
-def _card(old: WireCard, card: WireCard) -> Iterator[str]:
-    if old["state"] != card["state"]:
-        yield f"{card['step']} {_STATES[card['state']]} ({_STATES[old['state']]} before)"
-    elif old["state"] in ("refused", "failed", "ok", "waited") and old["result"] != card["result"]:
-        yield f"{card['step']} ends with {card['result']} (before: {old['result']})"
+# -- on the way --------------------------------------------------------------------------------------
+
+
+def _by_the_way(before: WireRun, after: WireRun) -> list[str]:
+    """What is otherwise between runs that came to the same."""
+    parts = [*_few((_agents, _messages, standing), before, after)]
+    if not parts:
+        parts = [*_few((_moments,), before, after)] or [*_anything(before, after)]
+    results = []
+    if parts:
+        same = "every step, check and row comes to the same"
+        results.append(f"{same}; only on the way something is otherwise: {', '.join(parts)}")
+    if too := checked_too(before, after):
+        holds = "is checked, too, and holds" if len(too) == 1 else "are checked, too, and hold"
+        results += [*([] if parts else ["all goes as before"]), f"{listed(too)} {holds}"]
+    return results
+
+
+def _messages(before: WireRun, after: WireRun) -> Iterator[str]:
+    old, new = len(before["messages"]), len(after["messages"])
+    if old != new:
+        yield f"{new} message{'' if new == 1 else 's'} (before: {old})"
+    yield from _more_and_less("is sent", *(_sent(run) for run in (before, after)))
+
+
+def _sent(run: WireRun) -> list[str]:
+    return [f"{each['sender']} → {each['receiver']}: {each['text']}" for each in run["messages"]]
+
+
+def _agents(before: WireRun, after: WireRun) -> Iterator[str]:
+    texts = [[each["text"] for each in run["agents"]] for run in (before, after)]
+    yield from _more_and_less("is done by agents", *texts)
+
+
+def _moments(before: WireRun, after: WireRun) -> Iterator[str]:
+    old, new = ([each["text"] for each in run["moments"]] for run in (before, after))
+    yield from _more_and_less("happens", old, new)
+    pairs = zip(map(stable, old), map(stable, new), strict=False)
+    first = next((pair for pair in pairs if pair[0] != pair[1]), None)
+    if first is not None:
+        yield f"the sequence: “{first[1]}” comes where “{first[0]}” came"
+
+
+def _more_and_less(does: str, old: Iterable[str], new: Iterable[str]) -> Iterator[str]:
+    """The first of what there is now and was not, and the first of what there was and is not."""
+    was, now = Counter(map(stable, old)), Counter(map(stable, new))
+    more, less = [*(now - was)], [*(was - now)]
+    if more:
+        yield f"“{more[0]}” {does} now"
+    if less:
+        yield f"“{less[0]}” {does} no more" if not more else f"not “{less[0]}”"
+
+
+# -- everything --------------------------------------------------------------------------------------
+
+
+def _anything(before: WireRun, after: WireRun) -> Iterator[str]:
+    """Whatever else a page gets, by its part."""
+    names = {each["name"] for each in before["invariants"]}
+    names &= {each["name"] for each in after["invariants"]}
+    old, new = _plain(before, names), _plain(after, names)
+    differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    if differing:
+        yield listed([_PARTS.get(name, name) for name in differing])
+
+
+def _plain(run: WireRun, names: Container[str]) -> dict[str, str]:
+    """By part, what a page gets of it as text, without times and identifiers.
+
+    Args:
+        names: the checks that were made in both.
+    """
+    checked = [each for each in run["invariants"] if each["name"] in names]
+    values: dict[str, Any] = {**run, "story": _sentences(run), "invariants": checked}
+    for name in ("elapsed_ms", "on"):
+        del values[name]
+    return {
+        name: stable(json.dumps(_timeless(value), sort_keys=True, ensure_ascii=False))
+        for name, value in values.items()
+    }
+
+
+def _sentences(run: WireRun) -> list[str]:
+    return [each for each in run["story"] if not each.startswith(_OF_SWITCHES)]
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _timeless(each) for key, each in value.items() if not key.endswith("_ms")}
+    return [_timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def _took(before: WireRun, after: WireRun) -> str:
+    """That it takes another time; of servers nobody asks."""
+    old, new = (run["moments"][-1]["at_ms"] if run["moments"] else 0.0 for run in (before, after))
+    return f", but that it is over after {new:.1f} ms (before: {old:.1f} ms)" if old != new else ""
