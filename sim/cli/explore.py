@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twopc.sim.cli.options import Pg, settings
+
+if TYPE_CHECKING:
+    from twopc.sim.explore.folder import OpenFolder
 
 
 def explore(
@@ -57,12 +62,7 @@ def explore(
     folder = OpenFolder(opened, read_only=is_shipped)
     _check_server(chosen.pg)
     if export is not None:
-        from twopc.sim.explore.static_export import write
-
-        count = write(folder, export, present=present)
-        print(
-            f"wrote {count} orders; any file server shows them: python -m http.server -d {export}"
-        )
+        _export(folder, export, present=present)
         return
     try:
         from twopc.sim.explore.app import Desk
@@ -76,10 +76,22 @@ def explore(
         from twopc.sim.explore.lessons.source import lesson as lesson_of
 
         lesson_of(lesson)  # there is one of that number
-    workers = Workers.of(str(folder.root), chosen.pg)
+    workers = Workers.of(folder, chosen.pg)
     desk = Desk(folder=folder, workers=workers, present=present)
     shown = "" if lesson is None else f"lesson={lesson}"
     run(desk, port=port, opens=opens, tell=_tell, shown=shown)
+
+
+def _export(folder: OpenFolder, target: Path, *, present: bool) -> None:
+    from twopc.sim.explore.static_export import write
+
+    written = write(folder, target, present=present)
+    for each in written.unreadable:
+        print(f"without its orders: {each}", file=sys.stderr)
+    print(
+        f"wrote {written.orders} orders; any file server shows them: "
+        f"python -m http.server -d {shlex.quote(str(target))}"
+    )
 
 
 def _tell(link: str) -> None:

@@ -27,6 +27,7 @@ from twopc.sim.explore.folder import (
     MissingError,
     OpenFolder,
     OutsideError,
+    TooLongError,
     checked_name,
 )
 from twopc.sim.explore.pool import Worker, WorkerError, Workers
@@ -69,9 +70,7 @@ class Desk:
     async def files(self, request: Request) -> Response:
         """``GET /api/files``"""
         if request.query_params.get("checked"):
-            paths = await anyio.to_thread.run_sync(self.folder.paths)
-            values = {"paths": paths}
-            files = json.loads(await _while_wanted(request, self.workers.orders, "list", values))
+            files = json.loads(await _while_wanted(request, self.workers.orders, "list", {}))
         else:
             files = await anyio.to_thread.run_sync(self.folder.glance)
         listing: FileListing = {
@@ -212,6 +211,8 @@ def _answering(
             return _refused(400, {"error": str(error), "kind": "request"})
         except OutsideError as error:
             return _refused(403, {"error": str(error), "kind": "path"})
+        except TooLongError as error:
+            return _refused(413, {"error": str(error), "kind": "request"})
         except MissingError as error:
             return _refused(404, {"error": str(error), "kind": "missing"})
         except ChangedError as error:

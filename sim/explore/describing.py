@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from twopc.errors import ScenarioError
 from twopc.sim.explore.cards import as_item
-from twopc.sim.explore.folder import version_of
+from twopc.sim.explore.folder import unreadable, version_of
 from twopc.sim.explore.variants import first_items, switches
 from twopc.sim.explore.wire import (
     FileContent,
@@ -74,6 +73,16 @@ def content(path: str, text: str, document: Document, loaded: LoadedScenario | N
     }
 
 
+def unreadable_content(path: str, why: str) -> FileContent:
+    """A file that cannot be read."""
+    error = unreadable(path, why)["error"]
+    assert error is not None, "why it cannot be read"
+    return {
+        "path": path, "text": "", "version": version_of(""), "errors": [error], "scenario": None,
+        "why_not": "",
+    }  # fmt: skip
+
+
 def listing(path: str, document: Document, loaded: LoadedScenario | None) -> ListedFile:
     """A file as one line of a list."""
     first = document.errors[:1]
@@ -94,27 +103,6 @@ def listing(path: str, document: Document, loaded: LoadedScenario | None) -> Lis
         "error": None,
         "why_not": IS_LOAD if one.workload is not None else "",
     }
-
-
-def unreadable(path: str, error: ScenarioError) -> ListedFile:
-    """A file that cannot even be read."""
-    return {
-        "path": path,
-        "name": path.rsplit("/", 1)[-1],
-        "about": "",
-        "steps": 0,
-        "orders": [],
-        "error": plain_problem(str(error)),
-        "why_not": "",
-    }
-
-
-def plain_problem(message: str, line: int = 1, column: int = 1) -> WireProblem:
-    """A mistake that has no better place."""
-    return {
-        "line": line, "column": column, "length": 1, "message": message, "remedy": "",
-        "severity": "error", "path": "",
-    }  # fmt: skip
 
 
 def problem(document: Document, one: Problem) -> WireProblem:

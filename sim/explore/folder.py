@@ -8,16 +8,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
-from contextlib import suppress
+import secrets
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import twopc
-from twopc.errors import ConfigurationError
+from twopc.errors import ConfigurationError, ScenarioError
 from twopc.sim.explore.wire import ListedFile, SavedFile
+from twopc.sim.scenario.reading import BYTES_MAX, decoded, read_regular
 
 SUFFIX = ".twopc.yaml"
-_BYTES_MAX = 1_000_000
 #: The scenarios that are installed.
 _SHIPPED = Path(twopc.__file__).parent / "scenarios"
 #: What a file says of itself, where it is written as usual.
@@ -44,6 +48,20 @@ class ChangedError(ConfigurationError):
         """Of what is there now; empty: the file is gone."""
 
 
+class TooLongError(ConfigurationError):
+    """A text that would not be read again once it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """A scenario file, or something where there may be some."""
+
+    path: str
+    """Within the folder, with ``/``; what is not UTF-8 in it is written as ``\\xff``."""
+    why_not: str = ""
+    """Why it cannot be read, if that is known."""
+
+
 class OpenFolder:
     """A folder of scenarios.
 
@@ -53,39 +71,59 @@ class OpenFolder:
     """
 
     def __init__(self, opened: Path, *, read_only: bool = False) -> None:
-        opened = opened.resolve()
+        self.opened = opened = Path(os.path.realpath(opened))
         self.only = opened.name if opened.is_file() else ""
         self.root = opened.parent if self.only else opened
         self.read_only = read_only
+        self._saving = threading.Lock()
 
     @property
     def name(self) -> str:
         """What it is called."""
         return self.root.name or str(self.root)
 
-    def paths(self) -> list[str]:
-        """The scenario files, sorted."""
+    def entries(self) -> list[FolderEntry]:
+        """The scenario files, sorted, and what hides some: a folder that cannot be listed.
+
+        What leads out of the folder is left out, and so are pipes and the like: they are no files of it.
+        """
         if self.only:
-            return [self.only]
-        results = []
-        for folder, folders, files in os.walk(self.root):
+            return [FolderEntry(self.only)]
+        results: list[FolderEntry] = []
+
+        def hidden(error: OSError) -> None:
+            why = f"cannot list this folder: {error.strerror}"
+            results.append(FolderEntry(self._shown(Path(os.fsdecode(error.filename))), why))
+
+        for folder, folders, files in os.walk(self.root, onerror=hidden):
             folders[:] = sorted(each for each in folders if not each.startswith("."))
-            results += [
-                place.relative_to(self.root).as_posix()
-                for place in (Path(folder, name) for name in files)
-                if self._is_listed(place)
-            ]
-        return sorted(results)
+            places = [Path(folder, name) for name in files if name.endswith(SUFFIX)]
+            results += [FolderEntry(self._shown(each), _why_not(each)) for each in places if self._is_listed(each)]  # fmt: skip
+        return sorted(results, key=lambda each: each.path)
+
+    def _shown(self, place: Path) -> str:
+        inner = place.relative_to(self.root).as_posix()
+        return os.fsencode(inner).decode("utf-8", "backslashreplace")
+
+    def _is_listed(self, place: Path) -> bool:
+        """A file within, no pipe or folder; or what cannot even be looked at."""
+        if not Path(os.path.realpath(place)).is_relative_to(self.root):
+            return False
+        try:
+            return stat.S_ISREG(os.stat(place).st_mode)
+        except OSError:
+            return True
 
     def glance(self) -> list[ListedFile]:
-        """The files, as a quick look at their texts tells: nothing is checked."""
-        return [self._glance(path) for path in self.paths()]
+        """The files, as a quick look at their texts tells: nothing is checked but whether they can be read."""
+        return [self._glance(entry) for entry in self.entries()]
 
-    def _glance(self, path: str) -> ListedFile:
+    def _glance(self, entry: FolderEntry) -> ListedFile:
+        path = entry.path
         try:
-            text = self.read(path)
-        except ConfigurationError:
-            text = ""
+            text = self.read_entry(entry)
+        except MissingError as error:
+            return unreadable(path, str(error))
         name, about = _NAME.search(text), _ABOUT.search(text)
         orders = text[match.end() :] if (match := _ORDERS.search(text)) else ""
         return {
@@ -98,52 +136,65 @@ class OpenFolder:
             "why_not": "",
         }
 
-    def _is_inside(self, path: Path) -> bool:
-        return path.resolve().is_relative_to(self.root)
+    @contextmanager
+    def _beside(self, path: str) -> Iterator[tuple[int, str]]:
+        """The descriptor of the folder in which a file is, and its name there.
 
-    def _is_listed(self, path: Path) -> bool:
-        """A file, not a pipe or a socket, which would keep whoever reads it waiting."""
-        return path.name.endswith(SUFFIX) and self._is_inside(path) and path.is_file()
-
-    def place(self, path: str) -> Path:
-        """Where a file is.
+        Links are followed as long as they lead to something within; what becomes a link from then on is not.
 
         Raises:
             OutsideError: it is not a scenario within the folder.
+            OSError: there is no such folder.
         """
-        place = self.root / checked_name(path)
+        name = checked_name(path)
         if self.only and path != self.only:
             raise OutsideError(f"only {self.only} was opened, not {path!r}: open its folder")
-        if not self._is_inside(place):
+        place = Path(os.path.realpath(self.root / name))
+        if not place.is_relative_to(self.root) or place == self.root:
             raise OutsideError(
                 f"{path!r} leads out of the folder, so it is neither read nor written"
             )
-        return place
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = os.open(self.root, flags)
+        try:
+            for part in place.relative_to(self.root).parts[:-1]:
+                inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor, place.name
+        finally:
+            os.close(descriptor)
+
+    def read_entry(self, entry: FolderEntry) -> str:
+        """The text of a file that is listed.
+
+        Raises:
+            MissingError: it cannot be read; or it is no file within any more.
+        """
+        if entry.why_not:
+            raise MissingError(f"{entry.path}: {entry.why_not}")
+        try:
+            return self.read(entry.path)
+        except OutsideError as error:
+            raise MissingError(str(error)) from error
 
     def read(self, path: str) -> str:
         """The text of a file.
 
         Raises:
-            OutsideError: see `place`.
+            OutsideError: it is not a scenario within the folder.
             MissingError: there is none, or it cannot be read.
         """
-        place = self.place(path)
-        if not place.exists() and path.startswith(f"{_SHIPPED.name}/"):
-            place = _SHIPPED.parent / path  # as every command takes it
-        if place.exists() and not place.is_file():
-            raise MissingError(f"{path}: it is no regular file")
         try:
-            with place.open("rb") as file:
-                raw = file.read(_BYTES_MAX + 1)
+            with self._beside(path) as (folder, name):
+                return decoded(read_regular(name, within=folder), path)
         except OSError as error:
+            first, _, rest = path.partition("/")
+            if isinstance(error, FileNotFoundError) and first == _SHIPPED.name and not self.only:
+                return OpenFolder(_SHIPPED).read(rest)  # as every command takes it
             raise MissingError(f"{path}: cannot read it: {error.strerror}") from error
-        if len(raw) > _BYTES_MAX:
-            raise MissingError(f"{path}: over {_BYTES_MAX} bytes is too long for a scenario")
-        try:
-            return raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = raw[: error.start].count(b"\n") + 1
-            raise MissingError(f"{path}:{line}: it is not UTF-8") from error
+        except ScenarioError as error:
+            raise MissingError(str(error)) from error
 
     def save(self, path: str, text: str, base_version: str) -> SavedFile:
         """Write a file, whole or not at all, if it is what it was.
@@ -152,7 +203,8 @@ class OpenFolder:
             base_version: of the text that was changed; empty: there must be no such file.
 
         Raises:
-            OutsideError: see `place`; or nothing is written here.
+            OutsideError: it is not a scenario within the folder; or nothing is written here.
+            TooLongError: it would not be read again.
             ChangedError: it is another text by now.
             MissingError: its folder is not there, or it cannot be written.
         """
@@ -160,33 +212,83 @@ class OpenFolder:
             raise OutsideError(
                 "this folder is open for reading only: copy the file to one of yours"
             )
-        place = self.place(path)
-        now = version_of(self.read(path)) if place.exists() else ""
-        if now != base_version:
-            what = "has been changed" if now else "is gone"
-            if not base_version:
-                what = "is there already"
-            raise ChangedError(
-                f"{path} {what} meanwhile; nothing was written: look at both, then save again", now
+        text = text.lstrip("\ufeff")  # as it will be read
+        raw = text.encode()
+        if len(raw) > BYTES_MAX:
+            raise TooLongError(
+                f"{path}: over {BYTES_MAX} bytes is too long for a scenario; nothing was written"
             )
-        target = place.resolve()
         try:
-            descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".new")
+            with self._saving, self._beside(path) as (folder, name):
+                _check_version(folder, name, path, base_version)
+                _write(folder, name, raw)
         except OSError as error:
-            raise MissingError(f"{path}: cannot write it: {error.strerror}") from error
-        try:
-            with open(descriptor, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-            os.chmod(name, mode)
-            os.replace(name, target)
-        except OSError as error:
-            with suppress(OSError):
-                os.unlink(name)
-            raise MissingError(f"{path}: cannot write it: {error.strerror}") from error
+            raise MissingError(
+                f"{path}: cannot write it: {error.strerror}; nothing was written"
+            ) from error
         return {"path": path, "version": version_of(text)}
+
+
+def _check_version(folder: int, name: str, path: str, base_version: str) -> None:
+    """ChangedError: the file is another one."""
+    try:
+        now = version_of(decoded(read_regular(name, within=folder), path))
+    except FileNotFoundError:
+        now = ""
+    except ScenarioError as error:
+        raise MissingError(f"{error}; nothing was written") from error
+    if now == base_version:
+        return
+    what = "has been changed" if now else "is gone"
+    if not base_version:
+        what = "is there already"
+    raise ChangedError(
+        f"{path} {what} meanwhile; nothing was written: look at both, then save again", now
+    )
+
+
+def _write(folder: int, name: str, raw: bytes) -> None:
+    """Put a whole file in the place of one that there may be, with its mode."""
+    fresh = f".{secrets.token_hex(8)}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(fresh, flags, 0o666, dir_fd=folder)
+    try:
+        with open(descriptor, "wb") as file:
+            with suppress(FileNotFoundError):
+                mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+                os.fchmod(descriptor, mode & 0o777)
+            file.write(raw)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(fresh, dir_fd=folder)
+        raise
+
+
+def _why_not(place: Path) -> str:
+    try:
+        place.name.encode()
+    except UnicodeEncodeError:
+        return "its name is not UTF-8: rename it"
+    return ""
+
+
+def unreadable(path: str, why: str) -> ListedFile:
+    """A file that cannot even be read, as one line of a list."""
+    return {
+        "path": path,
+        "name": path.rsplit("/", 1)[-1],
+        "about": "",
+        "steps": 0,
+        "orders": [],
+        "error": {
+            "line": 1, "column": 1, "length": 1, "message": why, "remedy": "",
+            "severity": "error", "path": "",
+        },
+        "why_not": "",
+    }  # fmt: skip
 
 
 def checked_name(path: str) -> PurePosixPath:
@@ -209,9 +311,3 @@ def checked_name(path: str) -> PurePosixPath:
 def version_of(text: str) -> str:
     """Changes with the text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

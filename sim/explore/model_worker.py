@@ -1,4 +1,4 @@
-"""The worker that plays on the model, and reads files: ``python -m twopc.sim.explore.model_worker FOLDER``."""
+"""The worker that plays on the model, and reads files: ``python -m twopc.sim.explore.model_worker FILE|FOLDER``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from twopc.sim.explore import describing
 from twopc.sim.explore.comparing import compared
 from twopc.sim.explore.every_order import play_every
 from twopc.sim.explore.exporting import export
+from twopc.sim.explore.folder import MissingError, OpenFolder, unreadable
 from twopc.sim.explore.plays import OrderPlay, play, variant_of
 from twopc.sim.explore.wire import (
     ExportedText,
@@ -27,7 +28,6 @@ from twopc.sim.explore.wire import (
 )
 from twopc.sim.explore.worker import Answering, serve
 from twopc.sim.scenario import check
-from twopc.sim.scenario import text as texts
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.text import Document, Problem
@@ -92,16 +92,17 @@ class ModelBench:
 
     # -- jobs ----------------------------------------------------------------------------------------
 
-    def list(self, request: Mapping[str, Any], _: Answering) -> list[ListedFile]:
-        """Files by their paths."""
+    def list(self, folder: OpenFolder) -> list[ListedFile]:
+        """The files of a folder."""
         results = []
-        for path in request["paths"]:
+        for entry in folder.entries():
             try:
-                document, loaded = self.examined(path, texts.content(path))
-            except ScenarioError as error:
-                results.append(describing.unreadable(path, error))
+                text = folder.read_entry(entry)
+            except MissingError as error:
+                results.append(unreadable(entry.path, str(error)))
                 continue
-            results.append(describing.listing(path, document, loaded))
+            document, loaded = self.examined(entry.path, text)
+            results.append(describing.listing(entry.path, document, loaded))
         return results
 
     def describe(self, request: Mapping[str, Any], _: Answering) -> FileContent:
@@ -173,19 +174,20 @@ def _changed_at(document: Document) -> tuple[object, ...]:
         return (object(),)
 
 
-def main(folder: str, *background: str) -> None:
+def main(opened: str, *background: str) -> None:
     """Play until the server has gone.
 
     Args:
+        opened: the folder, or the one file of it that is shown.
         background: anything: it gives way to others.
     """
     if background:
         os.nice(_NICE)
-    os.chdir(folder)
-    bench = ModelBench()
+    folder, bench = OpenFolder(Path(opened)), ModelBench()
+    os.chdir(folder.root)
     serve(
         {
-            "list": bench.list,
+            "list": lambda _values, _answer: bench.list(folder),
             "describe": bench.describe,
             "play": bench.play,
             "orders": bench.orders,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twopc.errors import TwopcError
+from twopc.sim.explore.folder import OpenFolder
 from twopc.sim.explore.wire import Refusal
 
 #: How long a process may take to end by itself.
@@ -202,17 +203,18 @@ class Workers:
     postgres: Worker
 
     @classmethod
-    def of(cls, folder: str, pg: str) -> Workers:
+    def of(cls, folder: OpenFolder, pg: str) -> Workers:
         """For the scenarios of a folder; `pg` is which PostgreSQL."""
+        opened = str(folder.opened)
         model = "twopc.sim.explore.model_worker"
         return cls(
-            play=Worker(model, (folder,), "the play"),
+            play=Worker(model, (opened,), "the play"),
             orders=Worker(
-                model, (folder, "background"), "the search of all orders", patience_s=_LEFT_S
+                model, (opened, "background"), "the search of all orders", patience_s=_LEFT_S
             ),
             postgres=Worker(
                 "twopc.sim.explore.postgres_worker",
-                (folder, pg),
+                (str(folder.root), pg),
                 "the run on PostgreSQL",
                 patience_s=_END_S,
             ),

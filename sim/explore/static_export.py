@@ -7,19 +7,23 @@ give the same bytes.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import chdir
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from twopc.errors import ConfigurationError, ScenarioError
 from twopc.sim.explore import describing
-from twopc.sim.explore.folder import OpenFolder
+from twopc.sim.explore.folder import MissingError, OpenFolder
 from twopc.sim.explore.lessons.wire import answer_json, lessons_json
 from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.explore.plays import play
 from twopc.sim.explore.wire import (
     FileContent,
-    ListedFile,
     PlayAnswer,
     StaticFile,
     StaticIndex,
@@ -35,12 +39,22 @@ _DATA = "data"
 _MARKER = ".twopc-export"
 
 
-def write(folder: OpenFolder, target: Path, *, present: bool = False) -> int:
-    """Write the page and what it shows; how many orders.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticExport:
+    """What was written."""
+
+    orders: int
+    unreadable: Sequence[str]
+    """Why a file is shown with this alone."""
+
+
+def write(folder: OpenFolder, target: Path, *, present: bool = False) -> StaticExport:
+    """Write the page and what it shows; an export that was there stays until the new one is whole.
 
     Raises:
         ConfigurationError: the target holds something else, or cannot be written.
     """
+    target = target.absolute()
     marker = target / _MARKER
     if target.exists() and not (target.is_dir() and (marker.exists() or not any(target.iterdir()))):
         raise ConfigurationError(
@@ -49,35 +63,46 @@ def write(folder: OpenFolder, target: Path, *, present: bool = False) -> int:
     try:
         target.mkdir(parents=True, exist_ok=True)
         marker.touch()
-        shutil.rmtree(target / _DATA, ignore_errors=True)
-        shutil.copytree(
-            PAGE, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_SOURCES)
-        )  # fmt: skip
-        return _StaticData(folder, target / _DATA).all(present=present)
+        with tempfile.TemporaryDirectory(dir=target, prefix=".new-") as name, chdir(folder.root):
+            fresh = Path(name, "page")
+            shutil.copytree(PAGE, fresh, ignore=shutil.ignore_patterns(*_SOURCES))
+            written = _StaticData(folder, fresh / _DATA).all(present=present)
+            for each in sorted(fresh.iterdir()):
+                if each.is_dir() and (target / each.name).exists():
+                    os.rename(target / each.name, Path(name, each.name))
+                os.replace(each, target / each.name)
     except OSError as error:
         raise ConfigurationError(
             f"{error.filename or target}: cannot write there ({error.strerror})"
         ) from error
+    return written
 
 
 class _StaticData:
+    """Must be made and used where the folder is the current one: a scenario's other files stand beside it."""
+
     def __init__(self, folder: OpenFolder, data: Path) -> None:
         self._folder = folder
         self._data = data
         self._bench = ModelBench()
 
-    def all(self, *, present: bool) -> int:
-        """Everything; how many orders."""
-        listed: list[ListedFile] = []
+    def all(self, *, present: bool) -> StaticExport:
+        """Everything."""
+        listed = self._bench.list(self._folder)
         files: list[StaticFile] = []
-        for number, path in enumerate(self._folder.paths(), 1):
-            text = self._folder.read(path)
-            document, loaded = self._bench.examined(str(self._folder.root / path), text)
-            listed.append(describing.listing(path, document, loaded))
-            content = describing.content(path, text, document, loaded)
+        unreadable: list[str] = []
+        for number, entry in enumerate(self._folder.entries(), 1):
+            loaded: LoadedScenario | None = None
+            try:
+                text = self._folder.read_entry(entry)
+                document, loaded = self._bench.examined(entry.path, text)
+                content = describing.content(entry.path, text, document, loaded)
+            except MissingError as error:
+                unreadable.append(str(error))
+                content = describing.unreadable_content(entry.path, str(error))
             name = self._put(f"files/{number}.json", content)
             orders = self._orders(number, loaded, content)
-            files.append({"path": path, "file": name, "orders": orders})
+            files.append({"path": entry.path, "file": name, "orders": orders})
         index: StaticIndex = {
             "listing": {
                 "root": self._folder.name,
@@ -97,7 +122,8 @@ class _StaticData:
             },
         }
         self._put("index.json", index)
-        return sum(len(each["orders"]) for each in files)
+        orders_count = sum(len(each["orders"]) for each in files)
+        return StaticExport(orders=orders_count, unreadable=unreadable)
 
     def _orders(
         self, number: int, loaded: LoadedScenario | None, content: FileContent

@@ -47,7 +47,7 @@ class Answering:
 
     def send(self, kind: str, value: Any) -> None:
         """One part of the answer."""
-        body = json.dumps(value, ensure_ascii=False, default=str).encode()
+        body = json.dumps(value, default=str).encode()
         self._out.write(f"{self.number} {kind} {len(body)}\n".encode() + body)
         self._out.flush()
 

@@ -7,17 +7,18 @@ mistake later can point at it; duplicate keys are mistakes. Knows YAML and nothi
 from __future__ import annotations
 
 import difflib
-import sys
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from twopc.errors import ScenarioError
+from twopc.sim.scenario import reading
 
 _TAG = "tag:yaml.org,2002:"
-#: Of a file.
-BYTES_MAX = 1_000_000
+#: Half of a character, as YAML can name one by an escape.
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -257,33 +258,8 @@ def read(path: str | Path, *, foreign: bool = False) -> Document:
     Raises:
         ScenarioError: it cannot be read at all.
     """
-    source = content(path)
+    source = reading.of_file(path) if foreign else reading.content(path)
     return parse(source, str(path), foreign=foreign)
-
-
-def content(path: str | Path) -> str:
-    """The text of a file, or of standard input if it is called ``-``.
-
-    Raises:
-        ScenarioError: it cannot be read, is too long or is not UTF-8.
-    """
-    try:
-        if str(path) == "-":
-            raw = sys.stdin.buffer.read()
-        elif Path(path).exists() and not Path(path).is_file():  # a device or a pipe may never end
-            raise ScenarioError(f"{path}: cannot read it: it is no regular file")
-        else:
-            with open(path, "rb") as file:
-                raw = file.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot read it: {error.strerror}") from error
-    if len(raw) > BYTES_MAX:
-        raise ScenarioError(f"{path}: over {BYTES_MAX} bytes is too long for a scenario")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ScenarioError(f"{path}:{line}: error: it is not UTF-8") from error
 
 
 def parse(text: str, path: str, *, foreign: bool = False) -> Document:
@@ -411,6 +387,8 @@ class _Builder:
 
     def _pairs(self, node: Any) -> Iterator[tuple[Any, Any]]:
         for key, value in node.value:
+            if type(key).__name__ == "ScalarNode":
+                self._check_whole(key)
             if type(key).__name__ != "ScalarNode":
                 self._document.error(self.mark(key), "a key is a word, not a list or a mapping")
             elif str(key.tag) == f"{_TAG}merge":
@@ -427,7 +405,15 @@ class _Builder:
             result.spans.append(span)
         return result
 
+    def _check_whole(self, node: Any) -> None:
+        """Note a part of a character, which no file can be written with."""
+        if half := _HALF.search(str(node.value)):
+            self._document.error(
+                self.mark(node), f"{half[0]!a} is half of a character: write the character"
+            )
+
     def _scalar(self, node: Any) -> Any:
+        self._check_whole(node)
         tag = str(node.tag).removeprefix(_TAG)
         text = str(node.value)
         if node.style == ">":

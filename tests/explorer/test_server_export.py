@@ -121,3 +121,27 @@ def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) 
     (tmp_path / "data" / "index.json").write_text("mine, too")
     assert twopc("explore", str(folder), "--export", str(tmp_path)).returncode != 0
     assert (tmp_path / "data" / "index.json").read_text() == "mine, too"
+
+
+def test_a_static_export_shows_what_cannot_be_read_with_its_reason(
+    folder: Path, tmp_path: Path
+) -> None:
+    """In place of an export that was there; one file can be exported, too."""
+    opened, target = tmp_path / "opened", tmp_path / "export"
+    opened.mkdir()
+    good = opened / "good.twopc.yaml"
+    good.write_bytes((folder / LOST).read_bytes())
+    assert twopc("explore", str(good), "--export", str(target)).returncode == 0
+    whole = json.loads((target / "data" / "index.json").read_text())
+    assert [each["path"] for each in whole["files"]] == [good.name]
+    (opened / "latin.twopc.yaml").write_bytes(b"name: \xe9\n")
+    done = twopc("explore", str(opened), "--export", str(target))
+    assert done.returncode == 0, done.stderr
+    why = "latin.twopc.yaml:1: error: it is not UTF-8"
+    assert done.stderr.strip() == f"without its orders: {why}"
+    index = json.loads((target / "data" / "index.json").read_text())
+    assert index["files"][0] == whole["files"][0]
+    content = json.loads((target / "data" / index["files"][1]["file"]).read_text())
+    assert [each["message"] for each in content["errors"]] == [why]
+    assert index["listing"]["files"][1]["error"] == content["errors"][0]
+    assert not list(target.glob(".new*"))

@@ -112,7 +112,10 @@ def test_a_pipe_keeps_nobody_waiting(own: tuple[ExploreProcess, Path]) -> None:
     os.mkfifo(folder / "pipe.twopc.yaml")
     assert running.get("/api/files")["files"] == []
     status, value, _ = running.ask("GET", "/api/file?path=pipe.twopc.yaml")
-    assert (status, value["error"]) == (404, "pipe.twopc.yaml: it is no regular file")
+    assert (status, value["error"]) == (
+        404,
+        "pipe.twopc.yaml: cannot read it: it is no regular file",
+    )
 
 
 def test_two_tabs_do_not_lose_each_others_changes(own: tuple[ExploreProcess, Path]) -> None:

@@ -4,7 +4,7 @@ Every request carries the link's token in the header `TOKEN_HEADER`; what is no 
 
 =====  =================  =======================  ===========================================================
 GET    /api/files         ``?checked=1``           `FileListing`; without ``checked`` as a glance at the files tells,
-                                                   at once, and no file has an `error`
+                                                   at once: it has an `error` only where it cannot be read
 GET    /api/file          ``?path=``               `FileContent`; 404 there is no such file
 POST   /api/check         `CheckRequest`           `FileContent` of a text that is not saved
 PUT    /api/file          `SaveRequest`            `SavedFile`; 409 the file has changed meanwhile
