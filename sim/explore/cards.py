@@ -19,6 +19,7 @@ from twopc.sim.report.phrases import holder
 from twopc.sim.report.sentences import listed
 from twopc.sim.scenario.judging import OrderVerdict
 from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.meanings import INVARIANTS
 from twopc.sim.scenario.model import OrderItem
 from twopc.sim.scenario.values import Case
 
@@ -26,16 +27,6 @@ State = Literal["ok", "waited", "refused", "failed", "skipped", "waiting", "not_
 #: What is asked of an order only where a protection is off, or the file asks for it.
 _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 _OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
-_MEANS: Mapping[str, str] = {
-    "atomic": "every global transaction took effect at all of its nodes, or at none",
-    "prepared_left": "no branch is prepared once everything is over",
-    "versions_move_forward": "no row went back to a version that it had before",
-    "converged": "every Subscriber holds what it should of the Publisher's rows",
-    "echoed": "no change came back to the Subscriber that made it",
-    "no_lost_update": "no committed change was overwritten by somebody who had not seen it",
-    "each_change_applied_once": "every change was applied once at each Subscriber",
-    "nothing_lost": "no change was lost without a conflict on record",
-}
 _ENDED: Mapping[str, State] = {
     "ok": "ok",
     "explain": "ok",
@@ -188,7 +179,8 @@ def invariants(case: Case, fold: Fold) -> list[WireInvariant]:
             {
                 "name": name,
                 "holds": not broken,
-                "text": "; ".join(broken) or _MEANS.get(name, name.replace("_", " ")),
+                "means": INVARIANTS[name],
+                "text": "; ".join(broken),
                 "because": because,
                 "however": however,
             }

@@ -23,6 +23,7 @@ from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.faults import ArrivalSelection, Fault
 from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.meaning import check_meaning
+from twopc.sim.scenario.meanings import PROTECTIONS
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.orders import check_order
 from twopc.sim.scenario.parts import EVERY_NODE
@@ -41,26 +42,6 @@ _COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent
 #: What is expected of what agents deliver.
 _OF_DELIVERIES = ("converged", "echoed", "each_change_applied_once")
 _AS_IN_FILE = "as in the file"
-#: What each protection keeps from happening.
-_PROTECTS: Mapping[str, str] = {
-    "version_check": "the Publisher compares the row's version with the one that was changed",
-    "marker": "a branch is known by its marker, so that nothing comes back to where it was made",
-    "savepoint_mirror": "the Publisher's branch rolls back to the same savepoints",
-    "fence": "a branch that recovery has given up can never be prepared later",
-    "command_tag": "a PREPARE that has rolled back is not taken for a vote",
-    "decision_before_finish": "the decision is durable before any branch is committed",
-    "not_for_replication": "what an agent applies is not captured again",
-    "epoch": "a coordinator that was followed by another decides nothing any more",
-    "vote_heard": "a vote that was not heard counts as no",
-    "every_vote": "one no is enough",
-    "decision_kept": "a decision is kept until every branch has ended",
-    "missing_looked_up": "a branch that is not there is not taken for committed",
-    "sites_asked": "recovery asks the nodes, and presumes nothing of a last agent",
-    "snapshot_rule": "a call is sent as a call only if it saw every earlier writer",
-    "isolation_check": "a call is sent as a call only if it was serializable",
-    "xact_abort": "an error ends the whole call",
-    "calls": "calls are sent in place of rows",
-}
 
 
 class SwitchError(ScenarioError):
@@ -127,7 +108,10 @@ def _of_protections(scenario: Scenario) -> Iterator[WireSwitch]:
         names = [name for name in names if name not in of_calls]
     for name in dict.fromkeys((*(each for each in first if each in names), *map(str, names))):
         label = str(name).replace("_", " ")
-        yield _on_off(f"{_PROTECTION}{name}", label, True, _PROTECTS.get(name, ""))
+        meaning = PROTECTIONS[name]
+        about = f"{meaning.ensures}. Without it {meaning.without}."
+        switch = _on_off(f"{_PROTECTION}{name}", label, True, f"{about[:1].upper()}{about[1:]}")
+        yield {**switch, "of_twin": name in first}
 
 
 def _choice(
@@ -135,14 +119,14 @@ def _choice(
 ) -> WireSwitch:  # fmt: skip
     return {
         "name": name, "label": label, "kind": "choice", "values": [*values], "value": value,
-        "about": about,
+        "about": about, "of_twin": False,
     }  # fmt: skip
 
 
 def _on_off(name: str, label: str, is_on: bool, about: str) -> WireSwitch:
     return {
         "name": name, "label": label, "kind": "on_off", "values": [_ON, _OFF],
-        "value": _ON if is_on else _OFF, "about": about,
+        "value": _ON if is_on else _OFF, "about": about, "of_twin": False,
     }  # fmt: skip
 
 

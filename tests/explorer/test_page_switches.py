@@ -33,6 +33,41 @@ def test_without_the_version_check_an_update_is_lost_and_caught(page: ExplorerPa
     assert page.run("document.activeElement.id") == "switch-protection.version_check"
 
 
+def test_whoever_has_read_nothing_reads_what_protections_and_checks_mean(
+    page: ExplorerPage,
+) -> None:
+    """What the file is about stands open, the others fold out; the checks likewise. And why bob is rolled back."""
+    page.play(LOST_UPDATE)
+    assert "Without it a change that the writer has never seen is overwritten" in page.text(
+        ".switches .protections"
+    )
+    assert page.text(".why-not").startswith("bob is rolled back: b_write was refused because this")
+    assert not page.run("document.querySelector('#switch-protection\\\\.fence').checkVisibility()")
+
+    page.run(
+        "for (const e of document.querySelectorAll('.switches summary, .meanings summary')) e.click()"
+    )
+
+    assert "recovery has settled" in page.text("[id='about-protection.fence']")
+    assert "no prepared branch is left" in page.text(".meanings")
+    assert page.violations() == []
+
+
+def test_in_a_narrow_window_the_picture_comes_before_the_steps(page: ExplorerPage) -> None:
+    page.play(LOST_UPDATE, width=390, height=800)
+    tops = page.run(
+        "['.player', '.scene', '.lanes', '.nodes'].map(e => document.querySelector(e).getBoundingClientRect().top)"
+    )
+    assert tops == sorted(tops)
+
+
+def test_a_fault_that_never_strikes_says_so(page: ExplorerPage) -> None:
+    """It was placed where the run came by; an order without that is another."""
+    fault = "%5B%7B%22at%22%3A%22coordinator.decision_logged%22%2C%22do%22%3A%22crash%20coordinator%22%2C%22nth%22%3A9%7D%5D"
+    page.play(LOST_UPDATE, f"&faults={fault}")
+    assert "never strikes" in page.text(".placed")
+
+
 def test_an_isolation_level_is_chosen(page: ExplorerPage) -> None:
     page.play(LOST_UPDATE)
     assert "version_mismatch" in page.card("b_write")

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from twopc.errors import KINDS
+from twopc.merge.protections import MergeProtection
 from twopc.sim.cli import exits
+from twopc.sim.model.plants.protections import SUPPORTED as ON_MODEL
 from twopc.sim.scenario import text
 from twopc.sim.scenario.check import from_document, parse
+from twopc.sim.scenario.meanings import INVARIANTS, PROTECTIONS
 from twopc.sim.scenario.parts import Part
+from twopc.sim.topology.protections import SUPPORTED as ON_SERVERS
 
 PAGE = (Path(__file__).parents[2] / "docs/scenarios.md").read_text(encoding="utf-8")
 PARTS = Part.__subclasses__()
@@ -53,3 +57,14 @@ def test_what_is_refused_by_name_is_refused():
     refused = {word for part in PARTS for word in part.refused}
     (sentence,) = re.findall(r"Refused by name(.*?)\n\n", PAGE, re.DOTALL)
     assert set(re.findall(r"`(\w+)`", sentence)) == refused
+
+
+def test_protections_and_invariants_have_the_words_of_their_one_source():
+    """Every protection that a twin can switch off, and every invariant that is checked; the explorer has the same words."""
+    rows = [tuple(each.strip("| ").split(" | ")) for each in PAGE.splitlines() if each[:3] == "| `"]
+    texts = {name.strip("`"): tuple(words) for name, *words in rows}
+    names = {*ON_SERVERS, *ON_MODEL, *MergeProtection}
+    assert {name: texts.get(name) for name in names} == {n: tuple(PROTECTIONS[n]) for n in names}
+    plain = {name.partition(":")[0]: words for name, words in texts.items()}
+    for name, meaning in INVARIANTS.items():
+        assert plain.get(name) == (meaning,) or f"`{name}`: {meaning}" in PAGE

@@ -12,6 +12,8 @@ export class RunView {
   #before = new Map();
   /** The card that arrows and Tab come to. */
   #focused = "";
+  /** Whether it is seen what each check says. */
+  #open = false;
 
   /** @param {HTMLElement} place @param {import("./app.js").Explorer} explorer */
   constructor(place, explorer) {
@@ -24,7 +26,7 @@ export class RunView {
     this.faults = h("div", {});
     this.look = new Look(explorer);
     const help = explorer.fixed ? null : h(
-      "p", { class: "help" }, "Drag a step to another place, or choose it and press ", h("kbd", {}, "Alt"), " with ", h("kbd", {}, "↑"), " or ", h("kbd", {}, "↓"), ".",
+      "p", { class: "help" }, "Drag a step to another place, or choose it and press ", h("kbd", {}, "Alt"), " with ", h("kbd", {}, "↑"), " or ", h("kbd", {}, "↓"), ". ⚡ at a step places a fault at a point of the protocol that it comes by.",
     );
     this.stage = h("div", { class: "stage" }, h("div", {}, this.timeline, help, this.faults), this.look.place);
     replace(place, this.head, this.controls, this.switches, this.said, this.stage);
@@ -104,12 +106,27 @@ export class RunView {
       this.said,
       explorer.compared && h("p", { class: "compared" }, explorer.compared),
       h("p", { class: "outcome" }, run.outcome),
+      run.possible === true && whyNot(run),
       h(
         "ul", { class: "checks", "aria-label": "Checks" },
-        run.invariants.map((each) => h("li", { class: each.holds ? null : "bad", title: each.text }, `${each.holds ? "✓" : "✗"} ${each.name}`)),
+        run.invariants.map((each) => h("li", { class: each.holds ? null : "bad", title: each.means }, `${each.holds ? "✓" : "✗"} ${each.name}`)),
       ),
+      run.invariants.length > 0 && this.#meanings(run.invariants),
+      unmet(run).map((each) => h(
+        "div", { class: "caught" }, h("p", {}, h("b", {}, "✗ not as the file expects: "), each.message), reasons(each),
+      )),
       broken.map((each) => h("div", { class: "caught" }, h("p", {}, h("b", {}, `✗ ${each.name}: `), each.text), reasons(each))),
     );
+  }
+
+  /** What each check says. @param {import("./wire.js").Invariant[]} checks */
+  #meanings(checks) {
+    const details = h(
+      "details", { class: "meanings", on: { toggle: () => { this.#open = details.open; } } },
+      h("summary", {}, "What is checked"), h("dl", {}, checks.flatMap((each) => [h("dt", {}, each.name), h("dd", {}, each.means)])),
+    );
+    details.open = this.#open;
+    return details;
   }
 
   #timeline() {
@@ -164,4 +181,20 @@ export class RunView {
     }
     this.look.moment();
   }
+}
+
+/** Of each session that has not committed: which step is the cause, and why. @param {import("./wire.js").Run} run */
+function whyNot(run) {
+  const reasonsOf = Object.entries(run.outcomes).filter(([, outcome]) => outcome !== "committed").map(([name, outcome]) => {
+    const card = run.cards.find((each) => each.session === name && (each.state === "refused" || each.state === "failed"));
+    const why = card?.because || card?.result.split(": ").slice(1).join(": ");
+    return card && why ? h("li", {}, h("b", {}, name), ` is ${outcome}: ${card.step} ${card.state === "refused" ? "was refused" : "failed"} `, h("i", {}, "because "), why) : null;
+  });
+  return reasonsOf.some(Boolean) ? h("ul", { class: "why-not" }, reasonsOf) : null;
+}
+
+/** What the file expects besides its invariants, and did not come; of faults that are placed their list tells. @param {import("./wire.js").Run} run */
+function unmet(run) {
+  const checks = new Set(run.invariants.map((each) => each.name));
+  return run.failures.filter((each) => !checks.has(each.check) && !each.message.startsWith("fault 'placed_"));
 }

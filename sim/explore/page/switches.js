@@ -1,38 +1,52 @@
 // @ts-check
 // What may be otherwise than in the file: switches, and faults that are placed at points of the run.
 
-import { h } from "./dom.js";
+import { counted, h } from "./dom.js";
 
-/** @typedef {import("./app.js").Explorer} Explorer */
+/** @typedef {import("./app.js").Explorer} Explorer @typedef {import("./wire.js").Switch} Switch */
 
-/** Whether the protections are seen: where there is room they are from the beginning. @type {boolean | null} */
-let open = null;
+/** Which of the folded parts are open, by name. */
+const open = { words: false, others: false };
 
 /** @param {Explorer} explorer */
 export function switches(explorer) {
   const every = explorer.scenario?.switches ?? [];
   if (every.length === 0 || explorer.fixed) return null;
-  const isProtection = (/** @type {import("./wire.js").Switch} */ each) => each.name.startsWith("protection.");
-  const group = (/** @type {import("./wire.js").Switch[]} */ of, /** @type {string} */ name) => h(
-    "div", { class: "group", role: "group", "aria-label": name }, of.map((each) => control(explorer, each)),
-  );
-  const protections = every.filter(isProtection);
-  open ??= matchMedia("(min-width: 54rem)").matches && !explorer.files.present;
-  const folded = h("details", { on: { toggle: () => { open = folded.open; } } }, h("summary", {}, "Protections"), group(protections, "Protections"));
-  folded.open = open || protections.some((each) => explorer.switches[each.name] !== undefined);
+  const isProtection = (/** @type {Switch} */ each) => each.name.startsWith("protection.");
+  const ways = every.filter((each) => !isProtection(each));
+  const own = every.filter((each) => isProtection(each) && each.of_twin);
+  const others = every.filter((each) => isProtection(each) && !each.of_twin);
+  open.others ||= others.some((each) => explorer.switches[each.name] !== undefined);
   return h(
     "fieldset", { class: "switches" },
-    h("legend", {}, "Switches"), group(every.filter((each) => !isProtection(each)), "How it works"),
-    protections.length ? folded : null,
+    h("legend", {}, "Switches"),
+    h("div", { class: "group", role: "group", "aria-label": "How it works" }, ways.map((each) => control(explorer, each))),
+    folded("words", "What these change", h("dl", {}, ways.flatMap((each) => [h("dt", {}, each.label), h("dd", {}, each.about)]))),
+    own.length ? protections(explorer, "What this scenario is about", own) : null,
+    others.length ? folded("others", `${own.length ? "Other protections" : "Protections"}: ${others.length}`, protections(explorer, "Protections", others)) : null,
   );
 }
 
-/** @param {Explorer} explorer @param {import("./wire.js").Switch} each */
+/** @param {"words" | "others"} name @param {string} summary @param {HTMLElement} content */
+function folded(name, summary, content) {
+  const details = h("details", { on: { toggle: () => { open[name] = details.open; } } }, h("summary", {}, summary), content);
+  details.open = open[name];
+  return details;
+}
+
+/** Each with what it ensures, and what goes wrong without it. @param {Explorer} explorer @param {string} name @param {Switch[]} of */
+function protections(explorer, name, of) {
+  return h("ul", { class: "protections", "aria-label": name }, of.map((each) => h(
+    "li", {}, control(explorer, each), h("p", { id: `about-${each.name}` }, each.about),
+  )));
+}
+
+/** @param {Explorer} explorer @param {Switch} each */
 function control(explorer, each) {
   const value = explorer.switches[each.name] ?? each.value;
   const changed = value !== each.value;
   const id = `switch-${each.name}`;
-  const attributes = { id, title: each.about };
+  const attributes = { id, title: each.about, "aria-describedby": each.name.startsWith("protection.") ? `about-${each.name}` : null };
   const input = each.kind === "on_off"
     ? h("input", { ...attributes, type: "checkbox", role: "switch", class: "toggle", on: { change: () => explorer.set(each.name, input.checked ? "on" : "off") } })
     : h("select", { ...attributes, on: { change: () => explorer.set(each.name, input.value) } }, each.values.map((one) => h("option", { value: one }, one.replaceAll("_", " "))));
@@ -70,7 +84,10 @@ function pointList(explorer, arrivals, of, named = false) {
   if (offered.length === 0) return null;
   return h(
     "details", { class: named ? "points named" : "points" },
-    h("summary", { "aria-label": `Faults at points of ${of}`, title: "Strike a fault here" }, named ? `⚡ Faults at points of ${of}` : "⚡"),
+    h(
+      "summary", { "aria-label": `Faults at points of ${of}`, title: `Place a fault: ${of} comes by ${counted(offered.length, "point")} of the protocol` },
+      named ? `⚡ Faults at points of ${of}` : ["⚡", h("span", {}, " fault")],
+    ),
     h("ol", {}, offered.map((each) => {
       const point = /** @type {import("./wire.js").Point} */ (known.get(each.point));
       const choice = h(
@@ -102,9 +119,14 @@ export function placed(explorer) {
     explorer.faults.map((fault, at) => {
       const where = `${fault.do} at ${fault.at}${fault.session ? ` of ${fault.session}` : ""}`;
       return h(
-        "li", {}, `⚡ ${where} `,
+        "li", {}, `⚡ ${where} `, strikes(explorer, at) ? null : h("b", {}, "never strikes: the run does not come by there "),
         h("button", { type: "button", "aria-label": `Remove: ${where}`, on: { click: () => explorer.strike(explorer.faults.filter((_, other) => other !== at)) } }, "×"),
       );
     }),
   );
+}
+
+/** Whether a fault that is placed has struck, or has found nothing to strike. @param {Explorer} explorer @param {number} at */
+function strikes({ run }, at) {
+  return run === null || run.moments.some((each) => each.event === "fault" && each.text.includes(`fault placed_${at + 1} `));
 }

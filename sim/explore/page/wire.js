@@ -11,7 +11,7 @@
  * @typedef {{name: string, node: string, also: string[], way: string}} Session
  * @typedef {{name: string, session: string, action: string, text: string}} Step
  * @typedef {{name: string, about: string, steps: Item[], generated: boolean, faults: string[]}} Order
- * @typedef {{name: string, label: string, kind: "choice" | "on_off", values: string[], value: string, about: string}} Switch
+ * @typedef {{name: string, label: string, kind: "choice" | "on_off", values: string[], value: string, about: string, of_twin: boolean}} Switch
  * @typedef {{point: string, about: string, deeds: string[]}} Point
  * @typedef {{name: string, about: string, replication: string, nodes: WireNode[], sessions: Session[], steps: Step[],
  *   orders: Order[], switches: Switch[], fault_points: Point[], fault_names: string[]}} Scenario
@@ -25,7 +25,7 @@
  * @typedef {{at_ms: number, moment: number, node: string, kind: string, text: string}} Agent
  * @typedef {{sender: string, receiver: string, kind: string, text: string, sent_ms: number, arrives_ms: number}} Message
  * @typedef {{at_ms: number, event: string, text: string, step: string, changed: string[]}} Moment
- * @typedef {{name: string, holds: boolean, text: string, because: string, however: string}} Invariant
+ * @typedef {{name: string, holds: boolean, means: string, text: string, because: string, however: string}} Invariant
  * @typedef {{point: string, nth: number, at_ms: number, moment: number, session: string}} Arrival
  * @typedef {{on: string, order: Item[], possible: true | {at: number, reason: string}, cards: Card[], agents: Agent[],
  *   moments: Moment[], states: Record<string, any>[], messages: Message[], arrivals: Arrival[], invariants: Invariant[],

@@ -128,6 +128,9 @@ class WireSwitch(TypedDict):
     value: str
     """As the file has it."""
     about: str
+    """What it changes; of a protection also what goes wrong without it."""
+    of_twin: bool
+    """A protection that a twin of the file switches off: what the file is about."""
 
 
 class WirePoint(TypedDict):

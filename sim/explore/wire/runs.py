@@ -132,8 +132,10 @@ class WireInvariant(TypedDict):
 
     name: str
     holds: bool
+    means: str
+    """What must hold."""
     text: str
-    """What is broken, or what it means."""
+    """What is broken; empty if nothing is."""
     because: str
     however: str
 
