@@ -9,31 +9,32 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
 from twopc.errors import ScenarioError
-from twopc.names import VERSION_COLUMN
 from twopc.sim.checkers import CHECKS
 from twopc.sim.explore.cards import as_item
-from twopc.sim.explore.plays import OrderPlay, play
-from twopc.sim.explore.variants import BY_HAND
+from twopc.sim.explore.expecting import expectation
+from twopc.sim.explore.plays import OrderPlay, PlayChance, play
+from twopc.sim.explore.variants import BY_HAND, placed_names
 from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
-from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import HistoryRecord
+from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.html import page
 from twopc.sim.scenario import check
-from twopc.sim.scenario.accept import step_expectation, with_only
+from twopc.sim.scenario.accept import with_only
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.judging import OrderVerdict, judge
-from twopc.sim.scenario.judging.compare import as_rows
-from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.text import listed
 from twopc.sim.scenario.values import Path
+from twopc.sim.scenario.written import written
 
 _PROTECTION = "protection."
-#: Rows of a table that are written as an expectation.
-_ROWS_MAX = 20
+#: Of a name that becomes one of a file, in characters: a file's has at most 255 bytes.
+_STEM_MAX = 60
+#: How much later a scenario is played once more, to see what it owes to the clock: days, and no whole hours.
+_LATER_S = 34_585_873.579
 _TEST = '''"""{about}
 
 Played by twopc on PostgreSQL: pip install 'twopc[pytest]', then pytest {filename}
@@ -100,7 +101,7 @@ def _page(done: OrderPlay) -> str:
 def _exported(
     loaded: LoadedScenario, suffix: str, media_type: str, text: str, remarks: Sequence[str]
 ) -> ExportedText:
-    stem = re.sub(r"[^\w.-]+", "_", loaded.scenario.name)
+    stem = re.sub(r"[^\w.-]+", "_", loaded.scenario.name)[:_STEM_MAX]
     return {
         "filename": f"{stem}.{suffix}",
         "media_type": f"{media_type}; charset=utf-8",
@@ -125,9 +126,12 @@ def _link(path: str, variant: PlayVariant) -> ExportedText:
 
 
 def _test(loaded: LoadedScenario, text: str, remarks: Sequence[str]) -> ExportedText:
-    stem = re.sub(r"\W+", "_", loaded.scenario.name).strip("_").lower()
+    stem = re.sub(r"\W+", "_", loaded.scenario.name).strip("_").lower()[:_STEM_MAX]
+    if not f"test_{stem}".isidentifier():
+        stem = re.sub(r"[^a-z0-9]+", "_", stem).strip("_") or "scenario"
     quoted = '"""\\\n' + text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"') + '"""'
-    about = " ".join(loaded.scenario.about.split()).replace("\\", "\\\\").replace('"""', "'''")
+    about = " ".join(loaded.scenario.about.split()).replace("\\", "\\\\").replace('"', "'")
+    about = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in about)
     made = _TEST.format(
         about=about or loaded.scenario.name, filename=f"test_{stem}.py", text=quoted, name=stem
     )
@@ -146,17 +150,19 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
         "switches": {each: value for each, value in switched.items() if not each.startswith(_PROTECTION)},
         "faults": faults,
     }  # fmt: skip
+    loaded = _by_itself(loaded)
     done = play(loaded, kept)
     if done.run["possible"] is not True:
         raise ScenarioError(
             f"this order cannot be, so no file can ask for it: {done.run['possible']['reason']}"
         )
     made = done.chosen.case
+    expected = expectation(done, play(loaded, kept, _other_chance(loaded)))
     order: dict[str, Any] = {
         "name": name,
         "steps": [as_item(item) for item in made.items],
         **_of_order(kept, made.order.faults),
-        "expect": _expected(done),
+        "expect": expected.values,
     }
     more = _faults(loaded, faults)
     if off:
@@ -165,7 +171,7 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
     # what is expected of deliveries would be wrong where nothing is delivered
     without = ("expect",) if switched.get("agents") == "off" else ()
     text = with_only(loaded.document, order, values=values, more=more, without=without)
-    remarks = []
+    remarks = list(expected.left_out)
     for verdict in _judged(text, loaded.document.path, len(off) > 0):
         for failure in verdict.failures:
             if failure.check in CHECKS and not verdict.twin:
@@ -173,7 +179,22 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
             else:
                 remarks.append(f"{verdict.name}: {failure.message}")
     text = with_only(loaded.document, order, values=values, more=more, without=without)
-    return text, remarks
+    comments = "".join(f"# {each}\n" for each in expected.left_out)
+    return comments + text, remarks
+
+
+def _by_itself(loaded: LoadedScenario) -> LoadedScenario:
+    """The scenario as one file: what it takes from others lies elsewhere for whoever gets the text."""
+    document = loaded.document
+    if not document.sources:
+        return loaded
+    names = listed([PurePath(each).name for each in (document.path, *document.sources)])
+    return check.parse(f"# Made of {names}.\n{written(document)}", document.path)
+
+
+def _other_chance(loaded: LoadedScenario) -> PlayChance:
+    """Another hour of another day, and other numbers that are drawn."""
+    return PlayChance(began_s=BEGAN_S + _LATER_S, seed=(loaded.scenario.seed or 0) + 1)
 
 
 def _of_order(variant: PlayVariant, faults: Sequence[str]) -> dict[str, Any]:
@@ -210,8 +231,8 @@ def _faults(
         return {}
     own = [each.model_dump(by_alias=True, exclude_unset=True) for each in loaded.scenario.faults]
     placed: list[dict[str, Any]] = []
-    for number, each in enumerate(faults, 1):
-        one: dict[str, Any] = {"id": f"placed_{number}", "at": each["at"], "do": each["do"]}
+    for name, each in zip(placed_names(loaded.scenario), faults, strict=False):
+        one: dict[str, Any] = {"id": name, "at": each["at"], "do": each["do"]}
         when = {key: each[key] for key in ("nth", "session") if each.get(key) not in (None, 1)}
         placed.append({**one, **({"when": when} if when else {})})
     return {"faults": [*own, *placed]}
@@ -228,51 +249,6 @@ def _twin(done: OrderPlay, off: Sequence[str]) -> dict[str, Any]:
         "must_fail": must_fail,
         **({"expect": expect} if expect else {}),
     }
-
-
-# -- what is expected ------------------------------------------------------------------------------
-
-
-def _expected(done: OrderPlay) -> dict[str, Any]:
-    """What came of it: steps that did not simply do their work, sessions, rows."""
-    case, runs, fold = done.chosen.case, Runs(done.own), Fold(done.own)
-    steps: dict[str, Any] = {}
-    for item in case.items:
-        ended = runs.of(item.step or "").ended
-        if item.step is None or ended is None:
-            continue
-        actual = step_expectation(case, runs.of(item.step), ended)
-        if ended.kind == "in_doubt":
-            actual = "in_doubt"
-        if actual is not None and actual != "ok" and (ended.rows is None or "blocked_by" in actual):
-            steps[item.step] = actual
-    sessions = {name: text for name, text in fold.outcomes.items() if text != "none"}
-    expect: dict[str, Any] = {}
-    if steps:
-        expect["steps"] = steps
-    if sessions:
-        expect["sessions"] = sessions
-    tables = dict(_tables(done.own))
-    if tables:
-        expect["tables"] = tables
-    return expect
-
-
-def _tables(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, Any]]:
-    """The rows at the end, by table and node; together where all nodes have the same."""
-    final: dict[str, dict[str, Any]] = {}
-    for record in records:
-        data = record.data or {}
-        if record.kind != "state" or data.get("moment") != "final":
-            continue
-        if (record.rowcount or 0) <= _ROWS_MAX:
-            columns = [name for name in (record.rows or ({},))[0] if name != VERSION_COLUMN] if record.rows else None  # fmt: skip
-            final.setdefault(str(data["table"]), {})[record.node] = as_rows(
-                record.rows or (), columns
-            )
-    for table, nodes in final.items():
-        every = list(nodes.values())
-        yield table, {EVERYWHERE: every[0]} if all(each == every[0] for each in every) else nodes
 
 
 def _judged(text: str, path: str, has_twin: bool) -> Iterator[OrderVerdict]:

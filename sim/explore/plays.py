@@ -18,6 +18,7 @@ from twopc.sim.explore.variants import ChosenCase, chosen
 from twopc.sim.explore.watch import Watch, WatchedHistory, WatchedKernel, WatchedPoints
 from twopc.sim.explore.wire import Infeasible, PlayVariant, WireItem, WireRun
 from twopc.sim.model.system import LOG
+from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.story import story
@@ -44,7 +45,19 @@ class OrderPlay:
     run: WireRun
 
 
-def play(loaded: LoadedScenario, variant: PlayVariant) -> OrderPlay:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayChance:
+    """What a run owes to the hour and to chance."""
+
+    began_s: float = BEGAN_S
+    """What nodes' clocks show when it begins, in seconds since 1970."""
+    seed: int | None = None
+    """None: the scenario's."""
+
+
+def play(
+    loaded: LoadedScenario, variant: PlayVariant, chance: PlayChance = PlayChance()
+) -> OrderPlay:
     """Play an order on the model.
 
     Raises:
@@ -54,13 +67,13 @@ def play(loaded: LoadedScenario, variant: PlayVariant) -> OrderPlay:
     began = time.perf_counter()
     order = variant["order"]
     made = chosen(loaded, order, variant.get("switches") or {}, variant.get("faults") or ())
-    history, own, watch, lesson = played("model", _play(loaded, made.case))
+    history, own, watch, lesson = played("model", _play(loaded, made.case, chance))
     run, verdict = run_of(made, order, own, lesson, watch, on="model", began=began)
     return OrderPlay(chosen=made, records=history.records, own=own, verdict=verdict, run=run)
 
 
 async def _play(
-    loaded: LoadedScenario, case: Case
+    loaded: LoadedScenario, case: Case, chance: PlayChance
 ) -> tuple[History, Sequence[HistoryRecord], Watch, CaseLesson]:
     kernels: list[WatchedKernel] = []
     points: list[WatchedPoints] = []
@@ -74,7 +87,9 @@ async def _play(
         return points[-1]
 
     history = History(clock_ns=lambda: 0)  # time is the model's
-    async with ModelTheatre(kernel=kernel, points=point_set) as theatre:
+    async with ModelTheatre(
+        seed=chance.seed, began_s=chance.began_s, kernel=kernel, points=point_set
+    ) as theatre:
         history.write("header", data=header(loaded, theatre, Selection()))
         async with theatre.stage(case) as stage:
             now = kernels[-1]

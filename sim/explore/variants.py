@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from pydantic import ValidationError
@@ -294,13 +295,13 @@ def _struck(loaded: LoadedScenario, case: Case, faults: Sequence[WireFault]) -> 
     try:
         made = tuple(
             Fault(
-                id=f"placed_{number}",
+                id=name,
                 at=each["at"],
                 when=ArrivalSelection(nth=each.get("nth") or 1, session=each.get("session")),
                 do=each["do"],
                 heal="at end",
             )
-            for number, each in enumerate(faults, 1)
+            for name, each in zip(placed_names(case.scenario), faults, strict=False)
         )
     except (ValidationError, KeyError, TypeError, AttributeError) as error:
         raise SwitchError(
@@ -310,6 +311,12 @@ def _struck(loaded: LoadedScenario, case: Case, faults: Sequence[WireFault]) -> 
     scenario = _copied(struck.scenario, {})
     _check(loaded, scenario, " and ".join(f"{each['do']} at {each['at']}" for each in faults))
     return dataclasses.replace(struck, scenario=scenario)
+
+
+def placed_names(scenario: Scenario) -> Iterator[str]:
+    """What faults that are placed by hand are called, one after the other: as none of the file's own."""
+    known = {each.id for each in scenario.faults}
+    return (name for number in count(1) if (name := f"placed_{number}") not in known)
 
 
 class _ItemDocument(Document):

@@ -58,8 +58,6 @@ PARTS: Mapping[str, Callable[..., Any]] = {
 }
 #: Where the decision log is.
 LOG = "distribution"
-#: What nodes' clocks show when a run begins: seconds since 1970.
-BEGAN_S = 1_767_225_600.0
 _SETTLED_KEPT = 1000
 
 
@@ -139,7 +137,7 @@ class System:
         settings = Settings(
             variant=VARIANTS["presumed_abort"].on_postgres(), inquiry_s=float("inf")
         )
-        clock = self.clocks[name] = Clock(lambda: self.kernel.now, shows=BEGAN_S)
+        clock = self.clocks[name] = Clock(lambda: self.kernel.now, shows=spec.began_s)
         return ModelNode(
             name, self.kernel, timing=spec.timing, clock=clock,
             lock_timeout_s=spec.lock_timeout_s, prepared_max=spec.prepared_max,

@@ -231,6 +231,10 @@ class SubscriberSpec:
     sql: tuple[str, ...] = ()
 
 
+#: What nodes' clocks show when a run begins, where nobody says otherwise: seconds since 1970.
+BEGAN_S = 1_767_225_600.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """Everything a model is built from; `twopc.sim.scenario.model_setup` makes it of a scenario."""
@@ -252,6 +256,8 @@ class ModelSpec:
     """Nodes are databases of one server as far as it has room for prepared transactions."""
     timing: ModelTiming = ModelTiming()
     seed: int = 0
+    began_s: float = BEGAN_S
+    """What nodes' clocks show when a run begins."""
     coordinator: str = "model"
     setup: tuple[str, ...] = ()
     """SQL at the Publisher once everything is subscribed."""

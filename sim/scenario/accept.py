@@ -24,6 +24,8 @@ from twopc.sim.scenario.values import Case, Path
 #: Checks of which what has happened may become what is expected; each has a name after it.
 _BLESSED = ("steps.", "sessions.", "tables.")
 _WIDTH_MAX = 100
+#: What JSON leaves as it is, and YAML does not read, or takes for the end of a line.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _PLAIN = re.compile(r"(?!-(?: |$)|---|\.\.\.)[\w+./-]+(?: [\w+./-]+)*")
 _NULLS = ("null", "Null", "NULL")
 _INDENT = 2
@@ -420,4 +422,6 @@ def _scalar(value: Any) -> str:
     text = str(value)
     if _PLAIN.fullmatch(text) and text not in _NULLS:
         return text
-    return json.dumps(text, ensure_ascii=False)
+    return _UNPRINTABLE.sub(
+        lambda each: f"\\u{ord(each[0]):04x}", json.dumps(text, ensure_ascii=False)
+    )

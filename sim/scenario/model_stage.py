@@ -6,6 +6,7 @@ Whoever plays has to run on a `twopc.sim.model.loop.VirtualLoop`; what happens w
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
@@ -24,7 +25,14 @@ from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.sql.types import client_value
 from twopc.sim.model.system import System
-from twopc.sim.model.values import ModelSpec, SqlError, StatementResult, Steps, UnsupportedError
+from twopc.sim.model.values import (
+    BEGAN_S,
+    ModelSpec,
+    SqlError,
+    StatementResult,
+    Steps,
+    UnsupportedError,
+)
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_parts import ColumnChange
@@ -64,6 +72,7 @@ class ModelTheatre:
         seed: of all chance, where neither case nor scenario says one.
         wiring: what the models are made of, but for what a twin switches off.
         servers: ``one`` server for all nodes, or one for ``each``: who shares room with whom.
+        began_s: what nodes' clocks show when a run begins, in seconds since 1970.
         kernel: makes the time of each, of its seed; who watches what happens puts his own here.
         points: likewise what processes come to.
     """
@@ -74,10 +83,12 @@ class ModelTheatre:
         seed: int | None = None,
         wiring: Wiring | None = None,
         servers: str = "one",
+        began_s: float = BEGAN_S,
         kernel: Callable[[int], SimpyKernel] = SimpyKernel,
         points: Callable[[], Points] = Points,
     ) -> None:
         self._seed = seed
+        self._began_s = began_s
         self._kernel = kernel
         self._points = points
         self._one_server = servers == "one"
@@ -128,6 +139,7 @@ class ModelTheatre:
                 "a model is played in virtual time: run it with twopc.sim.scenario.theatres.played"
             )
         spec = spec_of(case, seed=self._seed, one_server=self._one_server)
+        spec = dataclasses.replace(spec, began_s=self._began_s)
         kernel, recorder = self._kernel(spec.seed), NullRecorder()
         if case.scenario.merges:
             with loop.inside(kernel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.explorer.test_server import LOST, WAITS
 from twopc.sim.scenario.check import parse
 
 OFF = {"protection.version_check": "off"}
+#: One that is installed, by the name that every command takes.
+CLOCK = "scenarios/proc_execution/clock_in_procedure.twopc.yaml"
 #: By hand: bob writes first, and alice commits first of all.
 BY_HAND = ["a_begin", "b_begin", "b_read", "b_write", "a_read", "a_write", "b_end", "a_end"]
 
@@ -63,14 +66,22 @@ def test_an_order_that_cannot_be_is_not_exported(server: ExploreProcess) -> None
 
 
 @pytest.mark.postgres
-def test_an_exported_test_passes(server: ExploreProcess, tmp_path: Path) -> None:
-    """By pytest alone, on real servers."""
-    made = exported(server, "pytest", BY_HAND)
-    (tmp_path / made["filename"]).write_text(made["text"])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", made["filename"]]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+def test_exported_tests_pass(server: ExploreProcess, tmp_path: Path) -> None:
+    """By pytest alone, on real servers: of an order with a fault placed by hand, and of one that reads the clock."""
+    fault = {"at": "coordinator.decision_logged", "do": "crash coordinator"}
+    clock = {"path": CLOCK, "order": ["o_close", "r_sync"], "kind": "pytest"}
+    for number, made in enumerate(
+        (
+            exported(server, "pytest", BY_HAND, faults=[fault]),
+            server.post("/api/export", **clock),
+        )
+    ):
+        (tmp_path / f"{number}_{made['filename']}").write_text(made["text"])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    names = sorted(each.name for each in tmp_path.iterdir())
+    done = subprocess.run([*command, *names], cwd=tmp_path, capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert "2 passed" in done.stdout
 
 
 def test_a_page_and_a_link_are_exported(server: ExploreProcess) -> None:
@@ -145,3 +156,58 @@ def test_a_static_export_shows_what_cannot_be_read_with_its_reason(
     assert [each["message"] for each in content["errors"]] == [why]
     assert index["listing"]["files"][1]["error"] == content["errors"][0]
     assert not list(target.glob(".new*"))
+
+
+def test_what_a_scenario_takes_from_others_is_exported_with_it(
+    server: ExploreProcess, tmp_path: Path
+) -> None:
+    """Whoever gets the file has no other; a switch changes what the other one says."""
+    text = f"twopc: 1\nname: child\nabout: a child\nextends: {Path(LOST).name}\n"
+    body = {"path": "immediate/child.twopc.yaml", "text": text, "order": BY_HAND, "name": "own"}
+    switches = {"commit": "presumed_nothing"}
+    made = server.post("/api/export", **body, kind="scenario", switches=switches)
+    assert made["remarks"] == []
+    place = tmp_path / made["filename"]
+    place.write_text(made["text"])
+    scenario = parse(made["text"]).scenario
+    assert (scenario.name, scenario.topology.commit) == ("child", "presumed_nothing")
+    done = twopc("run", str(place), "--on", "model", "--out", str(tmp_path / "runs"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_was_exported_with_a_fault_takes_another(server: ExploreProcess) -> None:
+    """It has another name."""
+    faults = [{"at": "coordinator.decision_logged", "do": "crash coordinator"}]
+    first = exported(server, "scenario", BY_HAND, faults=faults)["text"]
+    text = exported(server, "scenario", BY_HAND, faults=faults, text=first)["text"]
+    scenario = parse(text).scenario
+    assert [each.id for each in scenario.faults] == ["placed_1", "placed_2"]
+    assert scenario.orders[0].faults == ("placed_1", "placed_2")
+
+
+def test_what_the_clock_decides_is_not_expected(server: ExploreProcess) -> None:
+    """It is another time whenever the file is played; the file says what is left out."""
+    body = {"path": CLOCK, "order": ["o_close", "r_sync"], "kind": "scenario"}
+    made = server.post("/api/export", **body)
+    why = "Not expected, because the clock or chance decides it: orders.closed_at."
+    assert made["remarks"] == [why]
+    assert made["text"].startswith(f"# {why}\n")
+    assert "orders: {everywhere: [{id: 1}, {id: 2}]}" in made["text"]
+    assert "closed_at" not in made["text"].partition("\norders:")[2]
+
+
+def test_names_and_texts_may_have_any_characters(server: ExploreProcess) -> None:
+    """The file is read again, and the test is Python."""
+    text = server.get(f"/api/file?path={LOST}")["text"]
+    text = text.replace("name: lost-update", f"name: x²{'n' * 250}")
+    text = re.sub(r"about: >\n(  .*\n)+", lambda _: r'about: "\0 \x1b \"\"\" \\"' + "\n", text)
+    name = 'a\0\x1b\n\x7f\x85\u2028"\\\ufeff💥'
+    body = {"path": LOST, "text": text, "order": BY_HAND, "name": name}
+    made = server.post("/api/export", **body, kind="scenario")
+    assert [each.name for each in parse(made["text"]).scenario.orders] == [name]
+    made = server.post("/api/export", **body, kind="pytest")
+    assert len(made["filename"].encode()) < 255
+    names: dict[str, Any] = {}
+    exec(compile(made["text"], made["filename"], "exec"), names)
+    assert [each.name for each in parse(names["SCENARIO"]).scenario.orders] == [name]
+    assert Path(made["filename"]).stem in names

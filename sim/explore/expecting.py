@@ -1,0 +1,119 @@
+"""What an exported scenario expects: what came of its order, but for what the clock and chance have decided.
+
+Pure: a function of two plays of the same, at another hour and with other numbers drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twopc.names import VERSION_COLUMN
+from twopc.sim.explore.plays import OrderPlay
+from twopc.sim.report.fold import Fold
+from twopc.sim.report.history import HistoryRecord
+from twopc.sim.scenario.accept import step_expectation
+from twopc.sim.scenario.expectations import EVERYWHERE
+from twopc.sim.scenario.judging.compare import as_rows
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.text import listed
+
+#: Rows of a table that are written as an expectation.
+_ROWS_MAX = 20
+
+#: The rows of a table at the end, by node.
+NodeRows = Mapping[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderExpectation:
+    """An order's expectations."""
+
+    values: dict[str, Any]
+    """As a file has them."""
+    left_out: Sequence[str]
+    """In sentences, what is not expected."""
+
+
+def expectation(done: OrderPlay, second: OrderPlay) -> OrderExpectation:
+    """What came of both: steps that did not simply do their work, sessions, rows."""
+    names: list[str] = []
+    values: dict[str, Any] = {}
+    for key, one, other in (
+        ("steps", _steps(done), _steps(second)),
+        ("sessions", _sessions(done), _sessions(second)),
+    ):
+        same = {name: each for name, each in one.items() if other.get(name) == each}
+        names += [name for name in one if name not in same]
+        if same:
+            values[key] = same
+    tables: dict[str, Any] = {}
+    last, last_second = _final(done.own), _final(second.own)
+    for table, nodes in last.items():
+        described = done.chosen.case.scenario.tables.get(table)
+        drawn = _drawn(nodes, last_second.get(table, {}))
+        if drawn is None or (described is not None and drawn & {*described.key_columns}):
+            names.append(table)
+            continue
+        names += [f"{table}.{column}" for column in sorted(drawn)]
+        kept = {node: [_without(row, drawn) for row in rows] for node, rows in nodes.items()}
+        every = list(kept.values())
+        is_everywhere = all(each == every[0] for each in every)
+        tables[table] = {EVERYWHERE: every[0]} if is_everywhere else kept
+    if tables:
+        values["tables"] = tables
+    why = f"Not expected, because the clock or chance decides it: {listed(names)}." if names else ""
+    return OrderExpectation(values=values, left_out=[why] if why else [])
+
+
+def _steps(done: OrderPlay) -> dict[str, Any]:
+    """How steps ended that did not simply do their work."""
+    case, runs = done.chosen.case, Runs(done.own)
+    results: dict[str, Any] = {}
+    for item in case.items:
+        ended = runs.of(item.step or "").ended
+        if item.step is None or ended is None:
+            continue
+        actual = step_expectation(case, runs.of(item.step), ended)
+        if ended.kind == "in_doubt":
+            actual = "in_doubt"
+        if actual is not None and actual != "ok" and (ended.rows is None or "blocked_by" in actual):
+            results[item.step] = actual
+    return results
+
+
+def _sessions(done: OrderPlay) -> dict[str, str]:
+    outcomes = Fold(done.own).outcomes
+    return {name: text for name, text in outcomes.items() if text != "none"}
+
+
+def _final(records: Sequence[HistoryRecord]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The rows at the end, by table and node, of tables that have few."""
+    final: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for record in records:
+        data = record.data or {}
+        if record.kind != "state" or data.get("moment") != "final":
+            continue
+        if (record.rowcount or 0) <= _ROWS_MAX:
+            rows = record.rows or ()
+            columns = [name for name in rows[0] if name != VERSION_COLUMN] if rows else None
+            final.setdefault(str(data["table"]), {})[record.node] = as_rows(rows, columns)
+    return final
+
+
+def _drawn(one: NodeRows, other: NodeRows) -> set[str] | None:
+    """The columns in which a table's rows differ; None: it has not as many rows."""
+    if {node: len(rows) for node, rows in one.items()} != {
+        node: len(rows) for node, rows in other.items()
+    }:
+        return None
+    pairs = [pair for node in one for pair in zip(one[node], other[node], strict=True)]
+    return {
+        name for row, other_row in pairs for name in row.keys() | other_row.keys()
+        if row.get(name) != other_row.get(name)
+    }  # fmt: skip
+
+
+def _without(row: Mapping[str, Any], columns: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in columns}

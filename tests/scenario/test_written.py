@@ -1,0 +1,75 @@
+"""A scenario's values are written as they were read, and by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twopc.sim.scenario import check
+from twopc.sim.scenario.sources import resolve
+from twopc.sim.scenario.text import Number, parse
+from twopc.sim.scenario.written import written
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+#: Of each folder the first, and one that extends another.
+SHIPPED = (
+    *{each.parent: each for each in sorted(SCENARIOS.rglob("*.twopc.yaml"), reverse=True)}.values(),
+    SCENARIOS / "stress" / "replay_unsynchronised.twopc.yaml",
+)
+#: Values that a careless writer changes.
+VALUES = r"""
+twopc: 1
+name: values
+number: 08001
+decimal: 1.50
+text: ["08001", "1.50", "true", "null", "~", "", " a ", "- a", "a: b", "# a", "2026-01-01", "'", "\"", "\\"]
+odd: ["\0", "\x1b", "\x85", "\u2028", "\t", "\n", " \n", "a\n\n  b\n", "\r\n", "ä💥"]
+truth: [true, false]
+nothing: null
+block: |
+  one
+    two
+folded: >
+  one
+  two
+first: &shared {a: 1, b: [1, {c: null}]}
+again: *shared
+empty: [{}, []]
+"""
+
+
+def _types(value: Any) -> Any:
+    """The value with what a number, a text and a truth value are told apart by."""
+    if isinstance(value, dict):
+        return {key: _types(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_types(each) for each in value]
+    return ("number", str(value)) if isinstance(value, Number) else (type(value).__name__, value)
+
+
+def test_every_value_is_read_again_as_it_was() -> None:
+    """Numbers as they are written, text that looks like something else, lines."""
+    document = parse(VALUES, "values.yaml")
+    assert document.errors == []
+    again = parse(written(document), "again.yaml")
+    assert again.errors == []
+    assert _types(again.root) == _types(document.root)
+
+
+def test_a_scenario_is_the_same_when_it_is_written() -> None:
+    """With all that it takes from other files, though none is beside it any more."""
+    for path in SHIPPED:
+        document, loaded = check.examine(path)
+        assert loaded is not None
+        again = check.parse(written(document), f"elsewhere/{path.name}")
+        assert not again.document.sources
+        taken = {"extends": None, "include": ()}
+        assert again.scenario == loaded.scenario.model_copy(update=taken), path.name
+
+
+def test_what_is_taken_away_stays_away(tmp_path: Path) -> None:
+    """A key that the extending file has as null."""
+    (tmp_path / "base.yaml").write_text("twopc: 1\nname: base\nseed: 1\ntags: [a]\n")
+    document = parse("twopc: 1\nname: own\nextends: base.yaml\nseed: null\n", str(tmp_path / "own"))
+    resolve(document)
+    assert written(document) == "twopc: 1\nname: own\ntags: [a]\n"
