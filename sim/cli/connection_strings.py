@@ -75,9 +75,11 @@ def checked_dsn(given: str) -> str:
 
 def checked_server(given: str | None) -> str | None:
     """Of an option that says which server, see `twopc.server.choice`: a DSN, if it is one, as libpq takes it."""
-    from twopc.server.choice import kind_of
+    if not given:
+        return given
+    from twopc.server.choice import kind_of  # with all that starts servers
 
-    return checked_dsn(given) if given and kind_of(given) == "url" else given
+    return checked_dsn(given) if kind_of(given) == "url" else given
 
 
 def without_passwords(text: str) -> str:

@@ -20,7 +20,7 @@ from twopc.sim.report.terminal import console
 from twopc.sim.report.timeline import draw, timeline
 
 #: What XML 1.0 cannot hold, not even escaped.
-_UNSPEAKABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNSPEAKABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def junit(records: Sequence[HistoryRecord]) -> str:

@@ -48,6 +48,22 @@ def test_as_a_process(tmp_path):
     assert "did you mean 'rows'?" in done.stderr
 
 
+def test_a_command_loads_what_it_needs():
+    """Whoever checks a file waits neither for other commands, nor for servers, merge replication and logs."""
+    script = (
+        "import sys; from twopc.sim.cli import main; "
+        f"sys.argv = ['twopc', 'check', {str(LOST_UPDATE)!r}]\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'psycopg', 'structlog', 'pygments', 'simpy', 'sqlglot', 'twopc.sim.cli.merge', "
+        "'twopc.sim.cli.sweep', 'twopc.sim.merge.topology'} & set(sys.modules)))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.splitlines()[-1] == "[]"
+
+
 def test_help_is_short(twopc):
     commands = re.findall(r"^  ([a-z]+)  +[A-Z]", twopc("--help").stdout, re.MULTILINE)
     assert {"run", "check", "init", "completion"} <= set(commands)
