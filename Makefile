@@ -42,7 +42,8 @@ lessons: $(VENV)/.installed-dev
 rights: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.rights
 
-$(VENV)/.installed: pyproject.toml
+# The compiled core is one of its source: it is made again when that changes.
+$(VENV)/.installed: pyproject.toml setup.py $(wildcard twopc/core/*.py)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark,plots,explore]"
 	@touch $@
@@ -52,4 +53,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist *.egg-info twopc/core/*.so .mypy_cache .ruff_cache .pytest_cache

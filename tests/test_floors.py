@@ -24,7 +24,7 @@ FOLDERS = ("twopc", "publisher", "subscriber", "sim")
 #: Bottom up. A module stands on the floor of the longest name here that it begins with, and may import
 #: from its own floor and from those below.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("twopc", "twopc.errors", "twopc.names", "twopc.articles", "twopc.forbidden"),
+    ("twopc", "twopc.errors", "twopc.names", "twopc.articles", "twopc.forbidden", "twopc.core"),
     ("twopc.protocol", "twopc.merge"),
     ("twopc.log",),
     ("twopc.sql",),

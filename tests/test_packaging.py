@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -16,6 +17,7 @@ import pytest
 from tests.plugin.running import BANK
 
 ROOT = Path(__file__).parent.parent
+BESIDE = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 FOLDERS = ("twopc", "publisher", "subscriber", "sim", "scenarios")
 #: A project whose own packages have the names of our folders.
 PROJECT = """
@@ -49,7 +51,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.Complet
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what git tracks, links as links."""
     source = tmp_path_factory.mktemp("source")
-    listed = run("git", "ls-files", *FOLDERS, "pyproject.toml", "README.md", "LICENSE", cwd=ROOT)
+    listed = run("git", "ls-files", *FOLDERS, *BESIDE, cwd=ROOT)
     for name in listed.stdout.splitlines():
         if (ROOT / name).exists():
             target = source / name
@@ -133,14 +135,21 @@ def test_an_empty_environment_runs_a_scenario_and_a_test(wheel: Path, tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["--editable"], []], ids=["editable", "copied"])
 def test_a_folder_of_sources_is_installed(options: list[str], source: Path, tmp_path: Path) -> None:
-    """Of links to folders whose names are a user's: in place, and by a wheel without a source distribution before."""
+    """Of links to folders whose names are a user's: in place, and by a wheel without a source distribution before.
+
+    The core is compiled in the first, if it can be here; the second has no compiler, and does without.
+    """
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
     pip = [sys.executable, "-m", "pip", "--python", environment, "install", "-q", "--no-deps"]
-    run(*pip, *options, source, cwd=tmp_path)
+    compiler = shutil.which(sysconfig.get_config_var("CC").split()[0]) if options else None
+    run(*pip, *options, source, cwd=tmp_path, CC=compiler or "/nowhere/cc")
     # what it requires is taken from here: a path that is no site directory activates nothing else
     (libraries,) = environment.glob("lib/python*/site-packages")
     (libraries / "required.pth").write_text(sysconfig.get_path("purelib"))
 
     place = source if options else environment
     plays(environment, project_of_the_same_names(tmp_path), place)
+    words = "from twopc.doctor import core_finding, format_findings; print(*format_findings([core_finding()]))"
+    told = run(environment / "bin" / "python", "-c", words, cwd=tmp_path, PYTHONPATH="").stdout
+    assert told.startswith("ok       core  compiled" if compiler else "warning  core  plain Python")

@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter, ne
 
 from twopc.articles import Column
+from twopc.core import RowPlan, int4_of
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.names import VERSION_COLUMN
+from twopc.proc_execution import BESIDE
+from twopc.propagation import TYPE_OF
 from twopc.publisher.pgoutput import UNCHANGED, RelationMessage, RowMessage
 
 #: article id, type, hashkey, command
@@ -49,6 +52,20 @@ class LoggedRows:
         self.hashkey = _hashkeys(self.streams, len(keys))
         #: where the row version is
         self.version = place[VERSION_COLUMN]
+        self._width = len(place)
+
+    def plan(self, operation: str) -> RowPlan:
+        """For `CommandScanner`: such changes become CALL, or SCALL of an update."""
+        code = self.article_id * 100 + TYPE_OF[operation]
+        return RowPlan(
+            code=int4_of(code),
+            beside=int4_of(code + 100 * BESIDE),
+            width=self._width,
+            values=self.value_places,
+            keys=self.key_places,
+            version=self.version,
+            hashkeys=[int4_of(number + 1) for number in range(self.streams)] or [int4_of(0)],
+        )
 
     def lacking(self, what: str) -> ArticleError:
         """The log does not have what a command needs."""

@@ -23,7 +23,7 @@ from twopc.errors import (
 )
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
-from twopc.publisher.commands import Belonging, Command
+from twopc.publisher.commands import Belonging
 from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.publisher.log_reader.ports import (
     HostPort,
@@ -35,7 +35,7 @@ from twopc.publisher.log_reader.ports import (
     StorePort,
     WalPort,
 )
-from twopc.publisher.pgoutput import Decoded
+from twopc.publisher.pgoutput import RowMessage
 
 _log = get_logger(__name__)
 
@@ -363,11 +363,7 @@ class LogReaderEngine:
         assert store is not None
         await self._reach("log_reader.received")
         try:
-            if planner.has_filters:
-                messages = list(planner.decoded(block))
-                planner.feed(messages, await self._belonging(planner, messages))
-            else:
-                planner.feed(planner.decoded(block))
+            planner.feed(block, await self._compared(planner, block) if planner.has_filters else {})
         except ArticleError:
             if planner.transactions:
                 # what was committed before goes to the Subscribers all the same
@@ -382,15 +378,15 @@ class LogReaderEngine:
         if full:
             await store.write(planner.take_part())
 
-    async def _belonging(
-        self, planner: LogPlanner, messages: list[Decoded | Command]
-    ) -> dict[int, Belonging]:
-        """By the `id` of each change of a filtered table: which of its images belong to which article."""
+    async def _compared(
+        self, planner: LogPlanner, block: list[bytes]
+    ) -> dict[int, tuple[RowMessage, Belonging]]:
+        """By place, the changes of filtered tables, and which of their images belong to which article."""
         assert self._wal is not None
         assert self._registered is not None
-        changes = planner.filtered(messages)
-        belongings = await self._wal.belongings(self._registered.builder, changes)
-        return dict(zip(map(id, changes), belongings, strict=True))
+        changes = planner.filtered(block)
+        belongings = await self._wal.belongings(self._registered.builder, [*changes.values()])
+        return dict(zip(changes, zip(changes.values(), belongings, strict=True), strict=True))
 
     async def _keep(self) -> None:
         """Store every complete transaction."""

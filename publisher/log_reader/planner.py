@@ -6,11 +6,11 @@ is still coming. It knows neither where messages come from nor when their rows a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import cast
+from typing import ClassVar, cast
 
+from twopc.core import COMPILED, CommandScanner, int4_from, int4_of
 from twopc.names import SCHEMA, article_name
 from twopc.proc_execution import ProcArticle
 from twopc.propagation import CommandType
@@ -19,9 +19,9 @@ from twopc.publisher.log_reader.brackets import Brackets
 from twopc.publisher.log_reader.rows import (
     CommandColumns,
     LoggedTransaction,
+    TransactionColumns,
     blocks,
     parts,
-    text_length,
 )
 from twopc.publisher.pgoutput import (
     BeginMessage,
@@ -38,10 +38,20 @@ _POSTED_TYPES = {
     b"tracer_token": CommandType.TRACER_TOKEN,
     b"validation": CommandType.VALIDATION,
 }
-#: Made without its `__new__`, which costs as much again.
-_transaction = partial(tuple.__new__, LoggedTransaction)
-#: What is kept for a command besides its text, about.
-_COMMAND_BYTES = 64
+#: By their letters in messages.
+_OPERATIONS = {b"I": "ins", b"U": "upd", b"D": "del"}
+_CHANGES = b"IUD"
+
+
+class _Elements(dict[int, bytes]):
+    """Of numbers that come again."""
+
+    def __missing__(self, number: int) -> bytes:
+        made = self[number] = int4_of(number)
+        return made
+
+
+_CODES, _HASHKEYS = _Elements(), _Elements()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +90,7 @@ class StoredBatch:
 
 
 class LogPlanner:
-    """Makes the rows of one Publisher's log.
+    """Makes the rows of one Publisher's log. What is usual in it is for the scanner of `twopc.core`.
 
     Args:
         publisher: its number in the distribution database.
@@ -90,6 +100,9 @@ class LogPlanner:
         next_xid: a transaction id of now, with its epoch: the log leaves the epoch out.
         calls, beside_until, horizon: see `Brackets`.
     """
+
+    scans_changes: ClassVar[bool] = COMPILED
+    """Changes are for the scanner too, where it is compiled; else `CommandReader` is quicker."""
 
     def __init__(
         self,
@@ -106,38 +119,29 @@ class LogPlanner:
         self._publisher = publisher
         self._builder = builder
         self._originators = {role.encode(): number for role, number in originators.items()}
-        self._next_xid = next_xid
         self._brackets = Brackets(
             calls or {}, builder.tables, beside_until=beside_until, horizon=horizon
         )
         self.has_calls = bool(calls)
         """Calls of routines are stored."""
-        self._reader = CommandReader(Decoder(), builder)
+        self._scanner = CommandScanner(read_to, next_xid, pauses=self.has_calls)
+        self._decoder = Decoder()
+        self._read = (
+            self._decoder.decode
+            if self.scans_changes
+            else CommandReader(self._decoder, builder).read
+        )
         self._own: dict[int, RelationMessage] = {}
-        self._own_oids: set[bytes] = set()
+        self._compared: set[bytes] = set()
+        """Relations on which articles have row filters, by oid."""
         self._batch = StoredBatch()
-        self._complete: list[LoggedTransaction] = []
-        self._commands = CommandColumns()
-        #: how many of the commands, and of the bytes, belong to complete transactions
-        self._whole = self._kept = 0
-        self._committed_us = 0
-        self.read_to = read_to
-        """Commit LSN of the last complete transaction, stored or not, with commands or without."""
-        self.end_lsn = 0
-        """Where the commit of the last complete transaction ends, dropped ones included; 0: none came."""
-        self.open: bool
-        """A transaction has begun and is not complete."""
         self.passed_over = False
         """Changes came of which no commands were made: of nobody's interest, if the articles are still those
         that they were compared with."""
-        #: of the transaction that is coming: commands, bytes of their texts; what was taken already
-        self._count: int
-        self._length: int
-        self._taken: int
-        self._stored: int
-        self._part: int
-        self._begin(BeginMessage(0, 0, next_xid & 0xFFFFFFFF))
-        self.open = False
+        #: of the transaction that is coming
+        self._marks: tuple[bytes, ...] = ()
+        self._remarked = False
+        self._tokens: tuple[TracerToken, ...] = ()
 
     @property
     def has_filters(self) -> bool:
@@ -147,128 +151,140 @@ class LogPlanner:
     @property
     def horizon(self) -> int:
         """The highest id of a writer that was read so far."""
-        return self._brackets.writers.highest
+        return max(
+            self._brackets.writers.highest, 0 if self.has_calls else self._scanner.highest_xid
+        )
 
     @property
     def transactions(self) -> int:
         """How many complete ones are kept."""
-        return len(self._complete)
+        return len(self._scanner.counts)
 
     @property
     def size(self) -> int:
         """How many bytes are kept, about."""
-        return self._kept + self._length + self._count * _COMMAND_BYTES - self._taken
+        return self._scanner.size
 
-    def decoded(self, messages: Iterable[bytes]) -> Iterator[Decoded | Command]:
-        """The messages, read, for `feed`; each as it is asked for."""
-        if self.has_calls and not self.has_filters:  # else a block is read before it is fed
-            return self._not_replaced(messages)
-        return map(self._reader.read, messages)
+    @property
+    def open(self) -> bool:
+        """A transaction has begun and is not complete."""
+        return self._scanner.open
 
-    def _not_replaced(self, messages: Iterable[bytes]) -> Iterator[Decoded | Command]:
-        """Those that a call does not replace: it may replace many, and reading them costs the most."""
-        read = self._reader.read
-        for data in messages:
-            if self._silent and data[0] in b"IUD" and data[1:5] not in self._own_oids:
-                continue
-            yield read(data)
+    @property
+    def end_lsn(self) -> int:
+        """Where the commit of the last complete transaction ends, dropped ones included; 0: none came."""
+        return int.from_bytes(self._scanner.last_commit[10:18])
 
-    def filtered(self, messages: Iterable[Decoded | Command]) -> list[RowMessage]:
-        """The changes among these whose images are to be compared with row filters."""
-        tables: dict[int, bool] = {}
-        results: list[RowMessage] = []
-        for message in messages:
-            if type(message) is RowMessage:
-                relation = message.relation
-                known = tables.get(id(relation))
-                if known is None:
-                    known = tables[id(relation)] = bool(self._builder.filtered(relation))
-                if known:
-                    results.append(message)
+    @property
+    def read_to(self) -> int:
+        """Commit LSN of the last complete transaction, stored or not, with commands or without."""
+        return int.from_bytes(self._scanner.read_to)
+
+    @read_to.setter
+    def read_to(self, lsn: int) -> None:
+        self._scanner.read_to = lsn.to_bytes(8)
+
+    def filtered(self, messages: Sequence[bytes]) -> dict[int, RowMessage]:
+        """The changes among these whose images are to be compared with row filters, by their places."""
+        results: dict[int, RowMessage] = {}
+        for at, data in enumerate(messages):
+            if data[:1] == b"R" or (data[:1] in _OPERATIONS and data[1:5] in self._compared):
+                message = self._decoder.decode(data)
+                if type(message) is RowMessage:
+                    results[at] = message
+                elif type(message) is RelationMessage:
+                    self._note_filters(message, data[1:5])
         return results
 
     def feed(
         self,
-        messages: Iterable[Decoded | Command],
-        belonging: Mapping[int, Belonging] | None = None,
+        messages: Sequence[bytes],
+        compared: Mapping[int, tuple[RowMessage, Belonging]] | None = None,
     ) -> None:
         """Take messages in.
 
         Args:
-            belonging: by the `id` of each change that `filtered` has found.
+            compared: what `filtered` has found, with what was found out about it.
 
         Raises:
             RemoteProtocolError: a message cannot be read.
             ArticleError: an article does not fit what the log holds of its table.
         """
-        commands_of, own = self._builder.commands, self._own
-        count, length, kept = self._count, self._length, self._commands
-        add_code, add_hashkey = kept.codes.append, kept.hashkeys.append
-        add_text = kept.texts.extend
-        shift = self._brackets.shift * 100
-        for message in messages:
-            if type(message) is tuple:  # the only command of a change
-                if self._silent:
-                    continue
-                # a named tuple is not meant, which mypy cannot know
-                article, code, hashkey, text = cast("Command", message)
-                count += 1
-                size = len(text)
-                length += size
-                add_code(article * 100 + code + shift)
-                add_hashkey(hashkey)
-                add_text((text_length(size), text))
-            elif type(message) is RowMessage:
-                if message[0][0] in own:
-                    if self._dropping:
-                        continue
-                    self._count = count
-                    made: Sequence[Command] = self._take_own(message)
-                    aside, shift = 0, self._brackets.shift * 100
-                elif self._silent:
-                    continue
-                else:
-                    if belonging is None:
-                        made = commands_of(message)
-                    else:
-                        made = commands_of(message, belonging.get(id(message), ()))
-                    aside = shift
-                    if not made:
-                        self._passed_over(message[0])
-                for article, code, hashkey, text in made:
-                    count += 1
-                    size = len(text)
-                    length += size
-                    add_code(article * 100 + code + aside)
-                    add_hashkey(hashkey)
-                    add_text((text_length(size), text))
-            elif type(message) is BeginMessage:
-                self._begin(message)
-                count = length = shift = 0
-            elif type(message) is CommitMessage:
-                self._count, self._length = count, length
-                self._commit(message)
-                count = length = 0
-            elif type(message) is RelationMessage:
-                self._announced(message)
-            elif type(message) is TruncateMessage and not self._dropping:
-                self._truncated(message)
-        self._count, self._length = count, length
+        block, scan, compared = list(messages), self._scanner.scan, compared or {}
+        at = 0
+        while (at := scan(block, at)) < len(block):
+            if at in compared:
+                self._take(block[at], *compared[at])
+                at += 1
+            else:
+                at = self._read_on(block, at)
+
+    def _read_on(self, block: Sequence[bytes], at: int) -> int:
+        """Take in a message that the scanner has left, and with it changes that follow and are a command each.
+
+        Returns:
+            Where the scanner is to go on.
+        """
+        read, scanner, shift = self._read, self._scanner, self._brackets.shift * 100
+        add_code, add_hashkey = scanner.codes.append, scanner.hashkeys.append
+        add_text, length, first = scanner.texts.extend, 0, at
+        while at < len(block) and (at == first or block[at][0] in _CHANGES):
+            message = read(block[at])
+            at += 1
+            if type(message) is not tuple:
+                self._take(block[at - 1], message)
+                break
+            # a named tuple is not meant, which mypy cannot know
+            article, code, hashkey, text = cast("Command", message)
+            size = len(text)
+            length += size
+            add_code(_CODES[article * 100 + code + shift])
+            add_hashkey(_HASHKEYS[hashkey])
+            add_text((size.to_bytes(4), text))
+        scanner.length += length
+        scanner.text_bytes += length
+        return at
+
+    def _take(self, data: bytes, message: Decoded | Command, belonging: Belonging = ()) -> None:
+        """Take in a message that is not as usual."""
+        scanner = self._scanner
+        if type(message) is RowMessage:
+            if message.relation.oid in self._own:
+                if not scanner.dropping:
+                    self._add(self._take_own(message), 0)
+            elif not scanner.silent:
+                made = self._builder.commands(message, belonging)
+                if not made:
+                    self._passed_over(message.relation)
+                self._add(made, self._brackets.shift)
+        elif type(message) is BeginMessage:
+            scanner.begin(data)
+            self._brackets.begin(message.lsn)
+        elif type(message) is CommitMessage:
+            self._commit(data)
+        elif type(message) is RelationMessage:
+            self._announced(message, data[1:5])
+        elif type(message) is TruncateMessage and not scanner.dropping:
+            self._truncated(message)
+
+    def _add(self, commands: Sequence[Command], shift: int) -> None:
+        for article, code, hashkey, text in commands:
+            self._scanner.add(_CODES[(article + shift) * 100 + code], _HASHKEYS[hashkey], text)
 
     def take(self) -> StoredBatch:
         """The complete transactions, which are kept here no longer."""
         batch, self._batch = self._batch, StoredBatch()
-        batch.read_to, batch.time_us = self.read_to, self._committed_us
+        scanner = self._scanner
+        batch.read_to = self.read_to
+        batch.time_us = int.from_bytes(scanner.last_begin[9:17], signed=True)
         batch.horizon = self.horizon
         batch.fallbacks, self._brackets.fallbacks = self._brackets.fallbacks, []
-        complete, commands = self._complete, self._commands.take(self._whole)
-        batch.transactions, batch.commands = (
-            len(complete),
-            sum([each.commands for each in complete]),
+        complete = TransactionColumns(
+            scanner.begins, scanner.xids, scanner.counts, scanner.lengths, scanner.marked
         )
-        batch.blocks = list(blocks(self._publisher, complete, commands))
-        complete.clear()
-        self._whole = self._kept = 0
+        batch.transactions, batch.commands = len(complete), sum(complete.counts)
+        batch.blocks = list(blocks(self._publisher, complete, self._taken(scanner.whole)))
+        scanner.forget()
         self.passed_over = False
         return batch
 
@@ -277,76 +293,86 @@ class LogPlanner:
 
         Only while no complete one is kept: the store has the order of the log.
         """
-        assert not self._whole
-        taken = self._commands.take(len(self._commands))
-        self._brackets.made(taken.codes)
-        rows = parts(self._publisher, self._transaction(), taken)
-        self._stored += len(taken)
-        self._part += len(rows)
-        self._taken = self._length + self._count * _COMMAND_BYTES
+        scanner = self._scanner
+        assert not scanner.whole
+        self._brackets.made(map(int4_from, set(scanner.codes)))
+        transaction, count = self._transaction(), len(scanner.codes)
+        rows = parts(self._publisher, transaction, self._taken(count))
+        scanner.forget_part(count, len(rows))
         return rows
+
+    def _taken(self, count: int) -> CommandColumns:
+        """The first of the commands that are kept."""
+        scanner = self._scanner
+        return CommandColumns(
+            scanner.codes[:count], scanner.hashkeys[:count], scanner.texts[: 2 * count]
+        )
 
     # -- single messages --------------------------------------------------------------------------
 
-    def _begin(self, message: BeginMessage) -> None:
-        self._lsn, self._time_us, xid = message
-        self._xid = self._next_xid = full_xid(xid, self._next_xid)
-        self._dropping = self._silent = self._lsn <= self.read_to
-        self._brackets.begin(self._lsn)
-        self._count = self._length = self._taken = self._stored = self._part = 0
-        self._originator = 0
-        self._marks: tuple[bytes, ...] = ()
-        self._remarked = False
-        self._tokens: tuple[TracerToken, ...] = ()
-        self.open = True
+    def _commit(self, data: bytes) -> None:
+        """A transaction is complete that has marks or something posted, or in whose calls it matters where it ends."""
+        scanner = self._scanner
+        if scanner.dropping:
+            self._brackets.passed(scanner.xid)
+        else:
+            if self.has_calls:
+                self._brackets.made(map(int4_from, set(scanner.codes[scanner.whole :])))
+            self._brackets.commit(scanner.xid)
+            if scanner.count:
+                self._batch.tokens += self._tokens
+                if self._remarked and scanner.parts:
+                    self._batch.remarked.append((self._lsn, scanner.originator))
+        scanner.commit(data)
+        self._marks, self._remarked, self._tokens = (), False, ()
 
-    def _commit(self, message: CommitMessage) -> None:
-        self.end_lsn = message.end_lsn
-        self.open = False
-        if self._dropping:
-            self._brackets.passed(self._xid)
-            return
-        if self.has_calls:
-            self._brackets.made(self._commands.codes[self._whole :])
-        self._brackets.commit(self._xid)
-        self.read_to, self._committed_us = self._lsn, self._time_us
-        if self._count:
-            self._keep()
-        self._kept = self.size
-        self._count = self._length = self._taken = 0
-        self._whole = len(self._commands)
-
-    def _keep(self) -> None:
-        self._complete.append(self._transaction())
-        if self._tokens:
-            self._batch.tokens += self._tokens
-        if self._remarked and self._part:
-            self._batch.remarked.append((self._lsn, self._originator))
+    @property
+    def _lsn(self) -> int:
+        """Where the transaction that is coming commits."""
+        return int.from_bytes(self._scanner.begun[1:9])
 
     def _transaction(self) -> LoggedTransaction:
         """The one that is coming, as it is now."""
-        return _transaction(
-            (
-                self._lsn,
-                self._xid,
-                self._time_us,
-                self._originator,
-                len(self._marks),
-                self._count,
-                self._length,
-                self._stored,
-                self._part,
-            )
+        scanner = self._scanner
+        return LoggedTransaction(
+            seqno=self._lsn,
+            xid=scanner.xid,
+            time_us=self._time_us,
+            originator=scanner.originator,
+            marks=scanner.marks,
+            commands=scanner.count,
+            length=scanner.length,
+            stored=scanner.stored,
+            part=scanner.parts,
         )
 
-    def _announced(self, relation: RelationMessage) -> None:
-        oid = relation.oid.to_bytes(4, "big")
-        if relation.schema == SCHEMA and relation.name in _OWN:
+    @property
+    def _time_us(self) -> int:
+        """When it was committed."""
+        return int.from_bytes(self._scanner.begun[9:17], signed=True)
+
+    def _announced(self, relation: RelationMessage, oid: bytes) -> None:
+        scanner = self._scanner
+        is_own = relation.schema == SCHEMA and relation.name in _OWN
+        if is_own:
             self._own[relation.oid] = relation
-            self._own_oids.add(oid)
+            scanner.own.add(oid)
         else:
             self._own.pop(relation.oid, None)
-            self._own_oids.discard(oid)
+            scanner.own.discard(oid)
+        self._note_filters(relation, oid)
+        for letter, operation in _OPERATIONS.items():
+            scanner.plans.pop(letter + oid, None)
+            if self.scans_changes and not is_own:
+                rows = self._builder.sole_call(relation, operation)
+                if rows is not None:
+                    scanner.plans[letter + oid] = rows.plan(operation)
+
+    def _note_filters(self, relation: RelationMessage, oid: bytes) -> None:
+        if self._builder.filtered(relation):
+            self._compared.add(oid)
+        else:
+            self._compared.discard(oid)
 
     def _truncated(self, message: TruncateMessage) -> None:
         emptied = [
@@ -365,6 +391,7 @@ class LogPlanner:
 
     def _take_own(self, change: RowMessage) -> Sequence[Command]:
         """A mark of a branch or of a call, or what was posted. Rows of ours are only ever added; old ones are cleaned up."""
+        self._scanner.watched = True
         if change.new is None or change.operation != "ins":
             return ()
         columns = [column.name for column in change.relation.columns]
@@ -374,7 +401,8 @@ class LogPlanner:
             return ()
         if change.relation.name == "call_marker":
             made = self._brackets.marked(row, remarked=self._remarked)
-            self._silent = self._brackets.silent
+            self._scanner.silent = self._brackets.silent
+            self._scanner.beside = self._brackets.shift != 0
             return made
         if row["kind"] == b"procedure":
             self.passed_over = True  # the writer is to be known even if there is no command
@@ -396,11 +424,8 @@ class LogPlanner:
             self._batch.unknown.add(role.decode())
         if role not in self._marks:
             self._marks += (role,)
-        if self._count and number != self._originator:
+        scanner = self._scanner
+        scanner.marks = len(self._marks)
+        if scanner.count and number != scanner.originator:
             self._remarked = True
-        self._originator = number
-
-
-def full_xid(xid: int, near: int) -> int:
-    """The transaction id with its epoch whose low 32 bits are `xid`: the nearest to `near`."""
-    return near + (xid - near + 2**31) % 2**32 - 2**31
+        scanner.originator = number

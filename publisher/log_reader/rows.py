@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import accumulate, repeat
 from struct import Struct, pack
 from typing import Final, NamedTuple
+
+from twopc.core import int4_of
 
 HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER: Final = b"\xff\xff"
@@ -26,8 +29,10 @@ _row = Struct("!hiiiqiqiiiiiiii").pack
 _array = Struct("!iiiIii").pack
 _empty = Struct("!iiiI").pack
 _lsn = Struct("!iq").pack
-#: The four bytes before a text that say how long it is.
-text_length = Struct("!i").pack
+#: As a BEGIN of pgoutput, without its letter's meaning: commit LSN, time, the low bits of the id.
+_begin = Struct("!cqqI").pack
+_BEGIN_BYTES = 21
+_SEQNO_AT, _TIME_AT = 1, 9
 
 
 class LoggedTransaction(NamedTuple):
@@ -50,23 +55,75 @@ class LoggedTransaction(NamedTuple):
     part: int = 0
 
 
-_COMMANDS, _LENGTH, _STORED, _PART = map(
-    LoggedTransaction._fields.index, ("commands", "length", "stored", "part")
-)
+@dataclass(slots=True)
+class TransactionColumns:
+    """Complete transactions in their order; see `LoggedTransaction`."""
+
+    begins: list[bytes] = field(default_factory=list)
+    """Their BEGIN messages, from which seqnos and times are taken by strides."""
+    xids: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    marked: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
+    """By place: originator, marks, commands stored, parts, where they are not all 0."""
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def add(self, one: LoggedTransaction) -> None:
+        """One more."""
+        rest = (one.originator, one.marks, one.stored, one.part)
+        if any(rest):
+            self.marked[len(self)] = rest
+        self.begins.append(_begin(b"B", one.seqno, one.time_us, one.xid & 0xFFFFFFFF))
+        self.xids.append(one.xid)
+        self.counts.append(one.commands)
+        self.lengths.append(one.length)
+
+    def at(self, place: int) -> LoggedTransaction:
+        """One of them."""
+        begin = self.begins[place]
+        originator, marks, stored, part = self.marked.get(place, (0, 0, 0, 0))
+        return LoggedTransaction(
+            seqno=int.from_bytes(begin[_SEQNO_AT:_TIME_AT]),
+            xid=self.xids[place],
+            time_us=int.from_bytes(begin[_TIME_AT : _TIME_AT + 8], signed=True),
+            originator=originator,
+            marks=marks,
+            commands=self.counts[place],
+            length=self.lengths[place],
+            stored=stored,
+            part=part,
+        )
+
+    def fresh(self) -> list[int]:
+        """How many commands of each are not stored."""
+        if not self.marked:
+            return self.counts
+        counts = list(self.counts)
+        for place, (_, _, stored, _) in self.marked.items():
+            counts[place] -= stored
+        return counts
 
 
 @dataclass(slots=True)
 class CommandColumns:
-    """Commands in their order, as three lists."""
+    """Commands in their order, as three lists of what an array has of each."""
 
-    codes: list[int] = field(default_factory=list)
+    codes: list[bytes] = field(default_factory=list)
     """Article's number * 100 + type."""
-    hashkeys: list[int] = field(default_factory=list)
+    hashkeys: list[bytes] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
-    """Two for each command: the text's length, as `text_length` has it, and the text."""
+    """Two for each command: the text's length, and the text."""
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def add(self, code: int, hashkey: int, text: bytes) -> None:
+        """One more."""
+        self.codes.append(int4_of(code))
+        self.hashkeys.append(int4_of(hashkey))
+        self.texts += (len(text).to_bytes(4), text)
 
     def take(self, count: int) -> CommandColumns:
         """The first ones, which are not here any longer."""
@@ -76,27 +133,25 @@ class CommandColumns:
 
 
 def blocks(
-    publisher: int, transactions: Sequence[LoggedTransaction], commands: CommandColumns
+    publisher: int, transactions: TransactionColumns, commands: CommandColumns
 ) -> Iterator[bytes]:
     """Rows of complete transactions with all their commands that are not stored yet."""
-    first = at = 0
-    count = length = 0
-    for place, each in enumerate(transactions):
-        # by place: there are many
-        fresh, size = each[_COMMANDS] - each[_STORED], each[_LENGTH]
-        large = each[_PART] or fresh > BLOCK_COMMANDS or size > BLOCK_BYTES
-        full = count + fresh > BLOCK_COMMANDS or length + size > BLOCK_BYTES
-        if place > first and (full or large):
-            yield _block(publisher, transactions[first:place], commands, at, count)
-            at, first = at + count, place
-            count = length = 0
-        if large:
-            yield from _ending(publisher, each, commands, at)
-            at, first = at + fresh, place + 1
+    fresh = transactions.fresh()
+    counted, sized = list(accumulate(fresh)), list(accumulate(transactions.lengths))
+    first = at = length = 0
+    while first < len(counted):
+        end = first
+        if not transactions.marked or not transactions.at(first).part:
+            end = min(
+                bisect_right(counted, at + BLOCK_COMMANDS, first),
+                bisect_right(sized, length + BLOCK_BYTES, first),
+            )
+        if end == first:  # it is too large for a block, or parts of it are stored
+            end = first + 1
+            yield from _ending(publisher, transactions.at(first), commands, at)
         else:
-            count, length = count + fresh, length + size
-    if first < len(transactions):
-        yield _block(publisher, transactions[first:], commands, at, count)
+            yield _block(publisher, transactions, first, end, fresh, commands, at)
+        first, at, length = end, counted[end - 1], sized[end - 1]
 
 
 def parts(publisher: int, transaction: LoggedTransaction, commands: CommandColumns) -> list[bytes]:
@@ -119,23 +174,25 @@ def _ending(
     for number, size in enumerate(sizes[:-1]):
         yield _part(publisher, transaction, number, commands, start, size, stored=start - at)
         start += size
-    last = transaction._replace(
-        stored=transaction.stored + end - at, part=transaction.part + len(sizes) - 1
+    only = TransactionColumns()
+    only.add(
+        transaction._replace(
+            stored=transaction.stored + end - at, part=transaction.part + len(sizes) - 1
+        )
     )
-    yield _block(publisher, [last], commands, end, sizes[-1])
+    yield _block(publisher, only, 0, 1, only.fresh(), commands, end)
 
 
 def _sizes(commands: CommandColumns, start: int, end: int) -> Iterator[int]:
     """How many commands to take at a time."""
-    size = length = 0
-    for text in commands.texts[2 * start + 1 : 2 * end : 2]:
-        if size and (size == BLOCK_COMMANDS or length + len(text) > BLOCK_BYTES):
-            yield size
-            size = length = 0
-        size += 1
-        length += len(text)
-    if size:
+    sized = list(accumulate(map(len, commands.texts[2 * start + 1 : 2 * end : 2])))
+    at = length = 0
+    while at < len(sized):
+        size = bisect_right(sized, length + BLOCK_BYTES, at) - at
+        size = max(1, min(size, BLOCK_COMMANDS))
         yield size
+        at += size
+        length = sized[at - 1]
 
 
 def _part(
@@ -157,9 +214,9 @@ def _part(
             *map(_none, (_LSN, _XID8, _TIME, _INT4, _INT4, _INT4, _INT8)),
             _array_of(_LSN, _lsn(8, transaction.seqno) * count, count),
             _int4s(range(before + 1, before + count + 1)),
-            _int4s(commands.codes[at : at + count]),
-            _int4s([transaction.originator] * count),
-            _int4s(commands.hashkeys[at : at + count]),
+            _array_of(_INT4, b"".join(commands.codes[at : at + count]), count),
+            _array_of(_INT4, int4_of(transaction.originator) * count, count),
+            _array_of(_INT4, b"".join(commands.hashkeys[at : at + count]), count),
             _array_of(_TEXT, b"".join(commands.texts[2 * at : 2 * (at + count)]), count),
         )
     )  # fmt: skip
@@ -167,43 +224,54 @@ def _part(
 
 def _block(
     publisher: int,
-    transactions: Sequence[LoggedTransaction],
+    transactions: TransactionColumns,
+    first: int,
+    end: int,
+    fresh: Sequence[int],
     commands: CommandColumns,
     at: int,
-    count: int,
 ) -> bytes:
-    seqnos, xids, times, originators, marks, counts, lengths, _, _ = zip(*transactions, strict=True)
-    last = transactions[-1]
-    seqnos_of_all = _int8s(_LSN, seqnos)
-    ids: list[int] = []
-    origins: list[int] = []
-    if (
-        count == len(transactions) == sum(counts)
-    ):  # a command each, so they have their arrays in common
-        ids, origins, command_seqnos = [1] * count, list(originators), seqnos_of_all
+    """The transactions from one place to another, with their commands, which begin `at` a place too."""
+    width, fresh = end - first, fresh[first:end]
+    count, last = sum(fresh), transactions.at(end - 1)
+    begins = b"".join(transactions.begins[first:end])
+    counts = transactions.counts[first:end]
+    seqnos = _eights(begins, _SEQNO_AT)
+    marked = (
+        [transactions.marked.get(place) for place in range(first, end)]
+        if transactions.marked
+        else []
+    )
+    originators = [each[0] if each else 0 for each in marked] or [0] * width
+    marks = [each[1] if each else 0 for each in marked] or [0] * width
+    stored = [each[2] if each else 0 for each in marked] or [0] * width
+    if fresh == counts and count == width:  # a command each, so they have their arrays in common
+        command_seqnos, ids, origins = seqnos, int4_of(1) * count, _elements(originators)
     else:
-        results: list[bytes] = []
-        for each in transactions:
-            fresh = each.commands - each.stored
-            ids += range(each.stored + 1, each.commands + 1)
-            origins += repeat(each.originator, fresh)
-            results.append(_lsn(8, each.seqno) * fresh)
-        command_seqnos = _array_of(_LSN, b"".join(results), count)
+        command_seqnos = b"".join(
+            [seqnos[12 * place : 12 * place + 12] * many for place, many in enumerate(fresh)]
+        )
+        numbers: list[int] = []
+        origin: list[int] = []
+        for before, many, who in zip(stored, fresh, originators, strict=True):
+            numbers += range(before + 1, before + many + 1)
+            origin += repeat(who, many)
+        ids, origins = _elements(numbers), _elements(origin)
     return b"".join(
         (
-            _head(publisher, seqnos[0], last.seqno, last.part, len(transactions), count, last.commands),
-            seqnos_of_all,
-            _int8s(_XID8, xids),
-            _int8s(_TIME, times),
+            _head(publisher, int.from_bytes(seqnos[4:12]), last.seqno, last.part, width, count, last.commands),
+            _array_of(_LSN, seqnos, width),
+            _int8s(_XID8, transactions.xids[first:end]),
+            _array_of(_TIME, _eights(begins, _TIME_AT), width),
             _int4s(originators),
             _int4s(marks),
             _int4s(counts),
-            _int8s(_INT8, lengths),
-            command_seqnos,
-            _int4s(ids),
-            _int4s(commands.codes[at : at + count]),
-            _int4s(origins),
-            _int4s(commands.hashkeys[at : at + count]),
+            _int8s(_INT8, transactions.lengths[first:end]),
+            _array_of(_LSN, command_seqnos, count),
+            _array_of(_INT4, ids, count),
+            _array_of(_INT4, b"".join(commands.codes[at : at + count]), count),
+            _array_of(_INT4, origins, count),
+            _array_of(_INT4, b"".join(commands.hashkeys[at : at + count]), count),
             _array_of(_TEXT, b"".join(commands.texts[2 * at : 2 * (at + count)]), count),
         )
     )  # fmt: skip
@@ -228,10 +296,23 @@ def _none(element: int) -> bytes:
     return _empty(12, 0, 0, element)
 
 
-def _int4s(values: Sequence[int]) -> bytes:
+def _eights(begins: bytes, at: int) -> bytes:
+    """Elements of an array: the 8 bytes at a place in every BEGIN."""
+    made = bytearray(_lsn(8, 0) * (len(begins) // _BEGIN_BYTES))
+    for place in range(8):
+        made[4 + place :: 12] = begins[at + place :: _BEGIN_BYTES]
+    return bytes(made)
+
+
+def _elements(values: Sequence[int]) -> bytes:
+    """Elements of an array of integers."""
     flat = [4] * (2 * len(values))
     flat[1::2] = values
-    return _array_of(_INT4, pack(f"!{len(flat)}i", *flat), len(values))
+    return pack(f"!{len(flat)}i", *flat)
+
+
+def _int4s(values: Sequence[int]) -> bytes:
+    return _array_of(_INT4, _elements(values), len(values))
 
 
 def _int8s(element: int, values: Sequence[int]) -> bytes:

@@ -43,7 +43,7 @@ def doctor(
     ] = None,
 ) -> None:
     """Check whether servers can be nodes, and print the exact line for each missing setting."""
-    from twopc.doctor import Finding, examine, format_findings, registered_slots
+    from twopc.doctor import Finding, core_finding, examine, format_findings, registered_slots
     from twopc.server import EmbeddedServer
 
     def show(title: str, findings: tuple[Finding, ...]) -> bool:
@@ -52,7 +52,7 @@ def doctor(
             print(f"  {line}")
         return any(finding.level == "error" for finding in findings)
 
-    bad = False
+    bad = show("this installation", (core_finding(),))
     if not nodes:
         with EmbeddedServer.start(durable=True) as server:
             for role in ("publisher", "subscriber", "distribution"):

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.rows import CommandColumns, LoggedTransaction
+from twopc.publisher.log_reader.rows import CommandColumns, LoggedTransaction, TransactionColumns
 
 #: type, article, hashkey, text
 Made = tuple[int, int, int, str]
@@ -20,16 +20,14 @@ async def write_blocks(
     transactions: Sequence[tuple[LoggedTransaction, Sequence[Made]]],
 ) -> None:
     """Transactions with their commands; counts and lengths are worked out here."""
-    commands, whole = CommandColumns(), []
+    commands, whole = CommandColumns(), TransactionColumns()
     for transaction, made in transactions:
         length = 0
         for kind, article, hashkey, text in made:
             raw = text.encode()
             length += len(raw)
-            commands.codes.append(article * 100 + kind)
-            commands.hashkeys.append(hashkey)
-            commands.texts += (rows.text_length(len(raw)), raw)
-        whole.append(transaction._replace(commands=len(made), length=length))
+            commands.add(article * 100 + kind, hashkey, raw)
+        whole.add(transaction._replace(commands=len(made), length=length))
     async with (
         connection.cursor() as cursor,
         cursor.copy(f"copy {rows.BLOCKS} from stdin (format binary)".encode()) as copy,

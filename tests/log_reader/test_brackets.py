@@ -207,8 +207,9 @@ def test_a_call_among_filtered_rows() -> None:
     feed(one, [TABLE, MARKER, CALLS])
     whole = transaction(10, insert(1), begun(1), insert(2), ended(1), insert(3))
     for block in (whole[:3], whole[3:]):
-        messages = list(one.decoded([encode(message) for message in block]))
-        one.feed(messages, {id(change): [(False, True)] for change in one.filtered(messages)})
+        messages = [encode(message) for message in block]
+        changes = one.filtered(messages)
+        one.feed(messages, {at: (change, [(False, True)]) for at, change in changes.items()})
     _, commands = rows_of(one.take().blocks)
     assert [divmod(row[2], 100) for row in commands] == [(7, 1), (20, 30), (7, 1)]
 

@@ -13,11 +13,10 @@ from tests.fix_link import until
 from tests.log_reader.rig import SLOT, Rig, rows, value
 from twopc.errors import ArticleError, RemoteProtocolError, ServerError, SubscriptionError
 from twopc.publisher import publication, slot
-from twopc.publisher.commands import CommandBuilder, CommandReader
 from twopc.publisher.log_reader import LogReader, LogReaderProfile
 from twopc.publisher.log_reader.store import ServerStore
 from twopc.publisher.log_reader.wal import ServerWal
-from twopc.publisher.pgoutput import Decoded, Decoder
+from twopc.publisher.pgoutput import Decoded
 
 QUICK = LogReaderProfile(takeover_s=0.2, release_s=0.2)
 
@@ -233,11 +232,10 @@ async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) 
         assert reader._planned is not None
         pids = {await pid(reader)}
 
-        class Refusing(Decoder):
-            def decode(self, data: bytes) -> Decoded:
-                raise RemoteProtocolError("pgoutput: made up")
+        def refuse(data: bytes) -> Decoded:
+            raise RemoteProtocolError("pgoutput: made up")
 
-        reader._planned._reader = CommandReader(Refusing(), CommandBuilder([]))
+        reader._planned._read = refuse
         with pytest.raises(RemoteProtocolError, match="made up"):
             await reader.run_once()
         assert (await history(both))[-1] == ("failed", "pgoutput: made up")

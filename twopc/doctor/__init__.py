@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from twopc.doctor.examination import examine, missing_grants, registered_slots
 from twopc.doctor.finding import ROLES, Finding, Level, RoleOfNode, format_findings
+from twopc.doctor.installation import core_finding
 
 __all__ = [
     "ROLES",
     "Finding",
     "Level",
     "RoleOfNode",
+    "core_finding",
     "examine",
     "format_findings",
     "missing_grants",

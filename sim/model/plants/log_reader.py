@@ -10,7 +10,6 @@ from typing import Any
 from twopc.proc_execution import Writers
 from twopc.publisher.log_reader import LogReaderEngine
 from twopc.publisher.log_reader.planner import LogPlanner
-from twopc.publisher.pgoutput import BeginMessage
 from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
 
@@ -38,12 +37,10 @@ class IgnoresMarks(LogPlanner):
 class KeepsOriginator(LogPlanner):
     """The next transaction has the originator of the one before, until a mark says otherwise."""
 
-    _originator = 0
-
-    def _begin(self, message: BeginMessage) -> None:
-        before = self._originator
-        super()._begin(message)
-        self._originator = before
+    def _commit(self, data: bytes) -> None:
+        originator = self._scanner.originator
+        super()._commit(data)
+        self._scanner.originator = originator
 
 
 class ForgetsMark(LogPlanner):

@@ -13,9 +13,9 @@ from twopc.publisher.log_reader.rows import (
     BLOCK_COMMANDS,
     CommandColumns,
     LoggedTransaction,
+    TransactionColumns,
     blocks,
     parts,
-    text_length,
 )
 from twopc.sim.model.distribution.store import read_blocks
 from twopc.sim.model.kernel import SimpyKernel
@@ -151,10 +151,9 @@ async def test_the_same_commands_as_the_product(make_topology: MakeTopology) -> 
 def test_blocks_are_read_as_they_were_written(count: int) -> None:
     """Of whole transactions, one of them large, and of one that came in parts before."""
     texts = [f"({number})".encode() for number in range(count)]
-    commands = CommandColumns(
-        [100 * (1 + at % 3) + 1 for at in range(count)], [at % 64 for at in range(count)],
-        [part for text in texts for part in (text_length(len(text)), text)],
-    )  # fmt: skip
+    commands, complete = CommandColumns(), TransactionColumns()
+    for at, text in enumerate(texts):
+        commands.add(100 * (1 + at % 3) + 1, at % 64, text)
     size = sum(map(len, texts))
     large = LoggedTransaction(
         seqno=2**40 + 8, xid=2**33, time_us=7, originator=2, marks=1, commands=count, length=size
@@ -162,12 +161,12 @@ def test_blocks_are_read_as_they_were_written(count: int) -> None:
     small = LoggedTransaction(
         seqno=2**40 + 9, xid=5, time_us=8, originator=0, marks=0, commands=1, length=2
     )
-    commands.codes.append(103)
-    commands.hashkeys.append(0)
-    commands.texts += [text_length(2), b"()"]
+    commands.add(103, 0, b"()")
     early = parts(1, large, commands.take(count // 2))
     came = large._replace(stored=count // 2, part=len(early))
-    found = read_blocks([*early, *blocks(1, [came, small], commands)])
+    for one in (came, small):
+        complete.add(one)
+    found = read_blocks([*early, *blocks(1, complete, commands)])
     assert [(one.seqno, one.xid, one.time_us, one.originator, one.marks) for one in found] == [
         (2**40 + 8, 2**33, 7, 2, 1),
         (2**40 + 9, 5, 8, 0, 0),

@@ -1,0 +1,37 @@
+"""What is done for each message of the log and for each command: one source, compiled where that is possible.
+
+At installation `setup.py` has mypyc compile the modules here, if there is a C compiler. Where there is none they
+run as they stand. Both come to the same, byte for byte. What is compiled is named after its source, so that it is
+never taken for that of another source.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from types import ModuleType
+
+from twopc.core.compiled import PLAIN, SOURCES, compiled_name
+from twopc.core.scan import CommandScanner, RowPlan, int4_from, int4_of
+
+__all__ = ["COMPILED", "REASON", "CommandScanner", "RowPlan", "int4_from", "int4_of"]
+
+
+def _compiled() -> tuple[list[ModuleType], str]:
+    """The compiled modules; or why they are not used."""
+    if os.environ.get(PLAIN):
+        return [], f"{PLAIN} is set"
+    try:
+        return [import_module(f"{__name__}.{compiled_name(source)}") for source in SOURCES], ""
+    except ModuleNotFoundError:
+        return [], "nothing was compiled of this source"
+    except ImportError as error:
+        return [], f"what was compiled cannot be loaded: {error}"
+
+
+_modules, REASON = _compiled()
+COMPILED = not REASON
+"""Else the modules run as they stand, for that `REASON`."""
+
+for _module in _modules:
+    globals().update({name: getattr(_module, name) for name in __all__ if hasattr(_module, name)})
