@@ -163,15 +163,12 @@ class Desk:
 
 
 def application(desk: Desk) -> Starlette:
-    """All of it, but for who may ask."""
+    """All of it, but for who may ask; whoever serves it ends the workers."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await desk.workers.play.warm()
-        try:
-            yield
-        finally:
-            await desk.workers.close()
+        yield
 
     def route(path: str, method: str, handler: Callable[[Request], Awaitable[Response]]) -> Route:
         return Route(path, _answering(handler), methods=[method])

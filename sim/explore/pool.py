@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from twopc.errors import TwopcError
 from twopc.sim.explore.folder import OpenFolder
 from twopc.sim.explore.wire import Refusal
+from twopc.together import together
 
 #: How long a process may take to end by itself.
 _END_S = 10.0
@@ -97,6 +98,8 @@ class Worker:
 
         Who does not want the rest leaves the iteration: what is being done is stopped.
         """
+        if self._closed:
+            raise WorkerError({"error": f"{self._what} has ended", "kind": "stopped"})
         number = next(self._numbers)
         request = json.dumps({"id": number, "do": do, "values": values}).encode()
         asked = self._asked[number] = _PendingAnswer(number, request, asyncio.Queue())
@@ -225,7 +228,5 @@ class Workers:
         return {"play": self.play, "orders": self.orders, "postgres": self.postgres}
 
     async def close(self) -> None:
-        """End all of them."""
-        closing: list[Callable[[], Any]] = [one.close for one in self.each().values()]
-        for close in closing:
-            await close()
+        """End all of them, and what each of them is doing."""
+        await together(*(one.close() for one in self.each().values()))

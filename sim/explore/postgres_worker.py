@@ -81,6 +81,8 @@ class PostgresBench:
         loop = asyncio.get_running_loop()
         playing = asyncio.create_task(self._play(loaded, made))
         answer.on_stop = lambda: loop.call_soon_threadsafe(playing.cancel)
+        if answer.is_stopped:  # before it could be told
+            playing.cancel()
         try:
             return await playing
         except asyncio.CancelledError:

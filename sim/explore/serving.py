@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
 import tempfile
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,17 +23,34 @@ _END_S = 1
 
 
 class ExploreServer(uvicorn.Server):
-    """A server that says when it can be asked."""
+    """A server that says when it can be asked, and whose open requests are answered when it ends.
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    Args:
+        ready: called when it can be asked.
+        end_work: ends what requests wait for, so that each is answered.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        end_work: Callable[[], Awaitable[None]],
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._end_work = end_work
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's."""
         await super().startup(sockets)
         if self.started:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's; who is cut off now is so because somebody has ended the server, which is no error."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        await self._end_work()
+        await super().shutdown(sockets)
 
 
 def run(
@@ -71,7 +89,7 @@ def run(
             timeout_graceful_shutdown=_END_S,
         )
         try:
-            ExploreServer(config, ready).run(sockets=[listening])
+            ExploreServer(config, ready, desk.workers.close).run(sockets=[listening])
         except KeyboardInterrupt:
             return  # that is how it ends
 

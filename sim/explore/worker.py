@@ -33,17 +33,20 @@ class StoppedError(TwopcError):
 class Answering:
     """Where an answer goes, and whether it is still wanted."""
 
-    def __init__(self, number: int, out: BinaryIO, stopped: set[int]) -> None:
+    def __init__(
+        self, number: int, out: BinaryIO, stopped: set[int], gone: threading.Event
+    ) -> None:
         self.number = number
         self.on_stop: Callable[[], object] | None = None
         """Called, in another thread, when nobody wants the rest."""
         self._out = out
         self._stopped = stopped
+        self._gone = gone
 
     @property
     def is_stopped(self) -> bool:
         """Nobody wants the rest."""
-        return self.number in self._stopped
+        return self.number in self._stopped or self._gone.is_set()
 
     def send(self, kind: str, value: Any) -> None:
         """One part of the answer."""
@@ -70,7 +73,7 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
     requests: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
     stopped: set[int] = set()
     current: list[Answering] = []
-    is_over = threading.Event()
+    gone, is_over = threading.Event(), threading.Event()
 
     def stop(number: int) -> None:
         stopped.add(number)
@@ -85,6 +88,7 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
                 stop(request["stop"])
             else:
                 requests.put(request)
+        gone.set()
         for answer in [*current]:
             stop(answer.number)
         requests.put(None)
@@ -93,11 +97,12 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
 
     threading.Thread(target=read, daemon=True).start()
     while (request := requests.get()) is not None:
-        answer = Answering(int(request["id"]), out, stopped)
+        answer = Answering(int(request["id"]), out, stopped, gone)
         current[:] = [answer]
-        if answer.is_stopped:
-            continue
         try:
+            if answer.is_stopped:
+                answer.send("error", {"error": "it was stopped", "kind": "stopped"})
+                continue
             _answer(jobs[str(request["do"])], request["values"], answer)
         except BrokenPipeError:
             break

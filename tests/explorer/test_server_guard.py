@@ -239,18 +239,24 @@ def test_a_key_of_a_request_is_none_of_the_workers_protocol(server: ExploreProce
         assert server.post("/api/check", **body)["text"] == "twopc: 1"
 
 
-def test_it_ends_though_a_play_does_not(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of an endless play: nothing is left."""
+def test_it_ends_though_a_play_does_not(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C in the middle of an endless play, and of all orders of one: nothing is left, and nothing complained of."""
     with explored(tmp_path) as running:
         workers = running.workers()
-        connection = running.connection()
         endless = {"path": "endless.twopc.yaml", "text": ENDLESS, "order": ["a_spin"]}
-        running.send(connection, "POST", "/api/play", endless)
+        connections = [running.connection(), running.connection()]
+        for connection, where in zip(connections, ("/api/play", "/api/orders"), strict=True):
+            running.send(connection, "POST", where, endless)
         wait_for(
             lambda: any(each.cpu_times().user > _BUSY_S for each in workers),
             what="the play",
             timeout_s=WAIT_S,
         )
         assert running.interrupt() == 0
-        connection.close()
         assert not left(workers)
+        answers = [each.getresponse() for each in connections]
+        assert [each.status for each in answers] == [503, 200]
+        assert all(b'"stopped"' in each.read() for each in answers)
+        for connection in connections:
+            connection.close()
+    assert capfd.readouterr().err == ""

@@ -38,8 +38,10 @@ def test_what_servers_cannot_do_is_refused(server: ExploreProcess) -> None:
     assert "fence cannot be switched off on real servers: it keeps out a request" in value["error"]
 
 
-def test_a_run_on_servers_is_stopped_and_nothing_is_left(folder: Path) -> None:
-    """As soon as a server is there; the next run is whole, and Ctrl-C ends all of it."""
+def test_a_run_on_servers_is_stopped_and_nothing_is_left(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As soon as a server is there; the next run is whole, and Ctrl-C in the midst of another ends all of it."""
     body = {"path": LOST, "order": WAITS}
     with explored(folder) as running, ThreadPoolExecutor() as others:
         asked = others.submit(running.ask, "POST", "/api/postgres", body)
@@ -53,5 +55,11 @@ def test_a_run_on_servers_is_stopped_and_nothing_is_left(folder: Path) -> None:
         assert (status, value["kind"]) == (503, "stopped")
         assert running.post("/api/postgres", **body)["first_difference"] is None
         processes = running.workers()
+        connection = running.connection()
+        running.send(connection, "POST", "/api/postgres", body)
         assert running.interrupt() == 0
         assert not left(processes)
+        answer = connection.getresponse()
+        assert answer.status == 200 or b'"stopped"' in answer.read()
+        connection.close()
+    assert capfd.readouterr().err == ""
