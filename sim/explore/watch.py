@@ -301,6 +301,8 @@ def _text_of(record: HistoryRecord) -> tuple[str, str] | None:
         return "notice", f"{who} receives {notices(record)}"
     if record.kind == "unblocked":
         return "unblocked", f"{what} waits no longer"
+    if record.kind in ("infeasible", "stuck"):  # the message names the step
+        return record.kind, record.message
     return record.kind, f"{what} {record.message}".strip()
 
 

@@ -49,12 +49,17 @@ def test_a_session_keeps_the_sequence_of_its_steps(page: ExplorerPage) -> None:
 
 
 def test_escape_leaves_a_dragged_step_where_it_was(page: ExplorerPage) -> None:
+    """Until then a line among the steps shows where it would go."""
     page.play(LOST_UPDATE)
     begin = page.browser.middle("[data-key=a_write]")
     end = page.browser.middle("[data-key=b_begin]", scroll=False)
     page.browser.mouse("mousePressed", begin)
     page.browser.mouse("mouseMoved", end)
     assert page.run("document.querySelectorAll('.drop').length") == 1
+    box = "document.querySelector('{}').getBoundingClientRect()"
+    line, steps = box.format(".drop"), box.format(".lanes")
+    assert page.run(f"Math.abs({line}.top - {end[1]}) < 60")
+    assert page.run(f"{line}.left >= {steps}.left && {line}.right <= {steps}.right + 4")
 
     page.browser.press("Escape")
     page.browser.mouse("mouseReleased", end)
@@ -97,6 +102,26 @@ def test_an_order_that_cannot_be_is_marked_where_it_stops(page: ExplorerPage) ->
     above = "document.querySelector('{}').getBoundingClientRect().top"
     assert page.run(f"{above.format('[data-key=b_write]')} < {above.format('.cut')}")
     assert page.run(f"{above.format('.cut')} < {above.format('[data-key=b_end]')}")
+    assert page.text(".moment").startswith("b_write waits at pub for alice (a_write)")
+    assert "bob waits for alice" in page.text(
+        ".node"
+    )  # as it stands there, and not when all is over
+
+
+def test_the_browser_goes_back_to_what_was_looked_at(page: ExplorerPage) -> None:
+    """Another file, view or lesson is another place."""
+    page.play(LOST_UPDATE)
+    page.click("#tab-orders")
+    page.after("#view-orders h2", "Every order")
+    page.click("#tab-lessons")
+    page.after("#view-lessons h2", "Lessons")
+
+    page.run("history.back()")
+    page.after("#view-orders h2", "Every order")
+    page.run("history.back()")
+    page.after("#view-run .outcome", "Alice committed")
+    page.run("history.forward()")
+    page.after("#view-orders h2", "Every order")
 
 
 def test_every_place_is_shown_at_every_moment(page: ExplorerPage) -> None:

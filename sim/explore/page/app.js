@@ -270,7 +270,7 @@ export class Explorer extends EventTarget {
       this.#shown = variant;
       this.compared = answer.compared ?? "";
       this.trouble = "";
-      this.moment = answer.run.moments.length - 1;
+      this.moment = lastOf(answer.run);
     } catch (error) {
       if (!(error instanceof Refused) || error.kind === "token") return this.failed(error);
       this.trouble = error.kind === "stopped" ? "Stopped. What is shown is what was played before." : error.message;
@@ -366,4 +366,9 @@ export class Explorer extends EventTarget {
     this.faults = faults;
     await this.play({ compare: true });
   }
+}
+
+/** The moment that is looked at first: the end, or the one in which an order stops being possible. @param {import("./wire.js").Run} run */
+function lastOf({ moments, possible }) {
+  return possible === true ? moments.length - 1 : Math.max(0, moments.findLastIndex((each) => each.step !== ""));
 }

@@ -3,7 +3,7 @@
 
 import { counted, h, replace, still } from "./dom.js";
 import { glass, ms } from "./lanes.js";
-import { picture, send } from "./picture.js";
+import { ROLES, picture, send } from "./picture.js";
 import { standAt, under } from "./wire.js";
 
 /** @typedef {Map<string, any>} Stand */
@@ -58,7 +58,7 @@ export class Look {
     this.back.disabled = moment === 0;
     this.next.disabled = moment === run.moments.length - 1;
     replace(this.count, `${moment + 1} of ${run.moments.length} · ${ms(at.at_ms)} ms`);
-    replace(this.now, at.text);
+    replace(this.now, run.possible !== true && at.event === "end" ? "the order has stopped, and what was open is rolled back" : at.text);
     const stand = standAt(run, moment);
     const before = moment > 0 ? standAt(run, moment - 1) : new Map();
     const changed = new Set(moment > 0 ? at.changed : []);
@@ -102,7 +102,7 @@ function messagesOf(run, moment, stand) {
 /** @param {import("./wire.js").WireNode} node @param {Stand} stand @param {Stand} before @param {Set<string>} changed */
 function nodeCard(node, stand, before, changed) {
   const state = stand.get(`node/${node.name}`);
-  const role = { publisher: "Publisher", republisher: "Republisher" }[node.role] ?? "Subscriber";
+  const role = ROLES[node.role] ?? "Subscriber";
   const sessions = under(stand, "session/").filter(([, session]) => session.node === node.name);
   const tables = tablesOf(node.name, stand, before);
   return h(

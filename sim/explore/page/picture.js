@@ -7,6 +7,8 @@ const WIDTH = 400;
 const NODE = { width: 88, height: 38 };
 /** From one row of nodes to the next. */
 const LEVEL = 96;
+/** @type {Record<string, string>} */
+export const ROLES = { publisher: "Publisher", republisher: "Republisher" };
 const DISTRIBUTION = "distribution";
 const COORDINATOR = "coordinator";
 
@@ -93,7 +95,7 @@ function box(node, at, sessions) {
     "svg:g", { class: `box ${node.role}`, data: { node: node.name } },
     h("svg:rect", { x: at.x - width / 2, y: at.y - height / 2, width, height, rx: 5 }),
     h("svg:text", { x: at.x, y: at.y - 2, class: "name" }, node.name),
-    h("svg:text", { x: at.x, y: at.y + 12, class: "role" }, node.role === "publisher" ? "Publisher" : "Subscriber"),
+    h("svg:text", { x: at.x, y: at.y + 12, class: "role" }, ROLES[node.role] ?? "Subscriber"),
     sessions.length ? h("svg:text", { x: at.x, y: at.y + height / 2 + 14, class: "session" }, sessions.map((each) => each.name).join(", ")) : null,
   );
 }

@@ -25,7 +25,7 @@ export function startView(place, explorer) {
       h("button", { type: "button", on: { click: () => explorer.show("lessons") } }, "Lessons"),
       newButton(explorer)),
     h("dl", { class: "ways" },
-      way("Play", "Drag the steps. Switch the isolation level, the commit protocol, a protection. Strike a fault at a point of the run."),
+      way("Play", "Drag the steps. Switch the isolation level, the commit protocol, a protection. Place a fault at a point of the run."),
       explorer.fixed ? null : way("Every order", "All orders of the steps that can be, by what comes of them."),
       explorer.fixed ? null : way("On PostgreSQL", "The same order on real servers, beside the model."),
       explorer.fixed ? null : way("Edit", "The scenario as text, checked as you write.")),

@@ -101,7 +101,7 @@ function pointList(explorer, arrivals, of, named = false) {
         },
         h("option", { value: "" }, "no fault"), point.deeds.map((deed) => h("option", { value: deed }, deed)),
       );
-      return h("li", { title: point.about }, h("code", {}, each.point.split(/(?<=[._(])/).flatMap((part) => [h("wbr"), part])), each.nth > 1 ? ` (${each.nth})` : null, " ", choice);
+      return h("li", { title: point.about }, h("code", {}, each.point.split(/(?<=[._(])/).flatMap((part) => [h("wbr"), part])), each.nth > 1 ? ` (${each.nth})` : null, point.about ? h("span", { class: "faint" }, point.about) : null, choice);
     })),
   );
 }

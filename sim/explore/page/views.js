@@ -1,6 +1,7 @@
 // @ts-check
 // Which view is shown, and the buttons that lead there.
 
+import { fragment } from "./api.js";
 import { byId, h, replace } from "./dom.js";
 import { EveryView } from "./every.js";
 import { exportButton } from "./export.js";
@@ -36,7 +37,7 @@ export function start(explorer) {
     bar(explorer, view);
     document.title = ["twopc explore", OF_FILE[view] ? explorer.scenario?.name ?? explorer.file?.path : view === "lessons" ? "lessons" : ""].filter(Boolean).reverse().join(" – ");
   };
-  explorer.on("view", () => { draw(); remember(explorer); });
+  explorer.on("view", () => { draw(); remember(explorer, isElsewhere(explorer)); });
   explorer.on("run", () => { if (explorer.view === "run") run.draw(); bar(explorer, explorer.view); remember(explorer); });
   explorer.on("play", () => { if (explorer.view === "run") run.playing(); });
   explorer.on("moment", () => { if (explorer.view === "run") run.moment(); });
@@ -61,7 +62,20 @@ function bar(explorer, view) {
   if (had.startsWith("tab-")) byId(had)?.focus();
 }
 
-/** The address holds what is shown, without the token: it can be loaded again, and gone back from. @param {import("./app.js").Explorer} explorer */
-function remember(explorer) {
-  history.replaceState(null, "", `${location.pathname}${location.search}#${linkOf(explorer)}`);
+/**
+ * The address holds what is shown, without the token: it can be loaded again. Another file, view or lesson is
+ * another place, from which the browser goes back; another order or switch is not, as there is Undo.
+ *
+ * @param {import("./app.js").Explorer} explorer @param {boolean} [elsewhere]
+ */
+function remember(explorer, elsewhere = false) {
+  const address = `${location.pathname}${location.search}#${linkOf(explorer)}`;
+  if (elsewhere) history.pushState(null, "", address);
+  else history.replaceState(null, "", address);
+}
+
+/** Whether the address says another place than is shown now. @param {import("./app.js").Explorer} explorer */
+function isElsewhere(explorer) {
+  const [said, now] = [fragment(), linkOf(explorer)];
+  return ["file", "view", "lesson"].some((name) => said.get(name) !== now.get(name));
 }
