@@ -15,8 +15,13 @@ from typing import Any
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario import reading
+from twopc.sim.scenario.reading import BYTES_MAX
 
 _TAG = "tag:yaml.org,2002:"
+#: As many as a file has at most that writes each of its values out: one takes two bytes.
+_NODES_MAX = BYTES_MAX // 2
+#: Levels; what comes after reading follows them one by one.
+_DEPTH_MAX = 100
 #: Half of a character, as YAML can name one by an escape.
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -285,14 +290,21 @@ def parse(text: str, path: str, *, foreign: bool = False) -> Document:
         document.error(Mark(1, 1, named), "the file is empty; a scenario begins with 'twopc: 1'")
         return document
     builder = _Builder(document, named)
-    root = builder.build(node)
-    if builder.endless:
+    try:
+        root = builder.build(node)
+    except _EndlessError as error:
+        message, mark = error.args
+        document.error(mark, message)
         return document
     if isinstance(root, Map):
         document.root = root
     else:
         document.error(builder.mark(node), "a scenario is a mapping that begins with 'twopc: 1'")
     return document
+
+
+class _EndlessError(ScenarioError):
+    """There is more, or it is nested deeper, than any scenario needs; has the message, and the mark."""
 
 
 class _Builder:
@@ -304,8 +316,8 @@ class _Builder:
         self._open: set[int] = set()
         self._ends: dict[int, int] = {}
         """Where the nodes that are built end: a second time it is an alias."""
-        self.endless = False
-        """An alias contains itself, so that there is no value to speak of."""
+        self._count = 0
+        """Of nodes that are built, again by each alias."""
 
     def mark(self, node: Any) -> Mark:
         """Where a node begins."""
@@ -315,9 +327,15 @@ class _Builder:
         """The value of a node."""
         kind = type(node).__name__
         if id(node) in self._open:
-            self.endless = True
-            self._document.error(self.mark(node), "this alias contains itself")
-            return None
+            raise _EndlessError("this alias contains itself", self.mark(node))
+        if len(self._open) > _DEPTH_MAX:
+            raise _EndlessError("nested too deeply: a scenario needs a few levels", self.mark(node))  # fmt: skip
+        self._count += 1
+        if self._count > _NODES_MAX:
+            raise _EndlessError(
+                f"with what aliases stand for there are over {_NODES_MAX} values: write fewer",
+                self.mark(node),
+            )
         self._open.add(id(node))
         try:
             if kind == "MappingNode":
@@ -387,13 +405,12 @@ class _Builder:
 
     def _pairs(self, node: Any) -> Iterator[tuple[Any, Any]]:
         for key, value in node.value:
-            if type(key).__name__ == "ScalarNode":
-                self._check_whole(key)
             if type(key).__name__ != "ScalarNode":
                 self._document.error(self.mark(key), "a key is a word, not a list or a mapping")
             elif str(key.tag) == f"{_TAG}merge":
                 self._document.error(self.mark(key), "merge keys ('<<') are not used in scenarios")
             else:
+                self._check_whole(key)
                 yield key, value
 
     def _sequence(self, node: Any) -> Sequence:

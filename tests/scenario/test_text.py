@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from twopc.sim.scenario import check
 from twopc.sim.scenario.text import Map, Mark, Number, parse, suggestion
 
 SOURCE = """\
@@ -136,7 +137,22 @@ def test_a_block_ends_with_its_last_line():
     assert document.text[begin:end].endswith("    nothing:")
 
 
+@pytest.mark.parametrize("levels", [101, 400])
+def test_what_can_hardly_be_read_is_nested_too_deeply(levels):
+    document, loaded = check.examine_text(f"twopc: 1\nname: {'[' * levels}{']' * levels}\n", "file")
+    [problem] = document.problems
+    assert (problem.mark.line, problem.message[:17], loaded) == (2, "nested too deeply", None)
+
+
 def test_what_is_nested_too_deeply_is_told_at_its_deepest_place():
     document = parse(f"twopc: 1\nname: {'[' * 3000}\nabout: x\n", "file")
     [problem] = document.problems
     assert (problem.mark, problem.message[:17]) == (Mark(2, 3006), "nested too deeply")
+
+
+def test_aliases_of_aliases_are_refused_before_they_are_written_out():
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    document = parse("\n".join(["twopc: 1", "a0: &a0 [x]", *lines]), "file")
+    assert document.root is None
+    [problem] = document.problems
+    assert "over 500000 values" in problem.message
