@@ -78,9 +78,14 @@ def steps(before: WireRun, after: WireRun) -> Iterator[str]:
             yield f"{_called(card)} is played, too, and {_STATES[card['state']]}"
         elif not _is_told_by_its_outcome(before, after, card):
             yield from _card(old, card)
-    for name, old in old_cards.items():
+    for name in old_cards:
         if name not in new_cards:
-            yield f"{_called(old)} is not played any more"
+            at_the_end = name == LAST_SYNC
+            yield (
+                "nothing is delivered at the end"
+                if at_the_end
+                else f"{name} is not played any more"
+            )
 
 
 def _called(card: WireCard) -> str:

@@ -110,7 +110,7 @@ def _of_protections(scenario: Scenario) -> Iterator[WireSwitch]:
     for name in dict.fromkeys((*(each for each in first if each in names), *map(str, names))):
         label = str(name).replace("_", " ")
         meaning = PROTECTIONS[name]
-        about = f"{meaning.ensures}. Without it {meaning.without}."
+        about = f"{meaning.ensures}. Without it: {meaning.without}."
         switch = _on_off(f"{_PROTECTION}{name}", label, True, f"{about[:1].upper()}{about[1:]}")
         yield {**switch, "of_twin": name in first}
 

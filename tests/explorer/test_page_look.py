@@ -54,11 +54,13 @@ def test_dark_is_dark(page: ExplorerPage) -> None:
 
 
 def test_a_small_window_has_everything_one_below_the_other(page: ExplorerPage) -> None:
-    """The list of scenarios is folded, cards are wide enough to be read, and the grip is there for a finger."""
+    """The list of scenarios is folded, slider and picture come before the steps, cards are wide enough to be read, and the grip is there for a finger."""
     page.play(LOST_UPDATE, width=390)
     assert page.run("document.querySelector('#files').open") is False
-    top = "document.querySelector('{}').getBoundingClientRect().top"
-    assert page.run(f"{top.format('.lanes')} < {top.format('.player')}")
+    tops = page.run(
+        "['.player', '.scene', '.lanes', '.nodes'].map(e => document.querySelector(e).getBoundingClientRect().top)"
+    )
+    assert tops == sorted(tops)
     assert page.run(
         "[...document.querySelectorAll('[data-item]')].every(e => e.scrollWidth <= e.clientWidth)"
     )

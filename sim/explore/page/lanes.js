@@ -105,7 +105,7 @@ function item(row, vars, beyond, since, scene) {
 }
 
 /** A transaction that ends well is worth a colour. @param {Card} card */
-const ended = (card) => (card.text === "commit" && (card.state === "ok" || card.state === "waited") ? "good" : "");
+export const ended = (card) => (card.text === "commit" && (card.state === "ok" || card.state === "waited") ? "good" : "");
 
 /** @param {number} value */
 export const ms = (value) => (value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en"));
@@ -133,10 +133,14 @@ function stepCard(card, style, scene) {
   ];
 }
 
+/** `✗ refused: version_mismatch` of what has words behind it; what went well is short. @param {string} result */
+export const headOf = (result) => result.match(/^(✗ [^:]+(?:: [\w ]+)?)(?:: .*)?$/s)?.[1] ?? result;
+
 /** What came of it, and its words: `✗ refused: version_mismatch: account has changed …`. @param {Card} card @param {string} style */
 function resultOf(card, style) {
-  const [, head, more] = card.result.match(/^(✗ [^:]+(?:: [\w ]+)?)(?:: (.*))?$/s) ?? [null, card.result, ""];
-  const broken = head?.split(/(?<=_)/).flatMap((/** @type {string} */ part) => [h("wbr"), part]);
+  const head = headOf(card.result);
+  const more = card.result.slice(head.length).replace(/^: /, "");
+  const broken = head.split(/(?<=_)/).flatMap((part) => [h("wbr"), part]);
   return [h("span", { class: `result ${style}` }, broken), more ? h("span", { class: "words" }, more) : null];
 }
 

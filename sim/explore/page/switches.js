@@ -21,8 +21,8 @@ export function switches(explorer) {
     "fieldset", { class: "switches" },
     h("legend", {}, "Switches"),
     h("div", { class: "group", role: "group", "aria-label": "How it works" }, ways.map((each) => control(explorer, each))),
-    folded("words", "What these change", h("dl", {}, ways.flatMap((each) => [h("dt", {}, each.label), h("dd", {}, each.about)]))),
     own.length ? protections(explorer, "What this scenario is about", own) : null,
+    folded("words", "What these change", h("dl", {}, ways.flatMap((each) => [h("dt", {}, each.label), h("dd", {}, each.about)]))),
     others.length ? folded("others", `${own.length ? "Other protections" : "Protections"}: ${others.length}`, protections(explorer, "Protections", others)) : null,
   );
 }
