@@ -16,6 +16,7 @@ from twopc.sim.explore.variants import every
 from twopc.sim.explore.wire import OrdersEvent, WireBehaviour
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History
+from twopc.sim.report.phrases import holder
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.judging import judge
@@ -60,6 +61,9 @@ class OrderMap:
             "text": cards.outcome_text(fold, broken),
             "holds": not broken,
             "broken": broken,
+            "waits": [
+                f"{step} waits for {holder(each.wait or {})}" for step, each in fold.waits.items()
+            ],
             "refused": [each.step for each in fold.refusals() if each.step],
         }
 

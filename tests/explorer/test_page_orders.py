@@ -32,6 +32,9 @@ def test_every_order_is_a_map_that_is_clicked_through(page: ExplorerPage) -> Non
     tiles = page.texts(".tile-text")
     assert len(tiles) > 1
     assert len(set(tiles)) > 1
+    came_to = [each.split("played, as")[0] for each in page.texts(".tile")]
+    assert len(set(came_to)) == len(came_to)  # who reads them sees what is otherwise
+    assert any("b_write waits for alice (a_write) at pub" in each for each in came_to)
     page.click(".tile[aria-pressed=false]")
     page.browser.until("document.querySelector('.tile[aria-pressed=true]')")
     pressed = page.run("document.querySelector('.tile[aria-pressed=true] .tile-text').innerText")

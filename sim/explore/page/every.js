@@ -2,7 +2,7 @@
 // All orders of the steps, by what comes of them: a map that fills while they are played.
 
 import { counted, h, listed, replace } from "./dom.js";
-import { lanes } from "./lanes.js";
+import { glass, lanes } from "./lanes.js";
 import { itemName, sameOrder } from "./wire.js";
 
 export class EveryView {
@@ -113,6 +113,7 @@ export class EveryView {
         on: { click: async () => { await explorer.takeOrder(behaviour.order); this.#draw(); } },
       },
       h("span", { class: "tile-text" }, behaviour.holds ? null : h("b", {}, `✗ ${behaviour.broken.join(", ")}: `), behaviour.text),
+      behaviour.waits.map((/** @type {string} */ each) => h("span", { class: "wait" }, glass(), ` ${each}`)),
       behaviour.refused.length ? h("span", { class: "bad" }, `✗ ${listed(behaviour.refused)} refused`) : null,
       this.#glyph(behaviour),
       h("span", { class: "faint" }, counted(behaviour.count, "order"), ` played, as ${behaviour.order.map(itemName).join(" ")}`),

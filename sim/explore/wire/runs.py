@@ -257,6 +257,8 @@ class WireBehaviour(TypedDict):
     """All invariants."""
     broken: list[str]
     """Those that do not hold."""
+    waits: list[str]
+    """``b_write waits for alice (a_write) at pub``"""
     refused: list[str]
     """Steps that were refused."""
 
