@@ -53,6 +53,15 @@ def test_dark_is_dark(page: ExplorerPage) -> None:
     assert page.run("getComputedStyle(document.body).backgroundColor") != light
 
 
+def test_an_address_without_the_secret_says_what_is_missing(page: ExplorerPage) -> None:
+    """As one that was typed into another tab; nothing was started anew."""
+    page.open()
+    page.expected = ("403", "404", "401")
+    page.run("sessionStorage.clear()")
+    page.browser.visit(f"{page.link.partition('#')[0]}?tab#file={LOST_UPDATE}")
+    page.after("#trouble", "This address lacks the secret of its server.")
+
+
 def test_a_small_window_has_everything_one_below_the_other(page: ExplorerPage) -> None:
     """The list of scenarios is folded, slider and picture come before the steps, cards are wide enough to be read, and the grip is there for a finger."""
     page.play(LOST_UPDATE, width=390)

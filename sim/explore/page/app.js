@@ -227,8 +227,9 @@ export class Explorer extends EventTarget {
   /** @param {unknown} error what nobody expected */
   failed(error) {
     const stranger = error instanceof Refused && error.kind === "token";
+    const lacking = "linked" in this.server && !this.server.linked;
     const text = stranger
-      ? "The server does not take this link: it was started anew. Open the link that it has printed."
+      ? `${lacking ? "This address lacks the secret of its server" : "The server does not take this link: it was started anew"}. Open the link that it has printed.`
       : error instanceof Error ? error.message : String(error);
     if (!(error instanceof Refused) && !(error instanceof Lost)) console.error(error);
     this.tell("fault", text);

@@ -2,7 +2,7 @@
 // The order that is shown on real servers, beside the same on the model.
 
 import { Refused } from "./api.js";
-import { announce, counted, h, replace } from "./dom.js";
+import { announce, counted, h, listed, replace } from "./dom.js";
 import { lanes } from "./lanes.js";
 
 export class BothView {
@@ -31,7 +31,12 @@ export class BothView {
 
   draw() {
     const { explorer } = this;
-    const order = explorer.chosen || "your own order";
+    const named = (/** @type {string} */ name) => name.replace(/^protection\./, "").replaceAll("_", " ");
+    const otherwise = [
+      ...Object.entries(explorer.switches).map(([name, value]) => `${named(name)} ${named(value)}`),
+      ...explorer.faults.map((each) => `${each.do} at ${each.at}`),
+    ];
+    const order = `${explorer.chosen || "your own order"}${otherwise.length ? `, with ${listed(otherwise)}` : ""}`;
     replace(this.head, h("h2", {}, "On PostgreSQL"), h("span", { class: "path" }, `${explorer.scenario?.name ?? ""}, ${order}`));
     if (this.#of !== this.#asked && !this.#running) this.#answer = null;
     replace(
