@@ -1,13 +1,15 @@
 """What the explorer's page and its server say to each other: JSON, by path and method.
 
-Every request carries the link's token in the header `TOKEN_HEADER`; what is no ``2xx`` has a `Refusal` as its body.
+Every request carries the link's token in the header `TOKEN_HEADER`; what is no ``2xx`` has a `Refusal` as its body; 400 the
+request has another shape.
 
 =====  =================  =======================  ===========================================================
 GET    /api/files         ``?checked=1``           `FileListing`; without ``checked`` as a glance at the files tells,
                                                    at once: it has an `error` only where it cannot be read
 GET    /api/file          ``?path=``               `FileContent`; 404 there is no such file
 POST   /api/check         `CheckRequest`           `FileContent` of a text that is not saved
-PUT    /api/file          `SaveRequest`            `SavedFile`; 409 the file has changed meanwhile
+PUT    /api/file          `SaveRequest`            `SavedFile`; 409 the file has changed meanwhile,
+                                                   413 it would be too long to be read
 POST   /api/play          `PlayRequest`            `PlayAnswer`; 422 the text has errors, or a switch cannot be so
 POST   /api/orders        `OrdersRequest`          server-sent events, each an `OrdersEvent`; ends by itself, by
                                                    `stop`, and when whoever asked goes away
