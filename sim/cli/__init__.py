@@ -5,6 +5,7 @@ A command's module is imported when the command is looked up, and imports what i
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -161,8 +162,9 @@ def settings(
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    # what a command imports and reads it keeps: looking it through again and again frees nothing
+    # what a command imports and reads it keeps: to look it through again and again, and at the end, frees nothing
     gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         # closed, as by >&-: what is opened next must not take its number
         if getattr(sys, name) is None:

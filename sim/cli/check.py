@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +51,8 @@ def check(
                 check_model(one)
     if connect:
         whole = [one for _, document, one in read if one is not None and not document.errors]
+        import asyncio  # only here is waited
+
         asyncio.run(_ask(whole, chosen.pg))
     for path, document, _ in read:
         if document.problems:

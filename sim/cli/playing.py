@@ -39,6 +39,7 @@ from twopc.sim.scenario.values import Selection
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from twopc.server.ahead import ServerAhead
     from twopc.sim.cli.options import RunOptions
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.stage import Theatre
@@ -61,7 +62,7 @@ def selection_of(options: RunOptions) -> Selection:
     )
 
 
-def place_of(options: RunOptions) -> TheatreOptions:
+def place_of(options: RunOptions, ahead: ServerAhead | None = None) -> TheatreOptions:
     """Where it shall be played, on whatever stage."""
     return TheatreOptions(
         pg=options.settings.pg,
@@ -69,6 +70,7 @@ def place_of(options: RunOptions) -> TheatreOptions:
         dsns=options.nodes,
         keep=options.keep,
         seed=options.settings.seed,
+        ahead=ahead,
     )
 
 
@@ -77,10 +79,12 @@ async def play(
     options: RunOptions,
     *,
     records: dict[str, Sequence[HistoryRecord]] | None = None,
+    ahead: ServerAhead | None = None,
 ) -> int:
     """Play the files and say what became of them; returns the exit code.
 
     Args:
+        ahead: the server on which they are played, if it is starting already.
         records: the history of each file that could be played is put here.
     """
 
@@ -108,7 +112,7 @@ async def play(
     codes: list[int] = []
     runs: list[Sequence[HistoryRecord]] = []
     try:
-        async with theatre_of(options) as stages:
+        async with theatre_of(options, ahead) as stages:
             for each in chosen:
                 try:
                     codes.append((await one(each, stages, options, console, runs)).code)
@@ -124,7 +128,7 @@ async def play(
     return worst(codes)
 
 
-def theatre_of(options: RunOptions) -> Theatre:
+def theatre_of(options: RunOptions, ahead: ServerAhead | None = None) -> Theatre:
     """Where it is played.
 
     Raises:
@@ -136,7 +140,7 @@ def theatre_of(options: RunOptions) -> Theatre:
         raise typer.BadParameter(
             f"there is no stage '{on}'; there is {', '.join(THEATRES)}", param_hint="--on"
         )
-    return theatre(on, place_of(options))
+    return theatre(on, place_of(options, ahead))
 
 
 async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING
 
 import typer
 
 from twopc.sim.cli.command import command
 from twopc.sim.cli.options import RunOptions
+
+if TYPE_CHECKING:
+    from twopc.server.ahead import ServerAhead
+    from twopc.sim.scenario.check import LoadedScenario
+    from twopc.sim.scenario.model import Scenario
 
 _NO_FAULTS = "faults are performed by no stage so far; a file may describe them, and 'twopc check' reads them"
 
@@ -18,7 +27,6 @@ def run(options: RunOptions) -> None:
     """Run scenarios and check their expectations."""
     from twopc.sim.cli.accept import refuse_to_accept
     from twopc.sim.cli.files import load_all, scenario_files
-    from twopc.sim.cli.playing import play
     from twopc.sim.scenario.selection import selector
     from twopc.sim.scenario.theatres import BOTH, played
 
@@ -43,7 +51,32 @@ def run(options: RunOptions) -> None:
         from twopc.sim.cli.both import play_both
 
         raise typer.Exit(play_both(loaded, options))
-    raise typer.Exit(played(on, play(loaded, options)))
+    with _ahead(loaded, options) as ahead:
+        from twopc.sim.cli.playing import play  # while the server starts
+
+        code = played(on, play(loaded, options, ahead=ahead))
+    raise typer.Exit(code)
+
+
+def _ahead(
+    loaded: Sequence[LoadedScenario], options: RunOptions
+) -> AbstractContextManager[ServerAhead | None]:
+    """The server on which these are played begins to start, if one for all of them is started."""
+    settings = options.settings
+    starts = settings.on == "postgres" and settings.servers == "one" and not options.nodes
+    if not starts or not any(_shares(each.scenario) for each in loaded):
+        return nullcontext()
+    from twopc.server.ahead import ServerAhead  # with psycopg
+    from twopc.server.choice import choose, kind_of  # likewise
+
+    if kind_of(settings.pg) == "url":
+        return nullcontext()
+    return ServerAhead(partial(choose, settings.pg))
+
+
+def _shares(scenario: Scenario) -> bool:
+    """Whether a scenario is played on a server that others use too: certainly without faults and settings."""
+    return not scenario.topology.settings and not scenario.faults
 
 
 def _refuse(options: RunOptions) -> None:

@@ -6,11 +6,14 @@ through which is looked and settled, stay.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import psycopg
 from psycopg import sql
 
-from twopc.sim.merge import MergeTopology
-from twopc.sim.topology import Topology
+if TYPE_CHECKING:
+    from twopc.sim.merge import MergeTopology
+    from twopc.sim.topology import Topology
 
 #: A database that every server has: nobody can shut the door of the one that he is in.
 _ELSEWHERE = "postgres"

@@ -14,6 +14,7 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg
@@ -47,6 +48,7 @@ from twopc.sim.topology.protections import SUPPORTED, switch_off, switch_off_at
 from twopc.sim.topology.sweeping import sweep
 
 if TYPE_CHECKING:
+    from twopc.server.ahead import ServerAhead
     from twopc.sim.scenario.merge_stage import MergeStage
 
 #: Branch markers are what is looked at in the end, however long a load has lasted.
@@ -66,6 +68,7 @@ class PostgresTheatre:
         server: one that runs already and is not stopped at the end.
         pg: which one to take or to start otherwise, as `twopc.server.choose`.
         keep: leave each order's databases for a look, until the theatre is left.
+        ahead: starts the server of all cases already; where it is given, `pg` says what it starts.
         rewinds: where it can be, put what a case has changed back for the next one of its scenario,
             instead of making everything anew.
 
@@ -81,6 +84,7 @@ class PostgresTheatre:
         server: AnyServer | None = None,
         pg: str = "",
         keep: bool = False,
+        ahead: ServerAhead | None = None,
         rewinds: bool = True,
     ) -> None:
         if servers == "each" and pg not in ("", EMBEDDED):
@@ -89,6 +93,7 @@ class PostgresTheatre:
                 "--servers each"
             )
         self._pg = pg
+        self._ahead = ahead
         self._starting = asyncio.Lock()
         """Several cases may need the server first."""
         self._given = server
@@ -202,7 +207,9 @@ class PostgresTheatre:
         """The server of all cases, once."""
         async with self._starting:
             if self._server is None:
-                self._server = await asyncio.to_thread(choose, self._pg)
+                ahead = self._ahead
+                start = partial(choose, self._pg) if ahead is None else ahead.take
+                self._server = await asyncio.to_thread(start)
                 await self._sweep(self._server)
 
     async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer, Printed]:

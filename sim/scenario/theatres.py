@@ -9,10 +9,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twopc.errors import ConfigurationError
 from twopc.sim.scenario.stage import Theatre
+
+if TYPE_CHECKING:
+    from twopc.server.ahead import ServerAhead
 
 __all__ = ["BOTH", "THEATRES", "VIRTUAL", "TheatreOptions", "played", "standing_still", "theatre"]
 
@@ -30,13 +33,19 @@ class TheatreOptions:
     keep: bool = False
     seed: int | None = None
     """Of all chance; None: as the scenario says."""
+    ahead: ServerAhead | None = None
+    """The server of all cases, if it was begun to start it already."""
 
 
 def _postgres(options: TheatreOptions) -> Theatre:
     from twopc.sim.scenario.postgres_stage import PostgresTheatre  # psycopg and the servers
 
     return PostgresTheatre(
-        pg=options.pg, servers=options.servers, dsns=options.dsns, keep=options.keep
+        pg=options.pg,
+        servers=options.servers,
+        dsns=options.dsns,
+        keep=options.keep,
+        ahead=options.ahead,
     )
 
 

@@ -20,7 +20,6 @@ from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.articles import Articles
-from twopc.sim.topology.blocking import blocking
 from twopc.sim.topology.clients import AnyClients
 from twopc.sim.topology.copies import Copies
 from twopc.sim.topology.inspection import Inspection
@@ -168,6 +167,8 @@ class Topology:
         Every method is there, under its name, to be called without ``await``; so are those of the
         transactions, cursors and connections that it hands out (see `twopc.sim.topology.blocking`).
         """
+        from twopc.sim.topology.blocking import blocking  # with anyio, and most await
+
         return blocking(cls(**options))
 
     @property

@@ -19,6 +19,7 @@ from twopc.names import BranchId
 from twopc.publisher import publication
 from twopc.publisher.distribution import install as install_distribution
 from twopc.sim.topology.nodes import AdminConnections, AnyServer, Node, Nodes, fresh_name
+from twopc.together import together
 
 _log = get_logger(__name__)
 
@@ -114,18 +115,28 @@ class TopologyWiring:
             known = await self.execute(node.name, "select to_regnamespace('msrepl') is not null")
             if not known[0][0]:
                 self._brought.add(node.name)
-        log = await self.admin(self.distribution)
-        await install_decision_log(log, distribution.coordinator_role, self.name)
-        if self.distribute:
-            await install_distribution(log, distribution.logreader_role, distribution.agent_role)
-        # last and at once: a database is a Publisher when everything that it needs is there
+        # a database is a Publisher when everything that it needs is there: this is committed last
         async with here.transaction():
-            await publication.install(here)
-            await install_participant(
-                here, publication.owner_role(publisher.database), publisher.coordinator_role
-            )
-            if self.distribute:
-                await publication.admit_log_reader(here, publisher.logreader_role)
+            if publisher.embedded and distribution.embedded:  # two databases, and both are new
+                await together(self._install_distribution(), self._install_publisher(here))
+            else:
+                await self._install_distribution()
+                await self._install_publisher(here)
+
+    async def _install_distribution(self) -> None:
+        node, log = self.node(self.distribution), await self.admin(self.distribution)
+        await install_decision_log(log, node.coordinator_role, self.name)
+        if self.distribute:
+            await install_distribution(log, node.logreader_role, node.agent_role)
+
+    async def _install_publisher(self, here: AsyncConnection[Any]) -> None:
+        node = self.node(self.publisher)
+        await publication.install(here)
+        await install_participant(
+            here, publication.owner_role(node.database), node.coordinator_role
+        )
+        if self.distribute:
+            await publication.admit_log_reader(here, node.logreader_role)
 
     async def close(self, take_away: Callable[[], Awaitable[None]]) -> None:
         """Disconnect, and drop the nodes unless they are kept; harmless twice.

@@ -48,15 +48,21 @@ def test_as_a_process(tmp_path):
     assert "did you mean 'rows'?" in done.stderr
 
 
-def test_a_command_loads_what_it_needs():
-    """Whoever checks a file waits neither for other commands, nor for servers, merge replication and logs."""
+@pytest.mark.parametrize(
+    ("does", "unneeded"),
+    [
+        (f"sys.argv = ['twopc', 'check', {str(LOST_UPDATE)!r}]; main()", {"psycopg", "asyncio"}),
+        ("import twopc.sim.cli.playing, twopc.sim.scenario.postgres_stage; sys.exit()", {"anyio"}),
+    ],
+    ids=["check", "run"],
+)
+def test_a_command_loads_what_it_needs(does, unneeded):
+    """It waits neither for other commands, nor for merge replication, the model and logs."""
+    unneeded = unneeded | {"structlog", "pygments", "simpy", "sqlglot", "twopc.sim.cli.merge"}
+    unneeded |= {"twopc.sim.cli.sweep", "twopc.sim.merge.topology"}
     script = (
-        "import sys; from twopc.sim.cli import main; "
-        f"sys.argv = ['twopc', 'check', {str(LOST_UPDATE)!r}]\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print(sorted({'psycopg', 'structlog', 'pygments', 'simpy', 'sqlglot', 'twopc.sim.cli.merge', "
-        "'twopc.sim.cli.sweep', 'twopc.sim.merge.topology'} & set(sys.modules)))"
+        "import sys, atexit; from twopc.sim.cli import main; "
+        f"atexit.register(lambda: print(sorted({unneeded!r} & set(sys.modules)))); {does}"
     )
     shown = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True

@@ -67,6 +67,8 @@ def end_processes(data: Path) -> tuple[int, ...]:
     Returns the pids that were found; raises TimeoutError if some survive SIGKILL.
     """
     result = processes_of(data)
+    if not result:
+        return ()  # as after every orderly end: nobody is left who could start another
     # It alone still has the command line with which it was started.
     postmaster = [process for process in result if str(data) in _command_line(process)]
     for process in postmaster:
