@@ -318,7 +318,7 @@ class DistributionAgent:
         await delivery.keep_apart(window)
         self._busy = True
         try:
-            failure = await delivery.deliver(list(planner.plan(delivery.seen, window)), stop)
+            failure = await delivery.deliver(window, stop)
             if failure is not None:
                 mending = self.mending(delivery, self.subscriber, self.profile, final=final)
                 await mending.mend(failure)

@@ -37,6 +37,17 @@ def _array(element: int, values: Sequence[bytes]) -> bytes:
     return head + b"".join([int4(len(value)) + value for value in values])
 
 
+def concatenated(arrays: Sequence[bytes], count: int) -> bytes:
+    """Arrays of one type as one, none of them empty.
+
+    Args:
+        count: how many elements they have together.
+    """
+    element = int.from_bytes(arrays[0][8:12])
+    head = _HEADER.pack(1, 0, element, count, 1)
+    return head + b"".join([each[_HEADER.size :] for each in arrays])
+
+
 def block(commands: Sequence[tuple[int, bytes]]) -> tuple[bytes, bytes]:
     """Codes and commands, each as an array."""
     return int4s([code for code, _ in commands]), _array(_TEXT, [text for _, text in commands])

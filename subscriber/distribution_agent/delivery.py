@@ -90,6 +90,8 @@ class Delivery:
         """Articles whose commands are brought apart from others'."""
         self.exact = False
         """Nothing is applied as a set, and nothing comes apart."""
+        self._wary = False
+        """Something has failed since a whole window was brought."""
         self._streams = streams
         self._profile = profile
         self._points = points
@@ -127,20 +129,27 @@ class Delivery:
         least = _BATCH_MIN * len(list(planner.plan(self.seen, sample)))
         self.apart = tuple(article_id for article_id, count in uniform.items() if count >= least)
 
-    async def deliver(
-        self, batches: Sequence[Batch], stop: Signal | None
-    ) -> DeliveryFailure | None:
-        """Bring batches, in order, up to the first that fails; what comes after it is not brought.
+    async def deliver(self, window: Window, stop: Signal | None) -> DeliveryFailure | None:
+        """Bring the transactions of a window, in order, up to the batch that fails.
 
         Args:
             stop: begin no further batch once it is set.
 
+        Returns:
+            The failure of a batch of the usual size; whoever goes on after a larger one meets it there.
+
         Raises:
             LostError: a connection is gone.
         """
+        grows = self._streams is None and not self._wary
+        batches = list(self.planner.plan(self.seen, window, grows=grows))
         if self._streams is not None:
             return await self._parallel(batches, self._streams, stop)
-        return await self.serial(batches, stop)
+        failure = await self.serial(batches, stop)
+        self._wary = failure is not None
+        if failure is not None and not self.planner.is_usual(failure.batch):
+            return None
+        return failure
 
     async def serial(
         self, batches: Sequence[Batch], stop: Signal | None = None, *, depth: int = _DEPTH

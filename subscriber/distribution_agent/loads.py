@@ -9,13 +9,14 @@ import json
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from psycopg import pq
 
 from twopc.lsn import lsn_value
 from twopc.proc_execution import BESIDE, base_of
 from twopc.propagation import Propagation
-from twopc.subscriber.distribution_agent.arrays import block, numbers, texts
+from twopc.subscriber.distribution_agent.arrays import block, concatenated, numbers, texts
 from twopc.subscriber.distribution_agent.planner import ArticleTerms, Batch, PgSnapshot, Window
 
 
@@ -54,6 +55,31 @@ def part_of(commands: Sequence[tuple[int, bytes]], stream: int = 0) -> StreamPar
         high=max(seen),
         count=len(seen),
     )
+
+
+def joined(parts: Sequence[StreamPart]) -> tuple[StreamPart, ...]:
+    """Neighbours of one kind and one stream made one: a large statement costs less than several small ones."""
+    results: list[StreamPart] = []
+    for (stream, low, high), group in groupby(
+        parts, lambda each: (each.stream, each.low, each.high)
+    ):
+        several = tuple(group)
+        if len(several) == 1 or low != high:
+            results += several
+            continue
+        codes, calls = ([getattr(each, name) for each in several] for name in ("codes", "calls"))
+        count = sum([each.count for each in several])
+        results.append(
+            StreamPart(
+                stream=stream,
+                codes=concatenated(codes, count),
+                calls=concatenated(calls, count),
+                low=low,
+                high=high,
+                count=count,
+            )
+        )
+    return tuple(results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +183,7 @@ def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[BatchL
             parts[at].append(part)
         posted[at] += results
     return [
-        BatchLoad(batch=batch, parts=tuple(parts[at]), posted=tuple(posted[at]))
+        BatchLoad(batch=batch, parts=joined(parts[at]), posted=tuple(posted[at]))
         for at, batch in enumerate(batches)
     ]
 

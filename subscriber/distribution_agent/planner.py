@@ -13,12 +13,16 @@ by *terms*, one per article:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from twopc.proc_execution import PgSnapshot
 from twopc.subscriber.distribution_agent.profile import Profile
+
+#: So many transactions that wait are a long backlog; it is brought in so many commits a window, about.
+_BACKLOG_MIN, _BACKLOG_COMMITS = 1_000, 2
 
 __all__ = ["ArticleTerms", "Batch", "BatchPlanner", "PgSnapshot", "Window"]
 
@@ -145,10 +149,17 @@ class BatchPlanner:
             return self._all
         return tuple(each.article_id for each in self.terms if each.wants(seqno, xid))
 
-    def plan(self, position: int, window: Window) -> Iterator[Batch]:
-        """Batches for the transactions of a window, which begins after `position`."""
-        size, threshold = self._profile.commit_batch_size, self._profile.commit_batch_threshold
+    def plan(self, position: int, window: Window, *, grows: bool = False) -> Iterator[Batch]:
+        """Batches for the transactions of a window, which begins after `position`.
+
+        Args:
+            grows: they may become larger than usual where the window is a long backlog.
+        """
+        size, threshold = self._bounds(window) if grows else self._usual
         block_bytes = self._profile.block_bytes
+        if len(window) and window.seqnos[0] > self._settled and self.own not in window.originators:
+            yield from self._plain(position, window, size, threshold)
+            return
         first = commands = length = own = 0
         articles: tuple[int, ...] = ()
         for at, seqno in enumerate(window.seqnos):
@@ -173,6 +184,46 @@ class BatchPlanner:
             yield self._batch(
                 position, window, first, len(window.seqnos), articles, commands, length, own
             )
+
+    def _plain(self, position: int, window: Window, size: int, threshold: int) -> Iterator[Batch]:
+        """As `plan`, where every article takes all there is."""
+        counted, sized = list(accumulate(window.commands)), list(accumulate(window.bytes))
+        first = commands = length = 0
+        while first < len(counted):
+            end = min(
+                first + size,
+                bisect_right(counted, commands + threshold, first),
+                bisect_right(sized, length + self._profile.block_bytes, first),
+            )
+            end = max(end, first + 1)
+            batch = self._batch(
+                position, window, first, end, self._all, counted[end - 1] - commands,
+                sized[end - 1] - length, 0,
+            )  # fmt: skip
+            yield batch
+            position, first, commands, length = batch.upto, end, counted[end - 1], sized[end - 1]
+
+    @property
+    def _usual(self) -> tuple[int, int]:
+        """How many transactions, and how many commands, a batch has at most."""
+        return self._profile.commit_batch_size, self._profile.commit_batch_threshold
+
+    def _bounds(self, window: Window) -> tuple[int, int]:
+        """The same for a window: a long backlog is brought in few commits."""
+        size, threshold = self._usual
+        if len(window) < _BACKLOG_MIN:
+            return size, threshold
+        most = self._profile.backlog_batch_size
+        return (
+            max(size, min(most, len(window) // _BACKLOG_COMMITS)),
+            max(threshold, min(most, sum(window.commands) // _BACKLOG_COMMITS)),
+        )
+
+    def is_usual(self, batch: Batch) -> bool:
+        """It is no larger than it would be without a backlog."""
+        size, threshold = self._usual
+        count = len(batch.seqnos)
+        return count == 1 or (count <= size and batch.commands <= threshold)
 
     @staticmethod
     def _batch(

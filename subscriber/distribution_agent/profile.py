@@ -26,6 +26,9 @@ class Profile:
     """How many source transactions one commit at the Subscriber takes, at most."""
     commit_batch_threshold: int = 1000
     """How many commands; a source transaction that has more is not split."""
+    backlog_batch_size: int = BATCH_MAX
+    """How many transactions, and how many commands, one commit takes at most while more than a thousand
+    transactions wait and nothing fails: few large commits cost the Subscriber less. With streams it has no effect."""
     subscription_streams: int = 1
     """Over how many connections the commands of a batch are spread. With more than one, readers may
     see a part of a batch for a moment."""
@@ -57,6 +60,7 @@ class Profile:
         for name, low, high in (
             ("commit_batch_size", 1, BATCH_MAX),
             ("commit_batch_threshold", 1, BATCH_MAX),
+            ("backlog_batch_size", 1, BATCH_MAX),
             ("subscription_streams", 1, STREAMS_MAX),
             ("polling_interval_ms", 1, None),
             ("query_timeout_ms", 0, None),

@@ -33,7 +33,7 @@ from twopc.subscriber.distribution_agent.profile import Profile
 
 CHANNEL = "msrepl_distribution"
 #: How many transactions are planned at once.
-WINDOW = 10_000
+WINDOW = 40_000
 #: Small batches are read together until they hold so many commands.
 _READ_COMMANDS = 2_000
 #: From so many commands on it is worth asking whether they need not be taken out one by one.

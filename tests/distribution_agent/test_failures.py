@@ -61,6 +61,22 @@ async def test_skipping_drops_the_whole_transaction_and_records_it(ends: Ends) -
     assert await ends.position() == ends.at
 
 
+async def test_what_fails_in_a_long_backlog_is_met_in_a_batch_of_the_usual_size(ends: Ends) -> None:
+    """So that few transactions are tried one by one; what comes before and after it arrives."""
+    await ends.subscribe(TABLE, originator_id=None)
+    await ends.store_all([[ins(n, "good", n)] for n in range(1500)])
+    bad = await ends.store(upd(None, "z", None, 9999, mask(3, 2)))
+    await ends.store_all([[ins(n, "good", n)] for n in range(1500, 2000)])
+    agent = ends.agent(skip_errors=("20598",), commit_batch_size=50)
+    delivered = await agent.run_once()
+    await agent.close()
+    assert (delivered.skipped, delivered.transactions) == (1, 2000)
+    assert await ends.rows("t", "count(*), max(id)") == [(2000, 1999)]
+    assert [row["xact_seqno"] for row in await ends.history("skipped")] == [bad.seqno]
+    # one large, thirty usual ones before the one that fails, those of its batch alone, and the rest
+    assert delivered.batches < 100
+
+
 @pytest.mark.parametrize(
     ("index", "number", "other"),
     [("alter table t add unique (n)", 2627, 2601), ("create unique index on t (n)", 2601, 2627)],

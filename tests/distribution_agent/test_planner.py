@@ -171,6 +171,50 @@ def test_every_plan(
         assert [each.after for each in batch.apart()] == [batch.after, *batch.seqnos[:-1]]
 
 
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 60))
+def test_a_plain_window_is_cut_as_any_other(commands: list[int], size: int, threshold: int) -> None:
+    """One without own transactions is planned another way, and comes to the same."""
+    drawn = Window(
+        seqnos=range(1, len(commands) + 1),
+        xids=range(101, len(commands) + 101),
+        commands=commands,
+        bytes=[each * 100_000 for each in commands],
+        originators=[0] * len(commands),
+    )
+    profile = Profile(
+        commit_batch_size=size, commit_batch_threshold=threshold, block_bytes=4_000_000
+    )
+    # a transaction that is the Subscriber's own has the whole window looked at; it stands alone here, at the end
+    terms = (ArticleTerms(article_id=7, own=5),)
+    with_own = Window(
+        seqnos=range(1, len(commands) + 2),
+        xids=range(101, len(commands) + 102),
+        commands=[*commands, 10_000],
+        bytes=[*drawn.bytes, 100_000_000],
+        originators=[*drawn.originators, 5],
+    )
+    planner = BatchPlanner(terms, profile)
+    assert list(planner.plan(0, drawn)) == list(planner.plan(0, with_own))[:-1]
+
+
+def test_a_long_backlog_is_brought_in_few_commits() -> None:
+    """Up to what the profile allows; where little waits, and where something failed, batches stay as they are."""
+    planner = BatchPlanner((ArticleTerms(article_id=7),), Profile(backlog_batch_size=3_000))
+
+    def sizes(count: int, *, grows: bool) -> set[int]:
+        drawn = Window(
+            seqnos=range(1, count + 1), xids=range(count), commands=[1] * count, bytes=[9] * count,
+            originators=[0] * count,
+        )  # fmt: skip
+        batches = list(planner.plan(0, drawn, grows=grows))
+        assert all(planner.is_usual(each) for each in batches) == (len(batches[0].seqnos) == 100)
+        return {len(each.seqnos) for each in batches}
+
+    assert sizes(900, grows=True) == sizes(6_000, grows=False) == {100}
+    assert sizes(4_000, grows=True) == {2_000}
+    assert sizes(9_000, grows=True) == {3_000}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
