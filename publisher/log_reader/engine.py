@@ -43,8 +43,10 @@ _log = get_logger(__name__)
 _ATTEMPTS = 20
 #: How often marks of calls are removed at most.
 _FORGET_EVERY_S = 60
-#: After so many messages look whether peeking is the better way.
-_LOOK_AFTER = 20_000
+#: After so many messages look whether peeking is the better way; each time after twice as many, up to a limit.
+_LOOK_FIRST, _LOOK_AFTER = 500, 20_000
+#: A transaction of which so many commands have come is large: peeking would have all of it decoded once more.
+_LARGE = 400
 
 
 class LogReaderEngine:
@@ -272,16 +274,17 @@ class LogReaderEngine:
         if until is not None and self.position >= until:
             return True
         await live.ask()
-        looked = live.count
+        looked, after = live.count, _LOOK_FIRST
         while not self._host.stopping:
             await self._step(live)
             if until is not None and self.position >= until:
                 return True
-            if live.count - looked >= _LOOK_AFTER and not self._store.streaming:
-                looked = live.count
-                await self._keep()
+            is_large = self._store.streaming or self._plan.coming >= _LARGE
+            if live.count - looked >= after and not is_large:
+                looked, after = live.count, min(2 * after, _LOOK_AFTER)
                 _, behind = await self._look()
                 if behind > self.reading.catch_up_bytes:
+                    await self._keep()
                     return False
             if live.drained:
                 await live.wait()
@@ -302,7 +305,8 @@ class LogReaderEngine:
                 f"and its log ends at {lsn_text(end)}: it is not the one that they were read from. Was it "
                 "restored from a backup? Unsubscribe everybody, and subscribe again"
             )
-        return end, end - max(confirmed, self.position)
+        planned = 0 if self._planned is None else self._planned.end_lsn
+        return end, end - max(confirmed, self.position, planned)
 
     async def _leave_live(self) -> None:
         """Have no live source any more. What it has sent and is not stored comes again."""

@@ -171,6 +171,11 @@ class LogPlanner:
         return self._scanner.open
 
     @property
+    def coming(self) -> int:
+        """How many commands of the transaction that is open have come; 0: none is."""
+        return self._scanner.count
+
+    @property
     def end_lsn(self) -> int:
         """Where the commit of the last complete transaction ends, dropped ones included; 0: none came."""
         return int.from_bytes(self._scanner.last_commit[10:18])

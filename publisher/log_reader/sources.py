@@ -28,6 +28,8 @@ _COPY_HEADER = 19
 _FIELD_AT = 6
 
 _LOOK_EVERY_S = 0.01
+#: The first look asks for so many messages, for they come only when all are decoded; each later one for twice as many.
+_FIRST_MESSAGES = 20_000
 
 
 class ServerWarnings:
@@ -76,7 +78,8 @@ class SlotPeek:
     Args:
         channel: to the Publisher's database; used for nothing else.
         upto: transactions committed before are looked at.
-        messages: a look brings whole transactions, one at least, and no more than fit into so many messages.
+        messages: a look brings whole transactions, one at least, and no more than fit into so many messages,
+            nor, at first, into fewer.
         timeout_s: how long to wait for somebody else who reads the slot.
         advance: moves the slot.
     """
@@ -89,6 +92,7 @@ class SlotPeek:
         self._slot = slot
         self._upto = upto
         self._messages = messages
+        self._asked = _FIRST_MESSAGES // 2
         self._timeout_s = timeout_s
         self._advance = advance
         self._looking = False
@@ -112,10 +116,11 @@ class SlotPeek:
         Raises:
             ServerError: somebody else goes on reading the slot (18752).
         """
+        self._asked = min(2 * self._asked, self._messages)
         command = sql.SQL(
             "copy (select data from pg_logical_slot_peek_binary_changes({}, {}, {}, 'proto_version', {}, "
             "'publication_names', {})) to stdout (format binary)"
-        ).format(self._slot, lsn_text(self._upto), self._messages, str(PROTOCOL), quoted(NAME))
+        ).format(self._slot, lsn_text(self._upto), self._asked, str(PROTOCOL), quoted(NAME))
         text = command.as_bytes(self._channel.connection)
         patience = SlotPatience(self._timeout_s)
         while True:
@@ -173,7 +178,7 @@ class SlotPeek:
         self.count += len(block)
         self._brought += len(block)
         self.drained = not self._looking
-        if self.drained and self._brought < self._messages:
+        if self.drained and self._brought < self._asked:
             self.position = self._upto  # it has brought all there was
         return block
 

@@ -187,6 +187,19 @@ async def test_a_session_that_is_left_alone_keeps_little(both: Rig) -> None:
         assert (read.transactions, read.commands, read.caught_up) == (1, 10000, True)
 
 
+async def test_a_large_transaction_that_is_sent_is_not_decoded_once_more(both: Rig) -> None:
+    """However far the log is ahead meanwhile: a session that peeks would begin with it again."""
+    counted = "select count(*) = {} from msrepl.msrepl_commands"
+    reader = both.reader(reading=LogReaderProfile(catch_up_bytes=1 << 18, store_bytes=1 << 30))
+    async with running(reader):
+        await both.pub.execute("insert into item (id) values (0)")
+        await until_asked(both, counted.format(1))
+        sessions = reader.sessions
+        await both.pub.execute("insert into item (id) select n from generate_series(1, 30000) n")
+        await until_asked(both, counted.format(30001))
+        assert reader.sessions == sessions
+
+
 async def test_servers_may_crash_or_shut_down_and_come_back() -> None:
     with EmbeddedServer.start() as first, EmbeddedServer.start() as second:
         first.create_database("pub")
