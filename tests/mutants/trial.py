@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import re
 import subprocess
@@ -39,6 +40,8 @@ def worktree(root: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="twopc-mutants-") as folder:
         tree = Path(folder) / "tree"
         _git(root, "worktree", "add", "--detach", "--quiet", str(tree), "HEAD")
+        # Each run starts dozens of interpreters, which write none: a mutant's would outlive it.
+        compileall.compile_dir(tree, quiet=2)
         try:
             yield tree
         finally:
