@@ -27,6 +27,8 @@ from twopc.sim.sessions.waits import LOOK_EVERY_S, RepeatedLook, Wait, Waits
 
 #: How long a cancelled step may take to end before its session is given up.
 CANCEL_S = 3.0
+#: A server drops a request to cancel that comes before the statement: so it is made again.
+_CANCEL_EVERY_S = 0.2
 #: Kinds of rejection, and errors, that end a wait for which nobody else does anything.
 _END_BY_THEMSELVES = frozenset({"lock_timeout", "deadlock"})
 _ENDS_BY_ITSELF = frozenset({"55P03", "40P01", "57014"})
@@ -222,9 +224,17 @@ class CaseSessions:
                 )
                 raise StuckError(name)
 
-    async def _drain(self, why: str) -> None:
-        """Wait, for a bounded time, until nothing runs any more."""
+    async def _cancel(self) -> None:
+        """Cancel what still runs."""
         until = now_s() + CANCEL_S
+        while self._busy and now_s() < until:
+            for lane in self._busy:
+                await lane.session.cancel()
+            await self._drain("cancelled", _CANCEL_EVERY_S)
+
+    async def _drain(self, why: str, within_s: float = CANCEL_S) -> None:
+        """Wait, for a bounded time, until nothing runs any more."""
+        until = now_s() + within_s
         while self._busy and now_s() < until:
             try:
                 ended = await asyncio.wait_for(self._ends.get(), until - now_s())

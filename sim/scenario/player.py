@@ -370,10 +370,7 @@ class Player(CaseSessions):
         for lane in self._lanes.values():
             lane.queue.clear()
         self._queued.clear()
-        for lane in self._lanes.values():
-            if lane.running is not None:
-                await lane.session.cancel()
-        await self._drain("cancelled")
+        await self._cancel()
         if self._as_tester:
             await self._last_words()
         for lane in self._lanes.values():
@@ -424,8 +421,7 @@ class Player(CaseSessions):
                 try:
                     await self._until_done({AGENTS: lane})
                 except StuckError:
-                    await lane.session.cancel()
-                    await self._drain("cancelled")
+                    await self._cancel()
                 await self._note_faults()
                 if self._delivered() or not (await self._mended() or self._struck != before):
                     break

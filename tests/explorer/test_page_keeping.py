@@ -32,7 +32,9 @@ def exported(page: ExplorerPage, kind: str) -> str:
     page.browser.until("document.querySelector('.exported pre')")
     text = page.run("document.querySelector('.exported pre').textContent")
     page.run("document.querySelector('dialog').close()")
-    page.browser.until("!document.querySelector('dialog')")  # it goes a moment later, with what it shows
+    page.browser.until(
+        "!document.querySelector('dialog')"
+    )  # it goes a moment later, with what it shows
     return str(text)
 
 
