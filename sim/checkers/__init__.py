@@ -7,14 +7,15 @@ expected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from twopc.sim.checkers.atomic import atomic, prepared_left
 from twopc.sim.checkers.deliveries import each_change_applied_once, echoed
 from twopc.sim.checkers.lost import no_lost_update
 from twopc.sim.checkers.merged import nothing_lost
-from twopc.sim.checkers.records import LAST_SYNC, Check
+from twopc.sim.checkers.records import LAST_SYNC, Check, is_cut, states
 from twopc.sim.checkers.rows import converged, no_rows, sums, versions_move_forward
+from twopc.sim.report.history import HistoryRecord
 
 __all__ = [
     "CHECKS",
@@ -32,6 +33,7 @@ __all__ = [
     "nothing_lost",
     "prepared_left",
     "sums",
+    "unjudged",
     "versions_move_forward",
 ]
 
@@ -57,3 +59,22 @@ OF_MERGE = ("converged", "nothing_lost")
 def defaults(*, merges: bool) -> tuple[str, ...]:
     """The invariants that hold for every order that does not say otherwise."""
     return OF_MERGE if merges else DEFAULTS
+
+
+#: Those that go by single rows; the others know what they need of rows that are not kept: sums, and digests.
+_OF_ROWS = frozenset(
+    {"versions_move_forward", "no_lost_update", "each_change_applied_once", "nothing_lost"}
+)
+
+
+def unjudged(names: Collection[str], records: Sequence[HistoryRecord]) -> str:
+    """Which of these checks have not seen every row, and of which tables; empty: each has."""
+    known = [name for name in names if name in _OF_ROWS]
+    counts: dict[str, int] = {}
+    for _, table, _, record in states(records):
+        if is_cut(record):
+            counts[table] = max(counts.get(table, 0), record.rowcount or 0)
+    if not known or not counts:
+        return ""
+    tables = ", ".join(f"{table} has {count} rows" for table, count in counts.items())
+    return f"not judged: {', '.join(known)} ({tables}, of which only the first are kept)"

@@ -47,6 +47,11 @@ def by_key(record: HistoryRecord) -> dict[str, Mapping[str, Any]]:
     return {", ".join(f"{name}={row.get(name)}" for name in key): row for row in record.rows or ()}
 
 
+def is_cut(record: HistoryRecord) -> bool:
+    """A look at a table has found more rows than the history has kept."""
+    return (record.rowcount or 0) > len(record.rows or ())
+
+
 def versions(record: HistoryRecord) -> dict[str, str]:
     """Each row's version, by its key in words."""
     return {key: str(row.get(VERSION_COLUMN)) for key, row in by_key(record).items()}

@@ -25,8 +25,6 @@ from twopc.sim.scenario.model_stage import ModelStage
 
 State = dict[str, dict[str, Any]]
 _ROW_MODES = {1: "key share", 2: "share", 3: "no key update", 4: "update"}
-#: Rows of a table that are looked at.
-ROWS_MAX = 200
 _NOBODY = "nobody known"
 #: Whose rows, among replication's own, are distributed: they stand for calls.
 _CALLS = ("msrepl.call_marker", "msrepl.log_message")
@@ -53,6 +51,8 @@ class ModelLook:
         """Of versions, by identity, the rows' keys."""
         self._texts: dict[int, tuple[Version, dict[str, str | None], str]] = {}
         """Versions as text, by identity; kept alive, so that none is taken for another."""
+        self._at_rest: dict[int, tuple[Version, str, dict[str, Any]]] = {}
+        """Rows' keys and values by their only version: most rows of a long table stay as they are."""
 
     def __call__(self) -> State:
         """How everything stands now."""
@@ -84,14 +84,20 @@ class ModelLook:
             table = node.tables.get(name)
             if table is None:
                 continue
-            for count, row in enumerate(table.all_rows):
-                if count >= ROWS_MAX:
-                    break
+            for row in table.all_rows:
+                waits = waiting.get(id(row), [])
+                known = self._at_rest.get(id(row.versions[0])) if _is_at_rest(row) else None
+                if known is not None and not waits:
+                    state[known[1]] = known[2]
+                    continue
                 seen = self._row(node, table, row)
-                if seen is not None:
-                    key, value = seen
-                    value["waiting"] = waiting.get(id(row), [])
-                    state[f"row/{node.name}/{name}/{key}"] = value
+                if seen is None:
+                    continue
+                key, value = f"row/{node.name}/{name}/{seen[0]}", seen[1]
+                value["waiting"] = waits
+                state[key] = value
+                if _is_at_rest(row) and not waits:
+                    self._at_rest[id(row.versions[0])] = (row.versions[0], key, value)
 
     def _row(
         self, node: ModelNode, table: HeapTable, row: HeapRow
@@ -181,11 +187,12 @@ class ModelLook:
             if kind != "row" or node == publisher:
                 continue
             other = state.get(f"row/{publisher}/{rest}")
-            there = other["values"] if other is not None else {}
-            row["stale"] = bool(row["values"]) and any(
-                there.get(name, value if there else None) != value
-                for name, value in row["values"].items()
+            there, here = other["values"] if other is not None else {}, row["values"]
+            is_stale = there != here and any(
+                there.get(name, value if there else None) != value for name, value in here.items()
             )
+            if is_stale:  # the row itself may be what an earlier look has shown
+                state[key] = {**row, "stale": True}
 
     # -- locks and branches --------------------------------------------------------------------------
 
@@ -317,6 +324,14 @@ class ModelLook:
             if not name and application_name.startswith(start):
                 return f"{what} of {node.name}" if what != "coordinator" else what
         return name or application_name or f"process {pid}"
+
+
+def _is_at_rest(row: HeapRow) -> bool:
+    """It has one version, which is committed, and nobody holds it."""
+    versions = row.versions
+    if len(versions) != 1 or row.holders:
+        return False
+    return bool(versions[0].xmin.top.commit_no) and versions[0].xmax is None
 
 
 def labelled(states: list[dict[str, Any]], label_of: Mapping[tuple[str, str], str]) -> None:

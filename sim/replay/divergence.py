@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
-from twopc.sim.report.history import ENDS, ROWS_MAX, HistoryRecord
+from twopc.sim.checkers.records import is_cut
+from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.scenario.observe import sums_of
 
 #: Classes of divergence, in the order of a report.
 CLASSES = ("rows", "rowcount", "outcome", "error", "state")
@@ -194,7 +196,8 @@ def final_states(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
 def of_states(
     expected: Sequence[HistoryRecord], records: Sequence[HistoryRecord]
 ) -> Iterator[Divergence]:
-    """Rows at nodes that both know, without their versions; of a long table only whether its sums are the same.
+    """Rows at nodes that both know, without their versions; of a table whose rows a history has not kept only
+    whether its sums are the same.
 
     Args:
         expected: `final_states` of a recording.
@@ -207,7 +210,7 @@ def of_states(
             continue
         node, table = _place(was)
         divergence = partial(Divergence, kind="state", article=table, call=f"at {node}")
-        if max(was.rowcount or 0, now.rowcount or 0) > ROWS_MAX:
+        if is_cut(was) or is_cut(now):
             if (one := _sums(was)) != (two := _sums(now)):
                 yield divergence(expected=one, actual=two)
             continue
@@ -222,7 +225,7 @@ def _place(record: HistoryRecord) -> tuple[str, str]:
 
 
 def _sums(record: HistoryRecord) -> str:
-    sums = (record.data or {}).get("sums")
+    sums = (record.data or {}).get("sums") or sums_of(record.rows or ())
     return f"{record.rowcount} rows, sums {json.dumps(sums, default=str)}"
 
 

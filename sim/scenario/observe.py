@@ -15,9 +15,10 @@ from twopc.sim.report.history import ROWS_MAX, OrderHistory
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.stage import AwayError, NodeContent, Stage
-from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.values import Case
 from twopc.together import together
+
+Rows = Sequence[Mapping[str, Any]]
 
 #: How often it is looked whether all branches are finished.
 SETTLE_LOOK_S = 0.005
@@ -100,16 +101,9 @@ async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) 
             rows = await stage.part(subscriber, name, _columns(scenario, subscriber, name))
             if rows is not None:
                 more = {} if table.merge.realigns else {"stays": True}
-                _write(
-                    history,
-                    scenario.topology.publisher,
-                    name,
-                    table,
-                    rows,
-                    moment="part",
-                    part=subscriber,
-                    **more,
-                )
+                publisher = scenario.topology.publisher
+                about = {"moment": "part", "part": subscriber, **more}
+                _write(scenario, history, publisher, name, rows, **about)
 
 
 async def _branches(stage: Stage, history: OrderHistory, nodes: Sequence[str]) -> None:
@@ -160,14 +154,15 @@ async def _states(
         branches = {gid: xid for gid, xid in look.branches.items() if gid not in seen}
         seen.update(branches)
         for name, rows in look.rows.items():
-            more: dict[str, Any] = {"branches": branches, "xids": look.xids[name][:ROWS_MAX]}
+            kept = _kept(scenario, rows)
+            more: dict[str, Any] = {"branches": branches, "xids": look.xids[name][:kept]}
             if scenario.merges or scenario.only_reads(node):
                 more["versions"] = False
             if scenario.merges and (computed := scenario.tables[name].generated_columns):
                 more["generated"] = computed
             if not stage.subscribes(node):
                 more["subscribed"] = False
-            _write(history, node, name, scenario.tables[name], rows, moment=moment, **more)
+            _write(scenario, history, node, name, rows, moment=moment, **more)
 
 
 async def _look(scenario: Scenario, stage: Stage, node: str) -> NodeContent:
@@ -185,21 +180,22 @@ def _columns(scenario: Scenario, node: str, name: str) -> list[str]:
     return [*(here or table.columns), *([] if scenario.merges else [VERSION_COLUMN])]
 
 
+def _kept(scenario: Scenario, rows: Rows) -> int:
+    """How many rows of a table a look keeps: all of them, as checks go by the single row.
+
+    Only of a load, which is looked at before it and after it, and whose tables may be of any size, some.
+    """
+    return len(rows) if scenario.workload is None else ROWS_MAX
+
+
 def _write(
-    history: OrderHistory,
-    node: str,
-    name: str,
-    table: ScenarioTable,
-    rows: list[dict[str, Any]],
-    **data: Any,
+    scenario: Scenario, history: OrderHistory, node: str, name: str, rows: Rows, **data: Any
 ) -> None:
-    report: dict[str, Any] = {"table": name, "key": list(table.key_columns), **data}
-    if len(rows) > ROWS_MAX:
-        report |= {"sums": sums_of(rows), "digests": digests_of(rows, table.key_columns)}
-    history.write("state", node=node, rows=tuple(rows[:ROWS_MAX]), rowcount=len(rows), data=report)
-
-
-Rows = Sequence[Mapping[str, Any]]
+    key, kept = scenario.tables[name].key_columns, _kept(scenario, rows)
+    report: dict[str, Any] = {"table": name, "key": list(key), **data}
+    if len(rows) > kept:
+        report |= {"sums": sums_of(rows), "digests": digests_of(rows, key)}
+    history.write("state", node=node, rows=tuple(rows[:kept]), rowcount=len(rows), data=report)
 
 
 def sums_of(rows: Rows) -> dict[str, str]:

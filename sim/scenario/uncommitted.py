@@ -11,7 +11,7 @@ from typing import Any
 
 from twopc.errors import TransactionError
 from twopc.names import VERSION_COLUMN
-from twopc.sim.report.history import ROWS_MAX, HistoryRecord, OrderHistory
+from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.report.transactions import Author, transactions
 from twopc.sim.scenario.lane import Lane
 from twopc.sim.scenario.model import Scenario
@@ -31,7 +31,7 @@ async def write_uncommitted(
         for node in lane.nodes:
             for name, table in scenario.tables.items():
                 looks = list(_looks(history.records, node, name))
-                if scenario.only_reads(node) or not looks or (looks[-1].rowcount or 0) > ROWS_MAX:
+                if scenario.only_reads(node) or not looks:
                     continue
                 try:
                     rows = await _seen(lane, node, name)

@@ -90,6 +90,14 @@ def test_more_rows_than_a_history_holds(records):
     assert {record.data["sums"]["n"] for record in finals[-3:]} == {str(committed)}
 
 
+def test_a_check_that_has_not_seen_every_row_says_so(records):
+    """It goes by single rows, and not all of them are kept."""
+    for told in verdict(records)["orders"]:
+        assert told["notes"][-1] == (
+            "not judged: versions_move_forward (t has 220 rows, of which only the first are kept)"
+        )
+
+
 def test_lines_and_sentences(records, capsys):
     show(records, console())
     printed = capsys.readouterr().out

@@ -9,6 +9,8 @@ import { standAt, under } from "./wire.js";
 /** @typedef {Map<string, any>} Stand */
 
 const PLAY_MS = 650;
+/** Rows of a table that are shown although nothing has happened in them. */
+const ROWS_MAX = 200;
 const GUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export class Look {
@@ -143,8 +145,12 @@ function tablesOf(node, stand, before) {
   return tables;
 }
 
+/** Of a long table: the first rows, and those with which something happens or has happened. @param {any} row */
+const isTouched = (row) => Boolean(row?.stale || row?.uncommitted.length || row?.locked_by.length || row?.waiting.length || (row?.label && row.label !== "v1"));
+
 /** @param {string} node @param {string} table @param {[string, any, any][]} rows @param {Set<string>} changed */
 function tableOf(node, table, rows, changed) {
+  const shown = rows.filter(([key, now], place) => place < ROWS_MAX || isTouched(now) || changed.has(`row/${node}/${table}/${key}`));
   const columns = [...new Set(rows.flatMap(([, now, was]) => Object.keys((now ?? was)?.values ?? {})))];
   const stale = rows.some(([, now]) => now?.stale);
   const versions = rows.some(([, now, was]) => (now ?? was)?.label || now?.uncommitted?.length);
@@ -152,7 +158,8 @@ function tableOf(node, table, rows, changed) {
     "table", {},
     h("caption", {}, h("b", {}, table), stale ? h("span", { class: "wait" }, " ≠ not as at the Publisher") : null),
     h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column)), versions && h("th", { scope: "col" }, "version"))),
-    h("tbody", {}, rows.flatMap(([key, now, was]) => rowLines(now, was, columns, versions, changed.has(`row/${node}/${table}/${key}`)))),
+    h("tbody", {}, shown.flatMap(([key, now, was]) => rowLines(now, was, columns, versions, changed.has(`row/${node}/${table}/${key}`)))),
+    shown.length < rows.length && h("tfoot", {}, h("tr", {}, h("td", { class: "faint", colspan: columns.length + 1 }, `and ${counted(rows.length - shown.length, "more row")}, in which nothing has happened`))),
   );
 }
 

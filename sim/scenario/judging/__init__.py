@@ -13,7 +13,7 @@ from twopc.sim.scenario import choices
 from twopc.sim.scenario.judging import calls, counts, merging, twins
 from twopc.sim.scenario.judging.compare import holder, in_short, outcome_text
 from twopc.sim.scenario.judging.expected import CaseExpectations
-from twopc.sim.scenario.judging.invariants import invariants
+from twopc.sim.scenario.judging.invariants import invariants, not_judged
 from twopc.sim.scenario.judging.lapses import lapses
 from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import WELL, Runs
@@ -38,6 +38,8 @@ def judge(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
         failures, failed = twins.judge_twin(case, failures)
         if not failures:
             notes = [twins.note(case, failed)]
+    if lacking := not_judged(case, expected, runs):
+        notes.append(lacking)
     playing = [record.t_us for record in records if record.session]
     return OrderVerdict(
         name=case.name,

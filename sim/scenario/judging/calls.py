@@ -87,6 +87,7 @@ def differing(records: Sequence[HistoryRecord]) -> dict[str, set[str]]:
 
 def _same(expected: HistoryRecord, held: HistoryRecord) -> bool:
     there, here = by_key(expected), by_key(held)
+    known, digests = ((each.data or {}).get("digests", {}) for each in (expected, held))
     return (
         expected.rowcount == held.rowcount
         and there.keys() == here.keys()
@@ -95,6 +96,7 @@ def _same(expected: HistoryRecord, held: HistoryRecord) -> bool:
             for key, row in here.items()
             for name, value in content(row).items()
         )
+        and all(known.get(name) == digest for name, digest in content(digests).items())
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from twopc.sim.checkers import CHECKS, defaults
+from twopc.sim.checkers import CHECKS, defaults, unjudged
 from twopc.sim.scenario.expectations import NOT_JUDGED
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
@@ -22,18 +22,8 @@ _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 
 def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Every invariant of the case that is broken, once for each way in which it is."""
-    merges = case.scenario.merges
-    for name in (*defaults(merges=merges), *(() if merges else _ASKED_FOR)):
+    for name in _made(case, expected):
         path, requested = expected.invariant(name)
-        must_fail = case.twin is not None and case.twin.must_fail == name
-        if name in _ASKED_FOR and not requested and not must_fail:
-            continue
-        if requested is False or requested == NOT_JUDGED:
-            continue
-        if name in _OF_DISTRIBUTION and not case.scenario.distributes:
-            continue
-        if name == "converged" and expected.diverged() is not None:
-            continue
         broken = CHECKS[name](runs.records, {})
         if name in _COUNTED:
             if len(broken) == (requested or 0):
@@ -46,6 +36,28 @@ def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[F
         yield from _with_settings("sum", path, total.model_dump(), runs)
     for path, query in expected.queries():
         yield from _with_settings("sql", path, query.model_dump(), runs)
+
+
+def not_judged(case: Case, expected: CaseExpectations, runs: Runs) -> str:
+    """Which of the invariants could not be judged, and why; empty: all were."""
+    return unjudged([*_made(case, expected)], runs.records)
+
+
+def _made(case: Case, expected: CaseExpectations) -> Iterator[str]:
+    """The invariants that are checked."""
+    merges = case.scenario.merges
+    for name in (*defaults(merges=merges), *(() if merges else _ASKED_FOR)):
+        _, requested = expected.invariant(name)
+        must_fail = case.twin is not None and case.twin.must_fail == name
+        if name in _ASKED_FOR and not requested and not must_fail:
+            continue
+        if requested is False or requested == NOT_JUDGED:
+            continue
+        if name in _OF_DISTRIBUTION and not case.scenario.distributes:
+            continue
+        if name == "converged" and expected.diverged() is not None:
+            continue
+        yield name
 
 
 def _with_settings(

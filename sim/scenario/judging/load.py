@@ -13,7 +13,7 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.load import in_short, of
 from twopc.sim.scenario.judging import counts
 from twopc.sim.scenario.judging.expected import CaseExpectations
-from twopc.sim.scenario.judging.invariants import invariants
+from twopc.sim.scenario.judging.invariants import invariants, not_judged
 from twopc.sim.scenario.judging.lapses import stuck, without_faults
 from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import Runs
@@ -45,6 +45,8 @@ def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     if case.twin is not None:
         failures, failed = judge_twin(case, failures)
         notes = notes if failures else (note(case, failed),)
+    if lacking := not_judged(case, expected, runs):
+        notes = (*notes, lacking)
     playing = [record.t_us for record in records if record.session]
     return OrderVerdict(
         name=case.name,
