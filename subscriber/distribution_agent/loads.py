@@ -13,6 +13,7 @@ from itertools import groupby
 
 from psycopg import pq
 
+from twopc.core import cut_by_article
 from twopc.lsn import lsn_value
 from twopc.proc_execution import BESIDE, base_of
 from twopc.propagation import Propagation
@@ -80,6 +81,26 @@ def joined(parts: Sequence[StreamPart]) -> tuple[StreamPart, ...]:
             )
         )
     return tuple(results)
+
+
+def separated(parts: Sequence[StreamPart], apart: Sequence[int]) -> list[StreamPart]:
+    """Parts of articles that are kept apart, by number, and before them what there is of the others."""
+    groups: dict[int, list[StreamPart]] = {}
+    numbers = sorted(apart)
+    for part in parts:
+        if part.low // 100 == part.high // 100:
+            article = part.low // 100
+            groups.setdefault(article if article in apart else 0, []).append(part)
+            continue
+        for article, codes, calls, low, high, count in cut_by_article(
+            part.codes, part.calls, numbers
+        ):
+            groups.setdefault(article, []).append(
+                StreamPart(
+                    stream=part.stream, codes=codes, calls=calls, low=low, high=high, count=count
+                )
+            )
+    return [part for _, group in sorted(groups.items()) for part in group]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +193,14 @@ def window_of(result: pq.abc.PGresult, position: int) -> Window:
     )
 
 
-def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[BatchLoad]:
-    """A load for each batch, from the rows of `queries.BATCHES`."""
+def split_rows(
+    batches: Sequence[Batch], result: pq.abc.PGresult, apart: Sequence[int] = ()
+) -> list[BatchLoad]:
+    """A load for each batch, from the rows of `queries.BATCHES` or `queries.CUT_OUT`.
+
+    Args:
+        apart: articles whose commands come in parts of their own, of the only stream; none if they do already.
+    """
     parts: list[list[StreamPart]] = [[] for _ in batches]
     posted: list[list[StoredMessage]] = [[] for _ in batches]
     for row in range(result.ntuples):
@@ -183,7 +210,11 @@ def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[BatchL
             parts[at].append(part)
         posted[at] += results
     return [
-        BatchLoad(batch=batch, parts=joined(parts[at]), posted=tuple(posted[at]))
+        BatchLoad(
+            batch=batch,
+            parts=joined(separated(parts[at], apart) if apart else parts[at]),
+            posted=tuple(posted[at]),
+        )
         for at, batch in enumerate(batches)
     ]
 

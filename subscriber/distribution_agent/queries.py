@@ -86,8 +86,8 @@ _TAKEN_OUT = """
     order by batch, stream, apart
 """
 BATCHES = Statement(_TAKEN_OUT, binary=True)
-#: The same for one stream. Where blocks hold nothing but what is for this Subscriber, and nothing is to be kept
-#: apart, each batch is cut out of their arrays, a row for each block that it touches.
+#: The same for one stream. Where blocks hold nothing but what is for this Subscriber, each batch is cut out of their
+#: arrays, a row for each block that it touches; what is to be kept apart is cut by the agent.
 CUT_OUT = Statement(
     """
     with ranges as (
@@ -97,7 +97,7 @@ CUT_OUT = Statement(
         from generate_series(1, cardinality($7::pg_lsn[]) + 1) as n
     ), cuts as materialized (
         select r.batch, b.last_seqno, b.part, c.codes, c.texts, k.low, k.high,
-            $5::int = 1 and k.wanted and (k.low = k.high or cardinality($6::int[]) = 0)
+            $5::int = 1 and k.wanted
                 and ($3::int = 0 or $3::int <> all (b.command_originators)) as whole
         from msrepl.msrepl_blocks b
         join ranges r on b.last_seqno > r.after and b.first_seqno <= r.upto

@@ -202,7 +202,7 @@ class ServerSource:
             answer, after = checked(await ahead), None
             if len(read) > 1 or not self._is_large(read[0]):
                 ahead = self._ask(reads[at + 1], terms) if at + 1 < len(reads) else None
-                for load in split_rows(read, answer.results[0]):
+                for load in split_rows(read, answer.results[0], apart if streams == 1 else ()):
                     yield load
                 continue
             while True:

@@ -95,7 +95,7 @@ async def test_cut_out_or_taken_out(
             found = []
             for query in (queries.BATCHES, queries.CUT_OUT):
                 result = checked(await at.pipe.run((query, params))).results[0]
-                loads = split_rows(wanted, result)
+                loads = split_rows(wanted, result, apart)
                 rows_of[query] += result.ntuples
                 found.append(
                     [

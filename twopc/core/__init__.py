@@ -12,9 +12,18 @@ from importlib import import_module
 from types import ModuleType
 
 from twopc.core.compiled import PLAIN, SOURCES, compiled_name
+from twopc.core.cut import cut_by_article
 from twopc.core.scan import CommandScanner, RowPlan, int4_from, int4_of
 
-__all__ = ["COMPILED", "REASON", "CommandScanner", "RowPlan", "int4_from", "int4_of"]
+__all__ = [
+    "COMPILED",
+    "REASON",
+    "CommandScanner",
+    "RowPlan",
+    "cut_by_article",
+    "int4_from",
+    "int4_of",
+]
 
 
 def _compiled() -> tuple[list[ModuleType], str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 #: Those that are compiled, each by itself.
-SOURCES = tuple(FOLDER / f"{name}.py" for name in ("scan",))
+SOURCES = tuple(FOLDER / f"{name}.py" for name in ("cut", "scan"))
 #: Set to anything: what is compiled is not used.
 PLAIN = "TWOPC_PLAIN"
 
