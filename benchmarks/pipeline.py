@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +41,19 @@ from twopc.sim.spark.sweep.results import Results, asked
 from twopc.sim.spark.sweep.run import sweep
 from twopc.sim.spark.sweep.trial import trial
 
+
+class BenchmarkSize(NamedTuple):
+    """How much is measured."""
+
+    commands: int
+    trials: int
+    rounds: int
+
+
+SIZES = {
+    "full": BenchmarkSize(commands=10_000_000, trials=200, rounds=3),
+    "quick": BenchmarkSize(commands=2_000_000, trials=60, rounds=1),
+}
 FIGURES = ("source_ratio", "fold_ratio", "sweep_ratio", "memory_growth")
 SCENARIO = "scenarios/stress/agent_outage.twopc.yaml"
 SETTINGS = ("workload.for=7500ms", "workload.clients=2")
@@ -292,16 +305,28 @@ def measured(only: Sequence[str], commands: int, trials: int, rounds: int) -> li
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--commands", type=int, default=10_000_000)
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--size", choices=SIZES, default="full", help="quick ends in five minutes on two idle cores"
+    )
+    parser.add_argument("--commands", type=int, help="in place of the size's; likewise the others")
+    parser.add_argument("--trials", type=int)
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", nargs="*", default=FIGURES, choices=FIGURES)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         _child(*json.loads(options.child))
         return
-    report("Pipeline", measured(options.only, options.commands, options.trials, options.rounds))
+    size = SIZES[options.size]
+    report(
+        "Pipeline",
+        measured(
+            options.only,
+            options.commands or size.commands,
+            options.trials or size.trials,
+            options.rounds or size.rounds,
+        ),
+    )
 
 
 if __name__ == "__main__":

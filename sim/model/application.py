@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import simpy
 
 from twopc.drivers.lean import ServerReport
 from twopc.drivers.sessions import LinkedSession, Sessions
-from twopc.drivers.virtual import AwaitableSteps, VirtualReport, VirtualResult, wait
+from twopc.drivers.virtual import AwaitableSteps, VirtualReport, VirtualResult, awaited
 from twopc.names import BranchId, session_name
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
@@ -80,18 +81,18 @@ class ModelLean:
 
     def run(self, command: bytes) -> Awaitable[list[Any]]:
         """Send commands; their results, up to the first that is an error."""
-        return AwaitableSteps(self._run(command))
+        return self._run(command)
 
     def send(self, command: bytes) -> None:
         """Send commands; `answer` waits for the results."""
         assert self._under_way is None, "one message at a time"
-        self._under_way = self._spawn(self._run(command))
+        self._under_way = self._spawn(cast("Steps[Any]", self._run(command)))
 
     def answer(self) -> Awaitable[list[Any]]:
         """The results of what was sent."""
         assert self._under_way is not None
         event, self._under_way = self._under_way, None
-        return AwaitableSteps(wait(event))
+        return awaited(event)
 
     def abort(self, reason: str) -> None:
         """Close it at once."""
@@ -110,6 +111,7 @@ class ModelLean:
         """Close it; harmless twice."""
         self.abort("it was closed")
 
+    @types.coroutine
     def _run(self, command: bytes) -> Steps[list[VirtualResult]]:
         if self.lost:
             return []

@@ -8,6 +8,8 @@ How a transaction goes is said by `twopc.drivers.engine`, what is recovered by `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import psycopg
@@ -190,7 +192,7 @@ class CoordinatorProcess:
             place.ledger, network, here, place.log_at, coordinator=name, actor=self.actor,
             branches=[*nodes],
         )  # fmt: skip
-        clock = clock or Clock(lambda: kernel.now)
+        clock = clock or Clock(partial(attrgetter("now"), kernel))
         runtime = VirtualTime(
             clock,
             lambda seconds: kernel.delay(

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, cast
 
 import simpy
@@ -29,6 +30,9 @@ class Environment(simpy.Environment):
     Else a run would end when its last timer would have gone off, not when the last thing has happened. And whoever
     fails raises its exception itself, where simpy would raise a copy that lacks all but the message.
     """
+
+    active_process = property(attrgetter("_active_proc"))
+    """As simpy's, without a call of Python's."""
 
     def step(self) -> None:
         """Process the next event that was not cancelled."""
@@ -73,19 +77,13 @@ class Environment(simpy.Environment):
 
 
 class _Delay(simpy.Event):
-    """A delay that can be cancelled; made without the calls that simpy makes."""
+    """A delay that can be cancelled; `SimpyKernel.delay` makes it, without the calls that simpy makes."""
 
     _value = None
     _ok = True
 
-    def __init__(self, env: simpy.Environment, seconds: float) -> None:
-        if seconds < 0:
-            raise ValueError(f"a delay of {seconds} s")
-        self.env = env
-        self.callbacks = []
-        heappush(env._queue, (env._now + seconds, NORMAL, next(env._eid), self))
 
-
+_new_delay = _Delay.__new__
 #: Objects made until garbage is looked for, and how often the older ones are looked at, too.
 _GARBAGE = (200_000, 20, 100)
 
@@ -127,16 +125,20 @@ class SimpyKernel:
         """The name of what happens now, where somebody explores; the same in equivalent runs."""
         return 0
 
-    @property
-    def now(self) -> float:
-        """Seconds since the run began."""
-        return self.env._now
+    now: float = property(attrgetter("env._now"))  # type: ignore[assignment] # so it takes no call of Python's
+    """Seconds since the run began."""
 
     def delay(self, duration: Delay | float, label: Label) -> simpy.Event:
         """An event that comes after `duration`, drawn from the chance of whoever waits."""
         if duration.__class__ is Delay:
             duration = duration.a if duration.kind == "fixed" else self.draw(duration, label.actor)
-        return _Delay(self.env, duration)  # type: ignore[arg-type] # a number by now
+        if duration < 0:  # type: ignore[operator] # a number by now
+            raise ValueError(f"a delay of {duration} s")
+        env, result = self.env, _new_delay(_Delay)
+        result.env = env
+        result.callbacks = []
+        heappush(env._queue, (env._now + duration, NORMAL, next(env._eid), result))  # type: ignore[operator] # likewise
+        return result
 
     def event(self) -> simpy.Event:
         """One that somebody succeeds or fails; who waits for it goes on at once, in the order of waiting."""

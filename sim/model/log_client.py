@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 import simpy
 
 from twopc.drivers.ports import Key, KnownEpoch
-from twopc.drivers.virtual import AwaitableSteps, wait
+from twopc.drivers.virtual import AwaitableSteps, awaited
 from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome, Record
 from twopc.sim.model.errors import as_psycopg, raised
@@ -71,7 +71,7 @@ class ModelEntry:
     async def wait(self) -> None:
         """Until `state` is known."""
         if not self.state:
-            await AwaitableSteps(wait(self._settled))
+            await awaited(self._settled)
 
 
 class ModelLog:

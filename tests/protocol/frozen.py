@@ -94,7 +94,7 @@ def fingerprint(machine: Machine) -> tuple[object, ...]:
         value = getattr(machine, name)
         if name == "_branches":
             value = tuple(value.items())
-        elif name in ("_handlers", "_settings", "reason"):
+        elif name in ("_settings", "reason"):
             continue
         values.append(value)
     return tuple(values)

@@ -8,6 +8,7 @@ It must not know what a node is made of.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -34,6 +35,12 @@ class AwaitableSteps(Generic[T]):
 
 def wait(event: simpy.Event) -> Steps[Any]:
     """Until an event has come; its value."""
+    return (yield event)
+
+
+@types.coroutine
+def awaited(event: simpy.Event) -> Steps[Any]:
+    """The same for coroutines, without an `AwaitableSteps` around it."""
     return (yield event)
 
 

@@ -39,7 +39,7 @@ class Coordinator(Finishing, table=COORDINATOR):
             raise self._refusal(event, "needs participants with distinct names")
         self._names = event.participants
         self._branches = branches
-        self._move(_C.ACTIVE)
+        self._state = _C.ACTIVE
         return NOTHING
 
     def _ask(self, event: e.CommitAsked, now: float) -> _Effects:
@@ -55,7 +55,7 @@ class Coordinator(Finishing, table=COORDINATOR):
         for name in names:
             self._branches[name] = BranchProgress.ASKED
         self._awaited = len(names)
-        self._move(_C.VOTING)
+        self._state = _C.VOTING
         timer = x.SetTimer(name=Timer.VOTE, at=now + settings.vote_timeout_s)
         return (*send_all(names, Message.PREPARE, self._names), timer)
 
@@ -134,7 +134,7 @@ class Coordinator(Finishing, table=COORDINATOR):
     def _delegate(self, now: float) -> _Effects:
         agent = self._names[-1]
         self._branches[agent] = BranchProgress.ASKED
-        self._move(_C.DELEGATING)
+        self._state = _C.DELEGATING
         timer = x.SetTimer(name=Timer.VOTE, at=now + self._settings.vote_timeout_s)
         return (send(agent, Message.DECIDE, self._prepared()), timer)
 
@@ -197,7 +197,7 @@ class Coordinator(Finishing, table=COORDINATOR):
     def _force(self, kind: RecordKind, names: tuple[str, ...], state: _C) -> _Effects:
         effect = log(kind, names, forced=True)
         self._record = effect.record
-        self._move(state)
+        self._state = state
         return (effect,)
 
     def _check(
@@ -222,7 +222,7 @@ class Coordinator(Finishing, table=COORDINATOR):
 
     def _maybe_decided(self, event: e.LogUnknown, now: float) -> _Effects:
         record = self._check(event)
-        self._move(_C.READING_BACK)
+        self._state = _C.READING_BACK
         return (x.ReadBack(record=record), self._resend_timer(now))
 
     def _read_again(self, event: e.TimerFired, now: float) -> _Effects:

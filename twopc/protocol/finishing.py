@@ -104,7 +104,7 @@ class Finishing(Machine):
         return self._tell_abort(now)
 
     def _resolve(self, now: float) -> _Effects:
-        self._move(_C.RESOLVING)
+        self._state = _C.RESOLVING
         agent = self._names[-1]
         self._branches[agent] = BranchProgress.ASKED
         return (send(agent, Message.FENCE), self._resend_timer(now))
@@ -122,7 +122,7 @@ class Finishing(Machine):
         for name in text:
             self._branches[name] = BranchProgress.TOLD
         self._awaited = len(prepared)
-        self._move(_C.COMMITTING)
+        self._state = _C.COMMITTING
         sends = send_all(text, Message.COMMIT)
         if settings.answer_early:
             return (*sends, self._resend_timer(now), *self._answer(Outcome.COMMITTED))
@@ -147,7 +147,7 @@ class Finishing(Machine):
                 self._awaited += 1
         if not self._awaited:
             return (*effects, *self._end())
-        self._move(_C.ABORTING)
+        self._state = _C.ABORTING
         effects.append(self._resend_timer(now))
         if self._settings.answer_early:
             effects.extend(self._answer(Outcome.ABORTED, self.reason))
@@ -216,7 +216,7 @@ class Finishing(Machine):
         return NOTHING
 
     def _end(self) -> _Effects:
-        self._move(_C.ENDED)
+        self._state = _C.ENDED
         outcome = self.outcome
         assert outcome is not None
         answer = self._answer(outcome, self.reason)

@@ -23,7 +23,7 @@ class Machine:
     ``begin`` is the method ``_begin(event, now)``.
     """
 
-    __slots__ = ("_handlers", "_state")
+    __slots__ = ("_state",)
 
     _rows: ClassVar[Mapping[State, Mapping[type[Event], _Handler]]] = {}
     table: ClassVar[Table] = {}
@@ -41,7 +41,7 @@ class Machine:
         cls._rows = rows
 
     def __init__(self, state: State) -> None:
-        self._move(state)
+        self._state = state
 
     @property
     def state(self) -> State:
@@ -61,14 +61,10 @@ class Machine:
 
         After either, the machine is as it was.
         """
-        handler = self._handlers.get(type(event))
+        handler = self._rows[self._state].get(type(event))
         if handler is None:
             raise self._refusal(event, "has no place here")
         return handler(self, event, now)
-
-    def _move(self, state: State) -> None:
-        self._state = state
-        self._handlers = self._rows[state]
 
     def _refusal(self, event: Event, why: str) -> LocalProtocolError | RemoteProtocolError:
         kind = RemoteProtocolError if event.remote else LocalProtocolError

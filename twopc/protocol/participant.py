@@ -63,13 +63,13 @@ class Participant(Machine, table=PARTICIPANT):
         if outcome is not None:
             self._end(outcome)
             return NOTHING
-        self._move(_P.PREPARED)
+        self._state = _P.PREPARED
         return (send(COORDINATOR, Message.INQUIRE), self._inquiry_timer(now))
 
     # -- work --------------------------------------------------------------------------------------
 
     def _begin(self, event: e.WorkBegun, now: float) -> _Effects:
-        self._move(_P.WORKING)
+        self._state = _P.WORKING
         return (x.SetTimer(name=Timer.IDLE, at=now + self._settings.idle_timeout_s),)
 
     def _wrote(self, event: e.Wrote, now: float) -> _Effects:
@@ -104,7 +104,7 @@ class Participant(Machine, table=PARTICIPANT):
         self._check(event)
         if self._fenced:
             return self._finish(Outcome.ABORTED, acked=True)
-        self._move(_P.PREPARED)
+        self._state = _P.PREPARED
         return (send(COORDINATOR, Message.VOTE_YES), self._inquiry_timer(now))
 
     def _not_prepared(self, event: e.LogFailed, now: float) -> _Effects:
@@ -179,7 +179,7 @@ class Participant(Machine, table=PARTICIPANT):
     def _ended(self, event: e.Logged, now: float) -> _Effects:
         self._check(event)
         assert self.outcome is not None
-        self._move(_P.ENDED)
+        self._state = _P.ENDED
         return NOTHING if self._silent else (send(COORDINATOR, _ACK_OF[self.outcome]),)
 
     def _not_ended(self, event: e.LogFailed, now: float) -> _Effects:
@@ -187,7 +187,7 @@ class Participant(Machine, table=PARTICIPANT):
         self._check(event)
         self.outcome = None
         self._silent = False
-        self._move(_P.PREPARED)
+        self._state = _P.PREPARED
         return (self._inquiry_timer(now),)
 
     # -- told early, or again ----------------------------------------------------------------------
@@ -230,7 +230,7 @@ class Participant(Machine, table=PARTICIPANT):
     def _force(self, kind: RecordKind, state: _P, participants: tuple[str, ...] = ()) -> _Effects:
         effect = log(kind, participants, forced=True)
         self._record = effect.record
-        self._move(state)
+        self._state = state
         return (effect,)
 
     def _check(self, event: e.Logged | e.LogFailed) -> None:
@@ -242,4 +242,4 @@ class Participant(Machine, table=PARTICIPANT):
 
     def _end(self, outcome: Outcome) -> None:
         self.outcome = outcome
-        self._move(_P.ENDED)
+        self._state = _P.ENDED

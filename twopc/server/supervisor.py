@@ -152,7 +152,7 @@ def main(directory: str, lock: str, sockets: str) -> None:
         # These are for the parent; its end is what counts here.
         signal.signal(number, signal.SIG_IGN)
     if os.read(0, 1):
-        return
+        os._exit(0)  # at once: the parent waits, and there is nothing to write
     clear(Path(directory), Path(sockets))
     Path(lock).unlink(missing_ok=True)
 

@@ -6,7 +6,6 @@ real server plays the same part itself (`twopc.protocol.participant`).
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -77,9 +76,10 @@ class PreparedTransaction:
     def tell(self, event: e.Event) -> Steps[None]:
         """Give the machine an event and do what it asks for."""
         node, machine = self.node, self.machine
-        effects = deque(machine.receive(event, node.clock()))
-        while effects:
-            effect = effects.popleft()
+        effects, at = machine.receive(event, node.clock()), 0
+        while at < len(effects):
+            effect = effects[at]
+            at += 1
             if type(effect) is x.Log:
                 kind = effect.record.kind
                 record = self._append(kind)
@@ -89,9 +89,9 @@ class PreparedTransaction:
                     node.kernel.spawn(self._later(record), f"the end of {self.gid}")
                     continue
                 self._logged(kind, record)
-                if effect.forced:
+                if effect.forced:  # what comes of it is done first
                     answer = machine.receive(_logged(effect.record), node.clock())
-                    effects.extendleft(reversed(answer))
+                    effects, at = answer + effects[at:], 0
             elif type(effect) is x.Send:
                 self.answer = effect.message
 
