@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from twopc.sim.explore.bases import base_of, bases
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.folder import unreadable, version_of
-from twopc.sim.explore.variants import first_items, switches
+from twopc.sim.explore.variants import switches
 from twopc.sim.explore.wire import (
     FileContent,
     ListedFile,
@@ -22,6 +23,7 @@ from twopc.sim.explore.wire import (
 from twopc.sim.faults.capabilities import ON_MODEL
 from twopc.sim.faults.matrix import deeds
 from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.faults_meaning import points
 from twopc.sim.scenario.model import Scenario, Step
 from twopc.sim.scenario.text import Document, Problem
@@ -134,9 +136,9 @@ def scenario(loaded: LoadedScenario) -> WireScenario:
         "sessions": list(_sessions(one)),
         "steps": list(_steps(one)),
         "orders": list(_orders(loaded)),
-        "switches": switches(one),
+        "switches": switches(loaded, base_of(loaded, "")),
         "fault_points": list(_points(one)),
-        "fault_names": [fault.id for fault in one.faults],
+        "faults": {fault.id: _fault(fault) for fault in one.faults},
     }
 
 
@@ -185,14 +187,27 @@ def _steps(one: Scenario) -> Iterator[WireStep]:
 
 
 def _orders(loaded: LoadedScenario) -> Iterator[ListedOrder]:
-    for place, order in enumerate(loaded.scenario.orders):
+    common = {each["name"]: each["value"] for each in switches(loaded, base_of(loaded, ""))}
+    for base in bases(loaded):
         yield {
-            "name": order.name,
-            "about": " ".join(order.about.split()),
-            "steps": [as_item(item) for item in first_items(loaded, place)],
-            "generated": order.generate is not None,
-            "faults": list(order.faults),
+            "name": base.name,
+            "about": " ".join(base.order.about.split()),
+            "steps": [as_item(item) for item in base.first],
+            "generated": base.is_generated,
+            "faults": list(base.order.faults),
+            "switches": {
+                each["name"]: each["value"]
+                for each in switches(loaded, base)
+                if each["value"] != common.get(each["name"])
+            },
         }
+
+
+def _fault(fault: Fault) -> str:
+    """``crash coordinator at coordinator.decision_logged (2) of alice``."""
+    nth = f" ({fault.when.nth})" if fault.when.nth > 1 else ""
+    session = f" of {fault.when.session}" if fault.when.session else ""
+    return f"{fault.do} at {fault.at}{nth}{session}"
 
 
 def _points(one: Scenario) -> Iterator[WirePoint]:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from twopc.sim.explore import cards
-from twopc.sim.explore.variants import every
-from twopc.sim.explore.wire import OrdersEvent, WireBehaviour
+from twopc.sim.explore.bases import bases
+from twopc.sim.explore.cards import as_item
+from twopc.sim.explore.variants import chosen, every
+from twopc.sim.explore.wire import OrdersEvent, OrdersRequest, PlayVariant, WireBehaviour
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History
 from twopc.sim.report.phrases import holder
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.judging import judge
+from twopc.sim.scenario.model import OrderItem
 from twopc.sim.scenario.model_stage import ModelTheatre
 from twopc.sim.scenario.ordering import Courses, courses
 from twopc.sim.scenario.run import begin
@@ -99,17 +102,25 @@ def play_every(
     generate = Generate(
         sessions=tuple(values.get("sessions") or ()), limit=values.get("limit") or LIMIT
     )
-    case = every(loaded, generate, values.get("switches") or {}, values.get("faults") or ())
-    return played("model", _play_every(loaded, case, tell, is_stopped))
+    request: OrdersRequest = {
+        "path": loaded.document.path,
+        "listed": str(values.get("listed") or ""),
+        "switches": dict(values.get("switches") or {}),
+        "faults": list(values.get("faults") or ()),
+    }
+    case = every(loaded, generate, request)
+    return played("model", _play_every(loaded, request, case, tell, is_stopped))
 
 
 async def _play_every(
     loaded: LoadedScenario,
+    request: OrdersRequest,
     case: Case,
     tell: Callable[[OrdersEvent], None],
     is_stopped: Callable[[], bool],
 ) -> OrdersEvent:
     order_map = OrderMap(courses(case.scenario, case.order))
+    known = {tuple(each.first) for each in bases(loaded)}
     tell(order_map.event("progress"))
     last_s = time.monotonic()
     async with ModelTheatre() as theatre:
@@ -117,9 +128,8 @@ async def _play_every(
             if is_stopped():
                 return order_map.event("done", why="stopped")
             rank, items = course
-            one = dataclasses.replace(
-                case, name=f"{case.name} #{rank}", number=rank, items=items
-            )  # fmt: skip
+            made = _listed(loaded, request, items) if items in known else case
+            one = dataclasses.replace(made, name=f"{case.name} #{rank}", number=rank, items=items)
             history = History(clock_ns=lambda: 0)
             async with theatre.stage(one) as stage:
                 own = history.of(one.name)
@@ -134,6 +144,17 @@ async def _play_every(
                 last_s = time.monotonic()
     _tell_all(order_map, tell)
     return order_map.event("done", why=order_map.courses.counts.limit)
+
+
+def _listed(loaded: LoadedScenario, request: OrdersRequest, items: Sequence[OrderItem]) -> Case:
+    """Steps of an order that is listed: as it is played when it is chosen, with what is expected of it."""
+    variant: PlayVariant = {
+        "order": [as_item(item) for item in items],
+        "listed": request.get("listed") or "",
+        "switches": request.get("switches") or {},
+        "faults": request.get("faults") or [],
+    }
+    return chosen(loaded, variant).case
 
 
 def _tell_all(order_map: OrderMap, tell: Callable[[OrdersEvent], None]) -> None:

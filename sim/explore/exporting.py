@@ -15,10 +15,11 @@ from urllib.parse import quote
 
 from twopc.errors import ScenarioError
 from twopc.sim.checkers import CHECKS
+from twopc.sim.explore.bases import BY_HAND
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.expecting import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, play
-from twopc.sim.explore.variants import BY_HAND, placed_names
+from twopc.sim.explore.variants import AS_IN_FILE, placed_names
 from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
 from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.html import page
@@ -26,8 +27,11 @@ from twopc.sim.scenario import check
 from twopc.sim.scenario.accept import with_only
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.judging import OrderVerdict, judge
+from twopc.sim.scenario.matrix import path_of
+from twopc.sim.scenario.model import Order
+from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import listed
-from twopc.sim.scenario.values import Path
+from twopc.sim.scenario.values import Cell, Path
 from twopc.sim.scenario.written import written
 
 _PROTECTION = "protection."
@@ -112,10 +116,11 @@ def _exported(
 
 def _link(path: str, variant: PlayVariant) -> ExportedText:
     """The fragment by which a page opens what is shown; the token of the running server is not in it."""
-    parts = [("file", quote(path, safe=""))] + [
+    named = [("file", path), ("name", variant.get("listed") or "")]
+    parts = [(name, quote(value, safe="")) for name, value in named if value] + [
         (name, quote(json.dumps(value, ensure_ascii=False, separators=(",", ":")), safe=""))
         for name, value in variant.items()
-        if value
+        if value and name != "listed"
     ]
     return {
         "filename": "",
@@ -147,6 +152,7 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
     off = [each.removeprefix(_PROTECTION) for each, value in switched.items() if each.startswith(_PROTECTION) and value == "off"]  # fmt: skip
     kept: PlayVariant = {
         "order": variant["order"],
+        "listed": variant.get("listed") or "",
         "switches": {each: value for each, value in switched.items() if not each.startswith(_PROTECTION)},
         "faults": faults,
     }  # fmt: skip
@@ -159,15 +165,15 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
     made = done.chosen.case
     expected = expectation(done, play(loaded, kept, _other_chance(loaded)))
     order: dict[str, Any] = {
-        "name": name,
+        "name": made.order.name if name == done.chosen.listed else name,  # without its cell
         "steps": [as_item(item) for item in made.items],
-        **_of_order(kept, made.order.faults),
+        **_of_order(kept, made.order),
         "expect": expected.values,
     }
     more = _faults(loaded, faults)
     if off:
         more["twin"] = [_twin(play(loaded, variant), off)]
-    values = dict(_changed(loaded, kept))
+    values = {**_of_cell(done.chosen.cell), **dict(_changed(loaded, kept))}
     # what is expected of deliveries would be wrong where nothing is delivered
     without = ("expect",) if switched.get("agents") == "off" else ()
     text = with_only(loaded.document, order, values=values, more=more, without=without)
@@ -197,14 +203,23 @@ def _other_chance(loaded: LoadedScenario) -> PlayChance:
     return PlayChance(began_s=BEGAN_S + _LATER_S, seed=(loaded.scenario.seed or 0) + 1)
 
 
-def _of_order(variant: PlayVariant, faults: Sequence[str]) -> dict[str, Any]:
+def _of_order(variant: PlayVariant, order: Order) -> dict[str, Any]:
+    """What it has besides its steps: its own isolation, or what is switched in place of that, and its faults."""
     result: dict[str, Any] = {}
-    level = (variant.get("switches") or {}).get("isolation")
-    if level is not None:
+    level = (variant.get("switches") or {}).get("isolation", AS_IN_FILE)
+    if order.isolation:
+        is_of_all = [*order.isolation] == [EVERY_NODE]
+        result["isolation"] = order.isolation[EVERY_NODE] if is_of_all else dict(order.isolation)
+    elif level != AS_IN_FILE:
         result["isolation"] = level
-    if faults:
-        result["faults"] = list(faults)
+    if order.faults:
+        result["faults"] = list(order.faults)
     return result
+
+
+def _of_cell(cell: Cell) -> dict[Path, Any]:
+    """What the matrix says of the cell, in place of the matrix."""
+    return {(*path_of(key),): value for key, value in cell.values}
 
 
 def _changed(loaded: LoadedScenario, variant: PlayVariant) -> Iterator[tuple[Path, Any]]:
@@ -259,7 +274,8 @@ def _judged(text: str, path: str, has_twin: bool) -> Iterator[OrderVerdict]:
     """
     loaded = check.parse(text, path)
     listed = loaded.scenario.orders[0]
-    order: PlayVariant = {"order": [as_item(item) for item in listed.steps]}
+    items = [as_item(item) for item in listed.steps]
+    order: PlayVariant = {"order": items, "listed": listed.name}
     done = play(loaded, order)
     if done.verdict is not None:
         yield done.verdict

@@ -150,11 +150,12 @@ class ModelBench:
         done = self._play(loaded, variant)
         last, self._last = self._last, (loaded, variant, done)
         if request.get("before") is None:
-            return {"run": done.run, "compared": None}
+            return {"run": done.run, "listed": done.chosen.listed, "compared": None}
         before = variant_of(request["before"])
         if last is None or last[0] is not loaded or last[1] != before:
             last = (loaded, before, play(loaded, before))
-        return {"run": done.run, "compared": compared(last[2].run, before, done.run, variant)}
+        what = compared(last[2].run, before, done.run, variant)
+        return {"run": done.run, "listed": done.chosen.listed, "compared": what}
 
 
 class _ReadText(NamedTuple):

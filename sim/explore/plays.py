@@ -66,7 +66,7 @@ def play(
     """
     began = time.perf_counter()
     order = variant["order"]
-    made = chosen(loaded, order, variant.get("switches") or {}, variant.get("faults") or ())
+    made = chosen(loaded, variant)
     history, own, watch, lesson = played("model", _play(loaded, made.case, chance))
     run, verdict = run_of(made, order, own, lesson, watch, on="model", began=began)
     return OrderPlay(chosen=made, records=history.records, own=own, verdict=verdict, run=run)
@@ -197,6 +197,7 @@ def variant_of(values: Mapping[str, Any]) -> PlayVariant:
     """What of a request says what is played."""
     return {
         "order": list(values.get("order") or ()),
+        "listed": str(values.get("listed") or ""),
         "switches": dict(values.get("switches") or {}),
         "faults": list(values.get("faults") or ()),
     }

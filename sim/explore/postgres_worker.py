@@ -13,9 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twopc.sim.explore.bases import SwitchError
 from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.explore.plays import play, run_of, variant_of
-from twopc.sim.explore.variants import ChosenCase, SwitchError, chosen
+from twopc.sim.explore.variants import ChosenCase, chosen
 from twopc.sim.explore.wire import PostgresAnswer, WireDifference
 from twopc.sim.explore.worker import Answering, StoppedError, serve
 from twopc.sim.report.history import History, HistoryRecord
@@ -48,7 +49,7 @@ class PostgresBench:
         variant = variant_of(request)
         model = play(loaded, variant)
         began = time.perf_counter()
-        made = chosen(loaded, variant["order"], variant["switches"], variant["faults"])
+        made = chosen(loaded, variant)
         self._refuse(loaded, made)
         history, own, lesson = self._runner.run(self._stoppable(loaded, made, answer))
         run, _ = run_of(made, variant["order"], own, lesson, None, on="postgres", began=began)

@@ -28,6 +28,7 @@ from twopc.sim.explore.wire import (
     StaticFile,
     StaticIndex,
     StaticOrder,
+    WireRun,
 )
 from twopc.sim.scenario.check import LoadedScenario
 
@@ -133,10 +134,11 @@ class _StaticData:
         results: list[StaticOrder] = []
         for place, order in enumerate(content["scenario"]["orders"], 1):
             try:
-                run = play(loaded, {"order": order["steps"]}).run
+                done = play(loaded, {"order": order["steps"], "listed": order["name"]})
             except ScenarioError:
                 continue  # the model does not know something; the file is shown without it
-            answer: PlayAnswer = {"run": {**run, "elapsed_ms": 0.0}, "compared": None}
+            run: WireRun = {**done.run, "elapsed_ms": 0.0}
+            answer: PlayAnswer = {"run": run, "listed": done.chosen.listed, "compared": None}
             name = self._put(f"plays/{number}-{place}.json", answer)
             results.append({"name": order["name"], "play": name})
         return results

@@ -13,12 +13,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from twopc.errors import ScenarioError
 from twopc.merge.protections import MergeProtection
-from twopc.sim.explore.wire import WireFault, WireItem, WireSwitch
+from twopc.sim.explore.bases import (
+    BY_HAND,
+    OrderBase,
+    SwitchError,
+    base_of,
+    bases,
+    new_name,
+    of_steps,
+)
+from twopc.sim.explore.wire import OrdersRequest, PlayVariant, WireFault, WireItem, WireSwitch
 from twopc.sim.faults.matrix import with_faults
 from twopc.sim.model.plants.protections import SUPPORTED
-from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.faults import ArrivalSelection, Fault
@@ -30,11 +37,9 @@ from twopc.sim.scenario.orders import check_order
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import Document, Mark
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.values import Case, Cell, Selection
+from twopc.sim.scenario.values import Case, Cell
 
-#: The name of an order that the file does not have.
-BY_HAND = "by hand"
-#: Likewise of one that stands for all.
+#: The name of an order that stands for all.
 EVERY = "every order of the steps"
 _PROTECTION = "protection."
 _ON, _OFF = "on", "off"
@@ -42,11 +47,8 @@ _LEVELS = ("read committed", "repeatable read", "serializable")
 _COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")
 #: What is expected of what agents deliver.
 _OF_DELIVERIES = ("converged", "echoed", "each_change_applied_once")
-_AS_IN_FILE = "as in the file"
-
-
-class SwitchError(ScenarioError):
-    """A switch, a fault or an order cannot be so in this scenario."""
+#: The value of a choice that several orders, or several nodes, have otherwise.
+AS_IN_FILE = "as in the file"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,10 @@ class ChosenCase:
     """A case, and where its order stops being possible by itself."""
 
     case: Case
+    cell: Cell
+    """Of the file's matrix, whatever is switched."""
+    listed: str = ""
+    """Which order of the file it is; empty: none."""
     stops_at: int | None = None
     """The first entry that the sequence of a session's own steps forbids."""
     reason: str = ""
@@ -62,19 +68,31 @@ class ChosenCase:
 # -- what there is -----------------------------------------------------------------------------------
 
 
-def switches(scenario: Scenario) -> list[WireSwitch]:
-    """The switches that a scenario has, each as the file has it."""
-    return [*_of_protocol(scenario), *_of_protections(scenario)]
+def switches(loaded: LoadedScenario, base: OrderBase) -> list[WireSwitch]:
+    """The switches that a scenario has, each as an order is played if nothing is switched."""
+    return [
+        *_isolation(loaded, base),
+        *_of_protocol(base.scenario),
+        *_of_protections(base.scenario),
+    ]
+
+
+def _isolation(loaded: LoadedScenario, base: OrderBase) -> Iterator[WireSwitch]:
+    is_mixed = any(_level(each) == AS_IN_FILE for each in (base, *bases(loaded)))
+    yield _choice(
+        "isolation", "Isolation level", [*([AS_IN_FILE] if is_mixed else []), *_LEVELS],
+        _level(base), "of every session, and of its branch at the Publisher; it holds at each node by itself",
+    )  # fmt: skip
+
+
+def _level(base: OrderBase) -> str:
+    """The level of all its sessions, if they have the same."""
+    levels = {*base.levels.values()}
+    return next(iter(levels)) if len(levels) == 1 else AS_IN_FILE
 
 
 def _of_protocol(scenario: Scenario) -> Iterator[WireSwitch]:
     topology = scenario.topology
-    levels = {*topology.isolation.values()}
-    own = next(iter(levels)) if len(levels) == 1 else _AS_IN_FILE if levels else _LEVELS[0]
-    yield _choice(
-        "isolation", "Isolation level", [*([own] if own not in _LEVELS else []), *_LEVELS], own,
-        "of every session, and of its branch at the Publisher; it holds at each node by itself",
-    )  # fmt: skip
     if scenario.merges:
         return
     yield _choice(
@@ -142,12 +160,7 @@ def _may_be_any_client(scenario: Scenario, name: str) -> bool:
 # -- a case ------------------------------------------------------------------------------------------
 
 
-def chosen(
-    loaded: LoadedScenario,
-    order: Sequence[WireItem],
-    switched: Mapping[str, str],
-    faults: Sequence[WireFault],
-) -> ChosenCase:
+def chosen(loaded: LoadedScenario, variant: PlayVariant) -> ChosenCase:
     """The case of an order, with switches and faults as somebody has put them.
 
     An order that the file lists is that order, its expectations included, unless something is otherwise than in the
@@ -156,43 +169,40 @@ def chosen(
     Raises:
         SwitchError: something cannot be so; says what, and what can.
     """
-    items = _items(order)
-    listed = next((one for one in loaded.scenario.orders if [*one.steps] == items), None)
-    made = listed or Order(name=_new_name(loaded, BY_HAND), steps=tuple(items))
-    case = _case(loaded, made, switched, faults)
+    items = _items(variant["order"])
+    base = of_steps(loaded, base_of(loaded, variant.get("listed") or ""), items)
+    case = _case(loaded, base, variant.get("switches") or {}, variant.get("faults") or ())
     stops_at, reason = _sequence(case.scenario, case.order)
     case = dataclasses.replace(case, items=tuple(items[:stops_at]))
-    return ChosenCase(case=case, stops_at=stops_at, reason=reason)
+    name = "" if base.place is None else base.name
+    return ChosenCase(case=case, listed=name, cell=base.cell, stops_at=stops_at, reason=reason)
 
 
-def every(
-    loaded: LoadedScenario,
-    generate: Generate,
-    switched: Mapping[str, str],
-    faults: Sequence[WireFault],
-) -> Case:
+def every(loaded: LoadedScenario, generate: Generate, request: OrdersRequest) -> Case:
     """A case of every order, with none of them chosen. Raises as `chosen`."""
     for name in generate.sessions:
         if name not in loaded.scenario.sessions:
             raise SwitchError(f"there is no session '{name}'")
-    made = Order(name=_new_name(loaded, EVERY), generate=generate)
-    return _case(loaded, made, switched, faults)
+    base = base_of(loaded, request.get("listed") or "")
+    made = Order(
+        name=new_name(loaded, EVERY),
+        generate=generate,
+        faults=base.order.faults,
+        isolation=base.order.isolation,
+    )
+    base = dataclasses.replace(base, name=made.name, order=made, place=None)
+    return _case(loaded, base, request.get("switches") or {}, request.get("faults") or ())
 
 
 def _case(
-    loaded: LoadedScenario, made: Order, switched: Mapping[str, str], faults: Sequence[WireFault]
+    loaded: LoadedScenario,
+    base: OrderBase,
+    switched: Mapping[str, str],
+    faults: Sequence[WireFault],
 ) -> Case:
-    known = {each["name"]: each for each in switches(loaded.scenario)}
-    for name, value in switched.items():
-        if name not in known:
-            raise SwitchError(f"there is no switch '{name}'; there is {', '.join(known)}")
-        if value not in known[name]["values"]:
-            values = ", ".join(known[name]["values"])
-            raise SwitchError(f"{name} is one of {values}, not '{value}'")
-    changed = {name: value for name, value in switched.items() if value != known[name]["value"]}
-    scenario = _switched(loaded, changed)
-    names = [each.name for each in scenario.orders]
-    place = names.index(made.name) if made.name in names else len(names)
+    changed = _changed(loaded, base, switched)
+    scenario, made = _switched(loaded, base.scenario, changed), base.order
+    place = len(scenario.orders) if base.place is None else base.place
     if "isolation" in changed:
         made = made.model_copy(update={"isolation": {}})
     if changed or faults:  # it need not come to what the file expects of it
@@ -201,26 +211,41 @@ def _case(
     off = {
         name.removeprefix(_PROTECTION): "off" for name in changed if name.startswith(_PROTECTION)
     }
+    is_listed = base.place is not None and loaded.scenario.orders[base.place].generate is None
     case = Case(
-        name=made.name,
-        group=made.name,
+        name=base.name,
+        group=base.name,
         scenario=_copied(scenario, {"orders": orders}),
         order=made,
         at=("orders", place),
         items=(),
-        cell=Cell() if changed else loaded.cells[0][0],
-        number=0 if place < len(names) else 1,
+        cell=Cell() if changed else base.cell,
+        number=0 if is_listed else 1,
         twin=Twin.model_construct(protections=off, must_fail="") if off else None,
     )
     return _struck(loaded, case, faults)
 
 
-def _new_name(loaded: LoadedScenario, name: str) -> str:
-    """The name, or one like it that no order of the file has."""
-    names = {each.name for each in loaded.scenario.orders}
-    return next(
-        each for n in range(1, 1_000) if (each := name if n == 1 else f"{name} {n}") not in names
-    )
+def _changed(
+    loaded: LoadedScenario, base: OrderBase, switched: Mapping[str, str]
+) -> dict[str, str]:
+    """The switches that are otherwise than in the order.
+
+    Raises:
+        SwitchError: there is no such switch, or it has no such value.
+    """
+    known = {each["name"]: each for each in switches(loaded, base)}
+    for name, value in switched.items():
+        if name not in known:
+            raise SwitchError(f"there is no switch '{name}'; there is {', '.join(known)}")
+        if value not in known[name]["values"]:
+            values = ", ".join(known[name]["values"])
+            raise SwitchError(f"{name} is one of {values}, not '{value}'")
+    return {
+        name: value
+        for name, value in switched.items()
+        if value not in (known[name]["value"], AS_IN_FILE)
+    }
 
 
 def _items(order: Sequence[WireItem]) -> list[OrderItem]:
@@ -237,9 +262,8 @@ def _items(order: Sequence[WireItem]) -> list[OrderItem]:
     return results
 
 
-def _switched(loaded: LoadedScenario, changed: Mapping[str, str]) -> Scenario:
-    """The scenario of the file's first cell, with switches as they are put."""
-    scenario = loaded.cells[0][1]
+def _switched(loaded: LoadedScenario, scenario: Scenario, changed: Mapping[str, str]) -> Scenario:
+    """The scenario of a cell, with switches as they are put."""
     topology: dict[str, Any] = {}
     update: dict[str, Any] = {}
     for name, value in changed.items():
@@ -363,16 +387,3 @@ def _unsaved(scenario: Scenario, items: Sequence[OrderItem]) -> Iterator[tuple[i
             if used and name not in played and used[0] not in step.values:
                 yield place, f"'{item.step}' uses :{used[0]}, which '{name}' has not saved yet"
         played.add(item.step)
-
-
-def first_items(loaded: LoadedScenario, place: int) -> Sequence[OrderItem]:
-    """The items of an order of the file; of a generated one those of its first."""
-    order = loaded.scenario.orders[place]
-    if order.generate is None:
-        return order.steps
-    selection = Selection(orders=(order.name,), twins=False)
-    for group in groups(loaded, selection):
-        course = group.courses.next()
-        if course is not None:
-            return course[1]
-    return ()

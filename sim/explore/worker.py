@@ -130,7 +130,7 @@ def _answer(job: Job, values: Mapping[str, Any], answer: Answering) -> None:
 
 def kind_of(error: Exception) -> str:
     """The word of `twopc.sim.explore.wire.Refusal` for an error."""
-    from twopc.sim.explore.variants import SwitchError  # likewise
+    from twopc.sim.explore.bases import SwitchError  # likewise
 
     if isinstance(error, StoppedError):
         return "stopped"

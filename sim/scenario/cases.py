@@ -66,7 +66,7 @@ class CaseGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
+class CaseSource:
     """A group before it is known which of its courses are wanted."""
 
     title: str
@@ -78,6 +78,7 @@ class _Source:
 
     @property
     def name(self) -> str:
+        """As of `CaseGroup`."""
         return self.title + _in_brackets(self.cell)
 
     def rank(self, requested: str) -> int | None:
@@ -87,6 +88,7 @@ class _Source:
         return int(match[1]) if match and self.order.generate is not None else None
 
     def group(self, requested: Courses) -> CaseGroup:
+        """With those of its courses that are wanted."""
         return CaseGroup(
             title=self.title,
             scenario=self.scenario,
@@ -108,7 +110,7 @@ def groups(loaded: LoadedScenario, selection: Selection = EVERYTHING) -> list[Ca
     if selection.tags and not set(selection.tags) & set(scenario.tags):
         return []
     fits = selector(selection.expression) if selection.expression else lambda _: True
-    sources = [*_orders(loaded), *(_twins(loaded) if selection.twins else ())]
+    sources = [*order_sources(loaded), *(_twins(loaded) if selection.twins else ())]
     names, how = [_REPEAT.sub("", each) for each in selection.orders], selection.courses
     for name in names:
         if _HOW.fullmatch(name) and all(name not in (s.title, s.name) for s in sources):
@@ -132,14 +134,17 @@ def groups(loaded: LoadedScenario, selection: Selection = EVERYTHING) -> list[Ca
     return results
 
 
-def _orders(loaded: LoadedScenario) -> Iterator[_Source]:
+def order_sources(loaded: LoadedScenario) -> Iterator[CaseSource]:
+    """Each order in each cell, or the load in each."""
     if loaded.scenario.workload is not None:
         for cell, scenario in loaded.cells:
             made = _with_rows(scenario)
-            yield _Source(title=LOAD.name, scenario=made, cell=cell, order=LOAD, at=("workload",))
+            yield CaseSource(
+                title=LOAD.name, scenario=made, cell=cell, order=LOAD, at=("workload",)
+            )
     for place, order in enumerate(loaded.scenario.orders):
         for cell, scenario in loaded.cells:
-            yield _Source(
+            yield CaseSource(
                 title=order.name,
                 scenario=scenario,
                 cell=cell,
@@ -156,7 +161,7 @@ def _with_rows(scenario: Scenario) -> Scenario:
     return filled(scenario)
 
 
-def _twins(loaded: LoadedScenario) -> Iterator[_Source]:
+def _twins(loaded: LoadedScenario) -> Iterator[CaseSource]:
     """Each twin, in the first cell."""
     known: set[str] = set()
     root = loaded.document.root
@@ -168,7 +173,7 @@ def _twins(loaded: LoadedScenario) -> Iterator[_Source]:
         if title in known:
             title += f", {twin.must_fail}"
         known.add(title)
-        yield _Source(
+        yield CaseSource(
             title=title,
             scenario=_with_rows(scenario),
             cell=cell,

@@ -15,7 +15,9 @@ SHIPPED = Path(__file__).parents[2] / "scenarios"
 FILES = (
     "immediate/lost_update",
     "immediate/any_client",
+    "immediate/write_skew",
     "crash/dies_decided",
+    "crash/dies_undecided",
     "merge/columns_meet",
 )
 

@@ -88,3 +88,43 @@ def test_a_fault_is_placed_at_a_point_of_the_run_and_removed(page: ExplorerPage)
     page.click(".placed button")
     page.browser.until("!document.querySelector('.placed')")
     assert "a_end commit" in page.card("a_end")
+
+
+def test_an_order_is_chosen_by_its_name(page: ExplorerPage) -> None:
+    """Another one has its steps, and another isolation level: the switch names the level that is played."""
+    page.play("immediate/write_skew.twopc.yaml", "&name=at%20the%20same%20time")
+    assert page.text("#view-run .outcome") == "Ada and grace committed."
+    strict = "at the same time, serializable"
+    chosen = "document.querySelector('#order').value"
+    level = "document.querySelector('#switch-isolation').value"
+    assert page.run(level) == "read committed"
+
+    choose(page, "#order", strict)
+    page.after("#view-run .outcome", "grace is rolled back")
+    assert (page.run(chosen), page.run(level)) == (strict, "serializable")
+    choose(page, "#switch-isolation", "read committed")
+    page.after(".compared", "With isolation read committed")
+    assert page.text("#view-run .outcome") == "Ada and grace committed."
+
+    choose(page, "#switch-isolation", "serializable")
+    page.after("#view-run .outcome", "grace is rolled back")
+    page.run("window.isOld = true")
+    page.run("location.reload()")
+    page.browser.until("!window.isOld && document.querySelector('#view-run .outcome')")
+    assert (page.run(chosen), page.run(level)) == (strict, "serializable")
+    assert "grace is rolled back" in page.text("#view-run .outcome")
+
+
+def test_a_step_is_moved_and_what_kills_its_commit_stays(page: ExplorerPage) -> None:
+    """The order that was moved is made of the one that is listed, with its fault."""
+    page.play("crash/dies_undecided.twopc.yaml")
+    assert "Alice is in doubt" in page.text("#view-run .outcome")
+    placed = page.text(".placed")
+    assert "crash coordinator at coordinator." in placed
+
+    page.browser.drag("[data-key=o_write]", "[data-key=a_write]")
+    page.browser.until("document.querySelector('#order').value === ''")
+    page.settled()
+
+    assert "Alice is in doubt" in page.text("#view-run .outcome")
+    assert page.text(".placed") == placed

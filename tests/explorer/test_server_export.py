@@ -121,6 +121,7 @@ def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) 
         for order, listed in zip(file["orders"], content["scenario"]["orders"], strict=True):
             answer = json.loads((data / order["play"]).read_text())
             assert answer["run"]["order"] == listed["steps"]
+            assert answer["listed"] == listed["name"]  # another one may have its steps
             assert (answer["run"]["possible"], answer["run"]["failures"]) == (True, [])
     assert (target / "index.html").exists()
     assert not list(target.rglob("package.json"))
@@ -179,7 +180,9 @@ def test_what_was_exported_with_a_fault_takes_another(server: ExploreProcess) ->
     """It has another name."""
     faults = [{"at": "coordinator.decision_logged", "do": "crash coordinator"}]
     first = exported(server, "scenario", BY_HAND, faults=faults)["text"]
-    text = exported(server, "scenario", BY_HAND, faults=faults, text=first)["text"]
+    text = exported(server, "scenario", BY_HAND, listed="by hand", faults=faults, text=first)[
+        "text"
+    ]
     scenario = parse(text).scenario
     assert [each.id for each in scenario.faults] == ["placed_1", "placed_2"]
     assert scenario.orders[0].faults == ("placed_1", "placed_2")

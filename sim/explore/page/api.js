@@ -229,9 +229,9 @@ class Export {
     if (asked.pathname === "/api/file") return this.#read(file.file);
     if (asked.pathname !== "/api/play") throw new Refused(405, { error: `an export cannot ${method} ${path}`, kind: "request" });
     const content = await this.#read(file.file);
-    const listed = content.scenario?.orders.find((/** @type {any} */ each) => JSON.stringify(each.steps) === JSON.stringify(body.order));
-    const order = file.orders.find((/** @type {any} */ each) => each.name === listed?.name);
-    if (order === undefined) throw new Refused(404, { error: "this export holds the listed orders only", kind: "missing" });
+    const listed = content.scenario?.orders.find((/** @type {any} */ each) => each.name === body.listed);
+    const order = file.orders.find((/** @type {any} */ each) => each.name === body.listed);
+    if (order === undefined || JSON.stringify(listed?.steps) !== JSON.stringify(body.order)) throw new Refused(404, { error: "this export holds the listed orders only", kind: "missing" });
     return this.#read(order.play);
   }
 

@@ -26,6 +26,8 @@ export class Explorer extends EventTarget {
   drafts = new Map();
   /** @type {import("./wire.js").Item[]} */
   order = [];
+  /** The listed order that it is, or that it was made of: with its faults, its isolation, and its cell; empty: none. */
+  listed = "";
   /** The name of the listed order that is shown; empty if it is none of them. */
   chosen = "";
   /** @type {Record<string, string>} */
@@ -76,7 +78,7 @@ export class Explorer extends EventTarget {
 
   /** @returns {import("./wire.js").Variant} */
   get variant() {
-    return { order: this.order, switches: this.switches, faults: this.faults };
+    return { order: this.order, listed: this.listed, switches: this.switches, faults: this.faults };
   }
 
   /** The files; which of them are broken is known a little later. */
@@ -101,7 +103,7 @@ export class Explorer extends EventTarget {
    * Open a file, and play it.
    *
    * @param {string} path
-   * @param {Partial<import("./wire.js").Variant> & {view?: string, chosen?: string}} [how]
+   * @param {Partial<import("./wire.js").Variant> & {view?: string}} [how]
    */
   async open(path, how = {}) {
     this.#opening.abort();
@@ -160,21 +162,32 @@ export class Explorer extends EventTarget {
     return this.play();
   }
 
-  /** What is played first. @param {Partial<import("./wire.js").Variant> & {chosen?: string}} [how] */
+  /** What is played first. @param {Partial<import("./wire.js").Variant>} [how] */
   begin(how = {}) {
     const orders = this.scenario?.orders ?? [];
-    const first = orders.find((each) => each.name === how.chosen) ?? orders[0];
+    const first = orders.find((each) => each.name === how.listed) ?? (how.order ? undefined : orders[0]);
+    this.listed = first?.name ?? "";
     this.order = how.order ?? first?.steps ?? [];
-    this.chosen = this.#nameOf(this.order);
+    this.#name();
     this.switches = how.switches ?? {};
     this.faults = how.faults ?? [];
     this.#past = [];
     this.#shown = null;
   }
 
-  /** @param {import("./wire.js").Item[]} order */
-  #nameOf(order) {
-    return this.scenario?.orders.find((each) => !each.generated && sameOrder(each.steps, order))?.name ?? "";
+  /** The listed order of which what is shown was made. */
+  get base() {
+    return this.scenario?.orders.find((each) => each.name === this.listed);
+  }
+
+  /** How a switch stands in that order. @param {import("./wire.js").Switch} of */
+  standard(of) {
+    return this.base?.switches[of.name] ?? of.value;
+  }
+
+  /** Whether it is another listed order says the run. */
+  #name() {
+    this.chosen = this.base && sameOrder(this.base.steps, this.order) ? this.listed : "";
   }
 
   /** What the editor holds. @param {string} text */
@@ -269,6 +282,10 @@ export class Explorer extends EventTarget {
       if (this.file?.path !== file.path) return;
       this.run = answer.run;
       this.#shown = variant;
+      if (this.#next === null && sameOrder(this.order, variant.order)) {
+        this.chosen = answer.listed;
+        this.listed = answer.listed || this.listed;
+      }
       this.compared = answer.compared ?? "";
       this.trouble = "";
       this.moment = lastOf(answer.run);
@@ -281,10 +298,11 @@ export class Explorer extends EventTarget {
 
   /** The text was changed: steps and orders may be others. */
   async replay() {
-    const named = this.scenario?.orders.find((each) => each.name === this.chosen);
+    const { base } = this;
     const steps = new Set(this.scenario?.steps.map((each) => each.name));
     const known = this.order.every((item) => typeof item !== "string" || steps.has(item));
-    if (named || !known || this.order.length === 0) this.begin({ chosen: named?.name, switches: this.switches, faults: this.faults });
+    if ((base && this.chosen) || !known || this.order.length === 0) this.begin({ listed: base?.name, switches: this.switches, faults: this.faults });
+    else this.listed = base?.name ?? "";
     await this.play();
   }
 
@@ -344,20 +362,21 @@ export class Explorer extends EventTarget {
     if (order !== undefined) await this.takeOrder(order.steps, name);
   }
 
-  /** @param {import("./wire.js").Item[]} order @param {string} [name] */
-  async takeOrder(order, name = this.#nameOf(order)) {
+  /** @param {import("./wire.js").Item[]} order @param {string} [listed] of which it is made */
+  async takeOrder(order, listed = this.listed) {
     this.#keep();
     this.order = order;
-    this.chosen = name;
+    this.listed = listed;
+    this.#name();
     await this.play();
   }
 
   /** @param {string} name a switch @param {string} value */
   async set(name, value) {
     this.#keep();
-    const standard = this.scenario?.switches.find((each) => each.name === name)?.value;
+    const of = this.scenario?.switches.find((each) => each.name === name);
     const { [name]: _, ...others } = this.switches;
-    this.switches = value === standard ? others : { ...others, [name]: value };
+    this.switches = of && value === this.standard(of) ? others : { ...others, [name]: value };
     await this.play({ compare: true });
   }
 

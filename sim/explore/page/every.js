@@ -29,7 +29,7 @@ export class EveryView {
 
   draw() {
     const { explorer } = this;
-    const asked = JSON.stringify([explorer.file?.path, explorer.text, explorer.switches, explorer.faults]);
+    const asked = JSON.stringify([explorer.file?.path, explorer.text, explorer.listed, explorer.switches, explorer.faults]);
     replace(this.head, h("h2", {}, "Every order"), h("span", { class: "path" }, `of ${explorer.scenario?.name ?? ""}`));
     if (asked !== this.#asked && explorer.scenario !== null) {
       this.#asked = asked;
@@ -48,10 +48,10 @@ export class EveryView {
     this.#at = null;
     this.#why = "";
     this.#running = true;
-    const { file, switches, faults } = explorer;
+    const { file, listed: of, switches, faults } = explorer;
     const text = explorer.text === file?.text ? undefined : explorer.text;
     try {
-      await explorer.server.stream("POST", "/api/orders", { path: file?.path, text, switches, faults }, (_, data) => {
+      await explorer.server.stream("POST", "/api/orders", { path: file?.path, text, listed: of, switches, faults }, (_, data) => {
         if (!signal.aborted) this.#see(data);
       }, signal);
     } catch (error) {

@@ -164,17 +164,19 @@ export class LessonsView {
       : await server.ask("POST", "/api/check", { path: of.file, text: of.text });
     const { scenario } = content;
     if (scenario === null) throw new Unplayable(content.errors.find((/** @type {any} */ each) => each.severity === "error")?.message ?? content.why_not);
-    const listed = scenario.orders.find((/** @type {any} */ each) => each.name === of.order) ?? scenario.orders[0];
-    const order = of.steps.length ? of.steps : listed.steps;
+    const named = of.order ? scenario.orders.find((/** @type {any} */ each) => each.name === of.order) : scenario.orders[0];
+    if (named === undefined && !of.steps.length) throw new Unplayable(`${of.file} has no order '${of.order}'`);
+    // steps of a question are an order of their own, which has nothing of those of the file
+    const [order, listed] = of.steps.length ? [of.steps, ""] : [named.steps, named.name];
     const switches = Object.fromEntries(of.without.map((name) => [`protection.${name}`, "off"]));
-    const { run } = await server.ask("POST", "/api/play", { path: of.file, text: of.text, order, switches, faults: [] });
+    const { run } = await server.ask("POST", "/api/play", { path: of.file, text: of.text, order, listed, switches, faults: [] });
     const broken = run.invariants.filter((/** @type {any} */ each) => !each.holds);
     return h(
       "div", { class: "played" },
       h("p", { class: "outcome" }, run.outcome),
       broken.map((/** @type {any} */ each) => h("p", { class: "caught" }, h("b", {}, `✗ ${each.name}: `), each.text)),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Timeline" }, lanes(run, { sessions: scenario.sessions, fixed: true })),
-      of.text === undefined ? null : h("p", {}, this.#opener(of.file, of.text, { order, switches })),
+      of.text === undefined ? null : h("p", {}, this.#opener(of.file, of.text, { order, listed, switches })),
     );
   }
 

@@ -12,8 +12,8 @@ export function linkOf(explorer) {
   else if (OF_FILE[view] && explorer.file) {
     link.set("file", explorer.file.path);
     if (view !== "run") link.set("view", view);
-    if (explorer.chosen) link.set("name", explorer.chosen);
-    else link.set("order", JSON.stringify(explorer.order));
+    if (explorer.listed) link.set("name", explorer.listed);
+    if (!explorer.chosen) link.set("order", JSON.stringify(explorer.order));
     if (Object.keys(explorer.switches).length) link.set("switches", JSON.stringify(explorer.switches));
     if (explorer.faults.length) link.set("faults", JSON.stringify(explorer.faults));
   } else if (view !== "start") link.set("view", view);

@@ -49,7 +49,7 @@ async function follow() {
   const read = (/** @type {string} */ name) => (link.has(name) ? JSON.parse(link.get(name) ?? "") : undefined);
   return explorer.open(path, {
     order: read("order"), switches: read("switches"), faults: read("faults"),
-    chosen: link.get("name") ?? undefined, view: link.get("view") ?? undefined,
+    listed: link.get("name") ?? undefined, view: link.get("view") ?? undefined,
   });
 }
 addEventListener("hashchange", () => void turned().catch((error) => explorer.failed(error)));

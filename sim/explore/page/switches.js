@@ -43,8 +43,9 @@ function protections(explorer, name, of) {
 
 /** @param {Explorer} explorer @param {Switch} each */
 function control(explorer, each) {
-  const value = explorer.switches[each.name] ?? each.value;
-  const changed = value !== each.value;
+  const standard = explorer.standard(each);
+  const value = explorer.switches[each.name] ?? standard;
+  const changed = value !== standard;
   const id = `switch-${each.name}`;
   const attributes = { id, title: each.about, "aria-describedby": each.name.startsWith("protection.") ? `about-${each.name}` : null };
   const input = each.kind === "on_off"
@@ -111,11 +112,13 @@ function faultAt(arrival, deed) {
   return { at: arrival.point, do: deed, nth: arrival.nth, ...(arrival.session ? { session: arrival.session } : {}) };
 }
 
-/** The faults that are placed. @param {Explorer} explorer */
+/** The faults that the order has of its own, and those that are placed. @param {Explorer} explorer */
 export function placed(explorer) {
-  if (explorer.faults.length === 0) return null;
+  const own = explorer.base?.faults ?? [];
+  if (own.length + explorer.faults.length === 0) return null;
   return h(
     "ul", { class: "placed", "aria-label": "Faults" },
+    own.map((name) => h("li", {}, `⚡ ${explorer.scenario?.faults[name] ?? name} `, h("span", { class: "faint" }, `of order ${explorer.listed}`))),
     explorer.faults.map((fault, at) => {
       const where = `${fault.do} at ${fault.at}${fault.session ? ` of ${fault.session}` : ""}`;
       return h(

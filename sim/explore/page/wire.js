@@ -10,14 +10,15 @@
  * @typedef {{name: string, role: string, publisher: string}} WireNode
  * @typedef {{name: string, node: string, also: string[], way: string}} Session
  * @typedef {{name: string, session: string, action: string, text: string}} Step
- * @typedef {{name: string, about: string, steps: Item[], generated: boolean, faults: string[]}} Order
+ * @typedef {{name: string, about: string, steps: Item[], generated: boolean, faults: string[],
+ *   switches: Record<string, string>}} Order
  * @typedef {{name: string, label: string, kind: "choice" | "on_off", values: string[], value: string, about: string, of_twin: boolean}} Switch
  * @typedef {{point: string, about: string, deeds: string[]}} Point
  * @typedef {{name: string, about: string, replication: string, nodes: WireNode[], sessions: Session[], steps: Step[],
- *   orders: Order[], switches: Switch[], fault_points: Point[], fault_names: string[]}} Scenario
+ *   orders: Order[], switches: Switch[], fault_points: Point[], faults: Record<string, string>}} Scenario
  * @typedef {{path: string, text: string, version: string, errors: Problem[], scenario: Scenario | null, why_not: string}} FileContent
  * @typedef {{at: string, do: string, nth?: number, session?: string}} Fault
- * @typedef {{order: Item[], switches: Record<string, string>, faults: Fault[]}} Variant
+ * @typedef {{order: Item[], listed: string, switches: Record<string, string>, faults: Fault[]}} Variant
  *
  * @typedef {{step: string, session: string, item: number, state: string, text: string, began_ms: number,
  *   ended_ms: number | null, moment: number, end_moment: number, waits_for: string, result: string, because: string,

@@ -105,15 +105,18 @@ class WireStep(TypedDict):
 
 
 class ListedOrder(TypedDict):
-    """An order of the file."""
+    """An order of the file, in a cell of its matrix; what is not said of it, others may share, its steps included."""
 
     name: str
+    """By which it is asked for, with the cell: ``alice first [serializable]``."""
     about: str
     steps: list[WireItem]
     """Of a generated order those of the first that it stands for."""
     generated: bool
     faults: list[str]
-    """Armed from its beginning."""
+    """Armed from its beginning: of `WireScenario.faults`."""
+    switches: dict[str, str]
+    """What it has otherwise than `WireSwitch.value`: its own isolation, or its cell's."""
 
 
 class WireSwitch(TypedDict):
@@ -126,7 +129,7 @@ class WireSwitch(TypedDict):
     values: list[str]
     """Of a choice; of the others ``on`` and ``off``."""
     value: str
-    """As the file has it."""
+    """As the file has it, for orders that do not say otherwise."""
     about: str
     """What it changes; of a protection also what goes wrong without it."""
     of_twin: bool
@@ -155,8 +158,8 @@ class WireScenario(TypedDict):
     orders: list[ListedOrder]
     switches: list[WireSwitch]
     fault_points: list[WirePoint]
-    fault_names: list[str]
-    """The file's own, which an order may arm: ``{"fault": "lost"}``."""
+    faults: dict[str, str]
+    """The file's own, which an order may arm as ``{"fault": "lost"}``, with what each does."""
 
 
 class FileContent(TypedDict):

@@ -28,8 +28,11 @@ class PlayVariant(TypedDict):
     """What is played, besides the text."""
 
     order: list[WireItem]
+    listed: NotRequired[str]
+    """The `ListedOrder` that it is, or that it was made of: of that are its cell of the matrix, the faults that it arms
+    and its isolation. Without it: the first cell's, no faults, and isolation as the topology says."""
     switches: NotRequired[dict[str, str]]
-    """By `WireSwitch.name`; those that are as in the file may be left out."""
+    """By `WireSwitch.name`; those that are as in the order may be left out."""
     faults: NotRequired[list[WireFault]]
 
 
@@ -50,6 +53,8 @@ class OrdersRequest(TypedDict):
     text: NotRequired[str | None]
     sessions: NotRequired[list[str]]
     """Those that take part; all."""
+    listed: NotRequired[str]
+    """As of `PlayVariant`."""
     switches: NotRequired[dict[str, str]]
     faults: NotRequired[list[WireFault]]
     limit: NotRequired[RequestNumber]
@@ -217,6 +222,8 @@ class PlayAnswer(TypedDict):
     """An order that was played, and what it differs in."""
 
     run: WireRun
+    listed: str
+    """The `ListedOrder` that it was: of its steps, faults and isolation; empty: none."""
     compared: str | None
     """What has become otherwise than before, in one sentence; None: there is nothing to compare with."""
 
