@@ -49,7 +49,7 @@ def expectation(done: OrderPlay, second: OrderPlay) -> OrderExpectation:
         if same:
             values[key] = same
     tables: dict[str, Any] = {}
-    last, last_second = _final(done.own), _final(second.own)
+    (last, long), (last_second, _) = _final(done.own), _final(second.own)
     for table, nodes in last.items():
         described = done.chosen.case.scenario.tables.get(table)
         drawn = _drawn(nodes, last_second.get(table, {}))
@@ -64,7 +64,8 @@ def expectation(done: OrderPlay, second: OrderPlay) -> OrderExpectation:
     if tables:
         values["tables"] = tables
     why = f"Not expected, because the clock or chance decides it: {listed(names)}." if names else ""
-    return OrderExpectation(values=values, left_out=[why] if why else [])
+    many = f"Not expected, because there are over {_ROWS_MAX} rows: {listed(long)}." if long else ""
+    return OrderExpectation(values=values, left_out=[each for each in (why, many) if each])
 
 
 def _steps(done: OrderPlay) -> dict[str, Any]:
@@ -88,18 +89,22 @@ def _sessions(done: OrderPlay) -> dict[str, str]:
     return {name: text for name, text in outcomes.items() if text != "none"}
 
 
-def _final(records: Sequence[HistoryRecord]) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """The rows at the end, by table and node, of tables that have few."""
+def _final(
+    records: Sequence[HistoryRecord],
+) -> tuple[dict[str, dict[str, list[dict[str, Any]]]], Sequence[str]]:
+    """The rows at the end, by table and node; and the tables that have too many at some node."""
     final: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    long: dict[str, None] = {}
     for record in records:
         data = record.data or {}
         if record.kind != "state" or data.get("moment") != "final":
             continue
-        if (record.rowcount or 0) <= _ROWS_MAX:
-            rows = record.rows or ()
-            columns = [name for name in rows[0] if name != VERSION_COLUMN] if rows else None
-            final.setdefault(str(data["table"]), {})[record.node] = as_rows(rows, columns)
-    return final
+        table, rows = str(data["table"]), record.rows or ()
+        if (record.rowcount or 0) > _ROWS_MAX:
+            long[table] = None
+        columns = [name for name in rows[0] if name != VERSION_COLUMN] if rows else None
+        final.setdefault(table, {})[record.node] = as_rows(rows, columns)
+    return {table: nodes for table, nodes in final.items() if table not in long}, [*long]
 
 
 def _drawn(one: NodeRows, other: NodeRows) -> set[str] | None:

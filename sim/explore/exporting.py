@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import quote
 
 from twopc.errors import ScenarioError
-from twopc.sim.checkers import CHECKS
 from twopc.sim.explore.bases import BY_HAND
 from twopc.sim.explore.cards import as_item
+from twopc.sim.explore.drafts import ScenarioDraft
 from twopc.sim.explore.expecting import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, play
 from twopc.sim.explore.variants import AS_IN_FILE, placed_names
@@ -24,11 +24,10 @@ from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
 from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.html import page
 from twopc.sim.scenario import check
-from twopc.sim.scenario.accept import with_only
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.judging import OrderVerdict, judge
+from twopc.sim.scenario.judging import FAILURE_KINDS
 from twopc.sim.scenario.matrix import path_of
-from twopc.sim.scenario.model import Order
+from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import listed
 from twopc.sim.scenario.values import Cell, Path
@@ -81,17 +80,25 @@ def export(
 
 
 def _page(done: OrderPlay) -> str:
-    """The report of the order, with what does not hold."""
+    """The report of the order, with what does not hold and what is not as the file expects."""
     broken = [
         {"message": f"{each['name']}: {each['text']}", "kind": "safety", "check": each["name"]}
         for each in done.run["invariants"]
         if not each["holds"]
     ]
+    known = {each["check"] for each in broken}
+    judged = done.verdict.failures if done.verdict is not None and done.run["failures"] else ()
+    broken += [
+        {"message": each.message, "kind": each.kind, "check": each.check}
+        for each in judged
+        if each.check not in known
+    ]
+    kinds = {each["kind"] for each in broken}
     verdict = {
         "name": done.chosen.case.name,
         "group": done.chosen.case.group,
         "verdict": "fail" if broken else "pass",
-        "kind": "safety" if broken else None,
+        "kind": next((each for each in FAILURE_KINDS if each in kinds), None),
         "elapsed_ms": done.own[-1].t_us / 1000,
         "notes": [],
         "failures": broken,
@@ -150,20 +157,17 @@ def _test(loaded: LoadedScenario, text: str, remarks: Sequence[str]) -> Exported
 def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[str, list[str]]:
     switched, faults = variant.get("switches") or {}, variant.get("faults") or []
     off = [each.removeprefix(_PROTECTION) for each, value in switched.items() if each.startswith(_PROTECTION) and value == "off"]  # fmt: skip
-    kept: PlayVariant = {
-        "order": variant["order"],
-        "listed": variant.get("listed") or "",
-        "switches": {each: value for each, value in switched.items() if not each.startswith(_PROTECTION)},
-        "faults": faults,
-    }  # fmt: skip
+    others = {each: value for each, value in switched.items() if not each.startswith(_PROTECTION)}
+    kept: PlayVariant = {**variant, "switches": others}
     loaded = _by_itself(loaded)
-    done = play(loaded, kept)
+    chances = (PlayChance(), _other_chance(loaded))
+    done, second = (play(loaded, kept, each) for each in chances)
     if done.run["possible"] is not True:
         raise ScenarioError(
             f"this order cannot be, so no file can ask for it: {done.run['possible']['reason']}"
         )
     made = done.chosen.case
-    expected = expectation(done, play(loaded, kept, _other_chance(loaded)))
+    expected = expectation(done, second)
     order: dict[str, Any] = {
         "name": made.order.name if name == done.chosen.listed else name,  # without its cell
         "steps": [as_item(item) for item in made.items],
@@ -171,22 +175,20 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
         "expect": expected.values,
     }
     more = _faults(loaded, faults)
+    draft = ScenarioDraft(
+        document=loaded.document,
+        order=order,
+        values={**_of_cell(done.chosen.cell), **dict(_changed(loaded, kept, made.scenario))},
+        more=more,
+        # what is expected of deliveries would be wrong where nothing is delivered
+        without=["expect"] if switched.get("agents") == "off" else [],
+    )
+    draft.settle()
     if off:
-        more["twin"] = [_twin(play(loaded, variant), off)]
-    values = {**_of_cell(done.chosen.cell), **dict(_changed(loaded, kept))}
-    # what is expected of deliveries would be wrong where nothing is delivered
-    without = ("expect",) if switched.get("agents") == "off" else ()
-    text = with_only(loaded.document, order, values=values, more=more, without=without)
-    remarks = list(expected.left_out)
-    for verdict in _judged(text, loaded.document.path, len(off) > 0):
-        for failure in verdict.failures:
-            if failure.check in CHECKS and not verdict.twin:
-                order["expect"][failure.check] = False
-            else:
-                remarks.append(f"{verdict.name}: {failure.message}")
-    text = with_only(loaded.document, order, values=values, more=more, without=without)
-    comments = "".join(f"# {each}\n" for each in expected.left_out)
-    return comments + text, remarks
+        draft.add_twin(off, *(play(loaded, variant, each) for each in chances))
+    text = draft.checked()
+    remarks = [" ".join(each.split()) for each in (*expected.left_out, *draft.remarks)]
+    return "".join(f"# {each}\n" for each in remarks) + text, remarks
 
 
 def _by_itself(loaded: LoadedScenario) -> LoadedScenario:
@@ -222,21 +224,19 @@ def _of_cell(cell: Cell) -> dict[Path, Any]:
     return {(*path_of(key),): value for key, value in cell.values}
 
 
-def _changed(loaded: LoadedScenario, variant: PlayVariant) -> Iterator[tuple[Path, Any]]:
-    """What stands otherwise in the file for a switch."""
+def _changed(
+    loaded: LoadedScenario, variant: PlayVariant, played: Scenario
+) -> Iterator[tuple[Path, Any]]:
+    """What stands otherwise in the file for a switch; `played`: the scenario with the switches put so."""
     for name, value in (variant.get("switches") or {}).items():
         if name in ("commit", "shipping"):
             yield ("topology", name), value
         elif name == "agents":
             yield ("topology", "distribution"), "on request" if value == "on" else "none"
         elif name == "any_client":
-            for session, text in loaded.scenario.sessions.items():
-                is_at_publisher = text.node == loaded.scenario.topology.publisher
-                if not (text.plain or text.also or is_at_publisher):
-                    yield (
-                        ("sessions", session, "way"),
-                        "any client" if value == "on" else "coordinated",
-                    )
+            for session, text in played.sessions.items():
+                if text.way != loaded.scenario.sessions[session].way:
+                    yield ("sessions", session, "way"), text.way
 
 
 def _faults(
@@ -251,37 +251,3 @@ def _faults(
         when = {key: each[key] for key in ("nth", "session") if each.get(key) not in (None, 1)}
         placed.append({**one, **({"when": when} if when else {})})
     return {"faults": [*own, *placed]}
-
-
-def _twin(done: OrderPlay, off: Sequence[str]) -> dict[str, Any]:
-    """What becomes of the order without the protections."""
-    broken = [each["name"] for each in done.run["invariants"] if not each["holds"]]
-    must_fail = next((each for each in ("no_lost_update", *broken) if each in broken), "atomic")
-    others = {each: False for each in broken if each != must_fail}
-    expect = {**others, **({must_fail: True} if must_fail == "no_lost_update" else {})}
-    return {
-        "protections": dict.fromkeys(off, "off"),
-        "must_fail": must_fail,
-        **({"expect": expect} if expect else {}),
-    }
-
-
-def _judged(text: str, path: str, has_twin: bool) -> Iterator[OrderVerdict]:
-    """How the order of the new file is judged when it is played; the twin, too.
-
-    Raises:
-        ScenarioError: the text would be no scenario.
-    """
-    loaded = check.parse(text, path)
-    listed = loaded.scenario.orders[0]
-    items = [as_item(item) for item in listed.steps]
-    order: PlayVariant = {"order": items, "listed": listed.name}
-    done = play(loaded, order)
-    if done.verdict is not None:
-        yield done.verdict
-    if has_twin:
-        twin = loaded.scenario.twins[0]
-        off = {f"{_PROTECTION}{name}": "off" for name in twin.off}
-        played = play(loaded, {**order, "switches": off})
-        case = dataclasses.replace(played.chosen.case, order=listed, twin=twin, at=("twin", 0), number=0)  # fmt: skip
-        yield judge(case, played.own)

@@ -38,7 +38,7 @@ export class BothView {
     ];
     const order = `${explorer.chosen || "your own order"}${otherwise.length ? `, with ${listed(otherwise)}` : ""}`;
     replace(this.head, h("h2", {}, "On PostgreSQL"), h("span", { class: "path" }, `${explorer.scenario?.name ?? ""}, ${order}`));
-    if (this.#of !== this.#asked && !this.#running) this.#answer = null;
+    if (this.#of !== this.#asked && !this.#running) [this.#answer, this.#trouble] = [null, ""];
     replace(
       this.tools,
       h("button", { type: "button", class: "main", id: "on-postgres", disabled: this.#running || explorer.scenario === null, on: { click: () => this.#play() } }, "Play it on real servers"),
@@ -62,7 +62,7 @@ export class BothView {
       const text = explorer.text === file?.text ? undefined : explorer.text;
       const answer = await explorer.server.ask("POST", "/api/postgres", { path: file?.path, text, ...variant }, { signal });
       this.#answer = answer;
-      announce(answer.first_difference ? "PostgreSQL differs from the model." : "PostgreSQL and the model agree.");
+      announce(answer.first_difference ? "PostgreSQL differs from the model." : answer.chosen ? "PostgreSQL and the model differ in what PostgreSQL may choose." : "PostgreSQL and the model agree.");
     } catch (error) {
       this.#trouble = signal.aborted ? "Stopped." : error instanceof Error ? error.message : String(error);
       if (!signal.aborted && !(error instanceof Refused)) throw error;
@@ -94,8 +94,9 @@ export class BothView {
           h("p", {}, h("b", {}, "First difference: "), difference.about),
           h("dl", {}, h("dt", {}, "model"), h("dd", {}, difference.model), h("dt", {}, "PostgreSQL"), h("dd", {}, difference.postgres)),
           answer.differences > 1 && h("p", {}, `${counted(answer.differences, "difference")} in all.`))
-        : h("p", { class: "agree", id: "agree" }, h("b", {}, "✓ They agree: "), "every step ended the same way, with the same waits, rows and versions."),
-      answer.chosen && h("p", { class: "compared" }, answer.chosen),
+        : answer.chosen
+          ? h("p", { class: "compared", id: "chosen" }, h("b", {}, "They differ in what PostgreSQL may choose: "), `${answer.chosen}. What follows from that is not compared.`)
+          : h("p", { class: "agree", id: "agree" }, h("b", {}, "✓ They agree: "), "every step ended the same way, with the same waits, rows and versions."),
     );
     const side = (/** @type {string} */ name, /** @type {any} */ run) => {
       const drawn = h("section", { "aria-label": name }, h("h3", {}, name), h("p", { class: "outcome" }, run.outcome), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Timeline on ${name}` }, lanes(run, { sessions: scenario.sessions, fixed: true })));

@@ -247,7 +247,7 @@ class PostgresAnswer(TypedDict):
     first_difference: WireDifference | None
     differences: int
     chosen: str
-    """Where PostgreSQL may choose, and has chosen otherwise; else empty."""
+    """What PostgreSQL may choose, and has chosen otherwise: then nothing else is compared; else empty."""
 
 
 class WireBehaviour(TypedDict):

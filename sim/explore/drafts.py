@@ -1,0 +1,225 @@
+"""The text of a scenario of one order, made so that it passes when it is played as it stands.
+
+What the order does not come to is not expected, and every remark says of what. Must run where no event loop runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from twopc.errors import ScenarioError
+from twopc.sim.explore.cards import as_item
+from twopc.sim.explore.expecting import expectation
+from twopc.sim.explore.plays import OrderPlay, play
+from twopc.sim.explore.wire import PlayVariant
+from twopc.sim.scenario import check
+from twopc.sim.scenario.accept import with_only
+from twopc.sim.scenario.expectations import ASKED_FOR, DEFAULTS
+from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
+from twopc.sim.scenario.steps import OF_AGENTS
+from twopc.sim.scenario.text import Document, Number, listed
+from twopc.sim.scenario.values import Path
+
+_PROTECTION = "protection."
+#: Checks that say themselves what must hold: `false` takes none of them out.
+_WITH_SETTINGS = ("sum", "sql", "commands", "diverged")
+#: Checks that `false` takes out.
+_INVARIANTS = frozenset((*DEFAULTS, *ASKED_FOR)) - {*_WITH_SETTINGS}
+#: What an order may be lacking, by how it is told.
+_LAPSES = {"not reached": "fault_not_reached", "no effect": "fault_without_effect"}
+
+
+@dataclass(kw_only=True)
+class ScenarioDraft:
+    """A scenario of one order that is being written."""
+
+    document: Document
+    order: dict[str, Any]
+    """As a file has it, with what is expected of it."""
+    values: dict[Path, Any]
+    """What else stands otherwise than in the document."""
+    more: dict[str, Sequence[Mapping[str, Any]]]
+    """Further keys of the file, each a list."""
+    without: list[str]
+    """Keys of the file that are left out."""
+    remarks: list[str] = field(default_factory=list)
+    """What the text leaves out, and why."""
+
+    @property
+    def text(self) -> str:
+        """As it is so far."""
+        return with_only(
+            self.document, self.order, values=self.values, more=self.more, without=self.without
+        )
+
+    def settle(self) -> None:
+        """Expect no more of the order than it comes to.
+
+        Raises:
+            ScenarioError: it fails whatever is expected of it, or the text is no scenario.
+        """
+        while failures := _failures(self._judged()):
+            one_each = {each.check: each for each in reversed(failures)}
+            for failure in one_each.values():
+                if not self._give_up(failure):
+                    raise ScenarioError(f"no file can expect what is shown: {failure.message}")
+
+    def _give_up(self, failure: FailedCheck) -> bool:
+        """Expect something no more; False: it is not expected by anything that can be left out."""
+        expect, path = self.order["expect"], failure.path
+        if failure.check in _INVARIANTS and expect.get(failure.check) is not False:
+            expect[failure.check] = False
+            return True
+        lapse = _LAPSES.get(failure.actual_text) if failure.check == "faults" else None
+        if lapse is not None:
+            allowed = expect.setdefault("allow", [])
+            self.remarks.append(f"Allowed: {failure.message.partition('. Correct')[0]}.")
+            is_new = lapse not in allowed
+            expect["allow"] = [*dict.fromkeys((*allowed, lapse))]
+            return is_new
+        if path[:1] == ("expect",):
+            return self._left_out(str(path[1]), failure)
+        if path[:3] == ("orders", 0, "expect") and path[3] in expect:
+            self.remarks.append(f"Not expected: {failure.message}.")
+            names = expect[path[3]]
+            if len(path) > 4 and isinstance(names, dict) and len(names) > 1:
+                del names[path[4]]
+            else:
+                del expect[path[3]]
+            return True
+        return False
+
+    def _left_out(self, name: str, failure: FailedCheck) -> bool:
+        """Leave out what the file expects of every order."""
+        assert self.document.root is not None, "it has been read"
+        before: Mapping[str, Any] = self.values.get(("expect",), self.document.root["expect"])
+        self.remarks.append(f"Not expected: {failure.message}.")
+        self.values.pop(("expect",), None)
+        kept = {key: _plain(value) for key, value in before.items() if key != name}
+        if kept:
+            self.values[("expect",)] = kept
+        else:
+            self.without.append("expect")
+        return name in before
+
+    def add_twin(self, off: Sequence[str], done: OrderPlay, second: OrderPlay) -> None:
+        """Write what breaks without the protections, if something does that holds with them.
+
+        Args:
+            off: the protections.
+            done: the order played without them.
+            second: the same at another hour, with other numbers drawn.
+        """
+        without = f"Without {listed(each.replace('_', ' ') for each in off)}"
+        if done.run["possible"] is not True:
+            self._no_twin(f"{without} the order cannot be: {done.run['possible']['reason']}")
+            return
+        taken_out = [each for each in _INVARIANTS if self.order["expect"].get(each) is False]
+        broken = [each["name"] for each in done.run["invariants"] if not each["holds"]]
+        broken += [each for each in ("sum", "sql") if done.verdict and each in done.verdict.failed]
+        broken = [each for each in broken if each not in taken_out]
+        if not broken:
+            self._no_twin(f"{without} nothing is broken that holds with it")
+            return
+        reasons = []
+        ended = expectation(done, second).values
+        for must_fail in sorted(broken, key=lambda each: each != "no_lost_update"):
+            twin = {
+                "protections": dict.fromkeys(off, "off"),
+                "must_fail": must_fail,
+                "expect": self._of_twin(must_fail, broken, done, ended),
+            }
+            self.more["twin"] = [{key: value for key, value in twin.items() if value}]
+            try:
+                failures = _failures(self._judged_twin())
+            except ScenarioError as error:
+                reasons.append(str(error))
+                continue
+            if not failures:
+                return
+            reasons += [each.message for each in failures]
+        del self.more["twin"]
+        self._no_twin(f"{without}, {reasons[0]}")
+
+    def _no_twin(self, why: str) -> None:
+        self.remarks.append(f"No twin, and the order as it is with every protection: {why}.")
+
+    def _of_twin(
+        self, must_fail: str, broken: Sequence[str], done: OrderPlay, ended: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What is expected of the twin besides that one check fails: how it ends otherwise than the order."""
+        expect: dict[str, Any] = {each: False for each in broken if each in _INVARIANTS}
+        expect.pop(must_fail, None)
+        if must_fail in ASKED_FOR and must_fail in _INVARIANTS:
+            expect[must_fail] = True
+        own = self.order["expect"]
+        doubtful = {name: each for name, each in ended.get("sessions", {}).items() if each == "in doubt"}  # fmt: skip
+        if doubtful:  # of others nothing need be expected
+            expect["sessions"] = doubtful
+        steps = {}
+        for item in done.chosen.case.items:
+            if item.step and done.chosen.case.scenario.steps[item.step][1].action in OF_AGENTS:
+                now = ended.get("steps", {}).get(item.step, "ok")
+                if own.get("steps", {}).get(item.step, "ok") != now and must_fail != "converged":
+                    steps[item.step] = now
+        return {**expect, **({"steps": steps} if steps else {})}
+
+    def checked(self) -> str:
+        """The text, read and played once more as it stands.
+
+        Raises:
+            ScenarioError: it is no scenario, or does not pass.
+        """
+        verdicts = [*self._judged(), *(self._judged_twin() if "twin" in self.more else ())]
+        if failures := _failures(verdicts):
+            raise ScenarioError(
+                f"what was written does not pass: {listed(each.message for each in failures)}"
+            )
+        return self.text
+
+    def _judged(self) -> Iterator[OrderVerdict]:
+        done = self._play({})
+        if done.verdict is None or done.run["possible"] is not True:
+            raise ScenarioError("the order cannot be as it would be written")
+        yield done.verdict
+
+    def _judged_twin(self) -> Iterator[OrderVerdict]:
+        done = self._play({f"{_PROTECTION}{name}": "off" for name in self.more["twin"][0]["protections"]})  # fmt: skip
+        made = done.chosen.case
+        (twin,) = check.parse(self.text, self.document.path).scenario.twins
+        (listed_order,) = check.parse(self.text, self.document.path).scenario.orders
+        case = dataclasses.replace(made, order=listed_order, twin=twin, at=("twin", 0), number=0)
+        yield judge(case, done.own)
+
+    def _play(self, switched: Mapping[str, str]) -> OrderPlay:
+        try:
+            loaded = check.parse(self.text, self.document.path)
+        except ScenarioError as error:
+            problems = [line for line in str(error).splitlines() if ": error: " in line]
+            why = "; ".join(line.partition(": error: ")[2] for line in problems) or str(error)
+            raise ScenarioError(f"what would be written is no scenario: {why}") from error
+        (order,) = loaded.scenario.orders
+        variant: PlayVariant = {
+            "order": [as_item(item) for item in order.steps],
+            "listed": order.name,
+            "switches": {**switched},
+        }
+        return play(loaded, variant)
+
+
+def _failures(verdicts: Iterator[OrderVerdict] | Sequence[OrderVerdict]) -> list[FailedCheck]:
+    return [failure for verdict in verdicts for failure in verdict.failures]
+
+
+def _plain(value: Any) -> Any:
+    """A value of a document as it is written anew."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, Number):
+        return int(value) if value.lstrip("-").isdigit() else float(value)
+    return value

@@ -1,0 +1,135 @@
+"""What is exported passes when it is played as it stands, and says only what has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.explorer.test_comparing import SHIPPED, scenario
+from tests.explorer.test_long_tables import TEXT as LONG
+from tests.fix_sample import Sample
+from twopc.sim.explore.describing import content
+from twopc.sim.explore.exporting import export
+from twopc.sim.explore.wire import ExportedText, PlayVariant
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import examine_text, parse
+from twopc.sim.scenario.judging import OrderVerdict
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
+
+TEMPLATE = SHIPPED.parent / "sim/explore/templates/two_writers.twopc.yaml"
+
+
+def off(*names: str) -> dict[str, str]:
+    """Switches by which protections are off."""
+    return {f"protection.{name}": "off" for name in names}
+
+
+def exported(
+    path: Path, order: str, kind: str = "scenario", *, text: str = "", **switches: str
+) -> ExportedText:
+    """A listed order of a file with these switches, or of the file with another text."""
+    text = text or path.read_text(encoding="utf-8")
+    document, loaded = examine_text(text, path.name)
+    described = content(path.name, text, document, loaded)["scenario"]
+    assert loaded is not None and described is not None
+    (steps,) = (each["steps"] for each in described["orders"] if each["name"] == order)
+    variant: PlayVariant = {"order": steps, "listed": order, "switches": switches}
+    return export(loaded, variant, kind, "kept", path.name)
+
+
+def failures(made: ExportedText) -> list[str]:
+    """What fails of it when it is run on the model as `twopc run` does."""
+    loaded = parse(made["text"], made["filename"])
+    results: list[str] = []
+
+    async def play() -> None:
+        async with theatre("model", TheatreOptions()) as stage:
+            await run(loaded, stage, History(), listener=lambda case, verdict, _: heard(verdict))
+
+    def heard(verdict: OrderVerdict) -> None:
+        results.extend(each.message for each in verdict.failures)
+
+    played("model", play())
+    return results
+
+
+def kept(made: ExportedText) -> Scenario:
+    """The scenario that was exported."""
+    return parse(made["text"]).scenario
+
+
+def _listed() -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+    """Every listed order that is shipped: as it stands, and without what the file's twins switch off."""
+    for path in sorted(SHIPPED.glob("[!s]*/*.twopc.yaml")):  # stress has loads
+        loaded, described = scenario(path)
+        for order in described["orders"]:
+            if order["steps"]:
+                yield path, order["name"], ()
+                for twin in loaded.scenario.twins:
+                    yield path, order["name"], (*twin.off,)
+
+
+def test_every_listed_order_is_exported_and_passes(sample: Sample) -> None:
+    """Of each kind of scenario one."""
+    for path, order, names in sample(_listed(), 1, by=lambda each: each[0].parent):
+        made = exported(path, order, **off(*names))
+        assert failures(made) == [], f"{path.name}, {order}, without {names}"
+
+
+@pytest.mark.parametrize(
+    ("file", "order", "name"),
+    [
+        ("immediate/lost_update", "alice changes her mind", "version_check"),
+        ("commit/operator_guesses", "the wrong guess", "missing_looked_up"),
+        ("merge/additive_stock", "both sell", "resolver"),
+    ],
+)
+def test_a_protection_that_breaks_nothing_leaves_no_twin(file: str, order: str, name: str) -> None:
+    """Or only what does not hold with it either; the order stands as it is, and the file says so."""
+    made = exported(SHIPPED / f"{file}.twopc.yaml", order, **off(name))
+    assert failures(made) == []
+    assert kept(made).twins == ()
+    (remark,) = made["remarks"]
+    assert remark == (
+        "No twin, and the order as it is with every protection: "
+        f"Without {name.replace('_', ' ')} nothing is broken that holds with it."
+    )
+    assert made["text"].startswith(f"# {remark}\n")
+
+
+def test_a_sum_that_does_not_hold_is_left_out() -> None:
+    """No truth value takes it out."""
+    made = exported(SHIPPED / "immediate/write_skew.twopc.yaml", "at the same time")
+    assert failures(made) == []
+    assert "Not expected: sum: doctor.on_call at pub adds up to 0, not 1." in made["remarks"]
+    assert kept(made).expect.sum == ()
+
+
+def test_a_long_table_that_is_not_expected_is_named() -> None:
+    made = exported(Path("many.twopc.yaml"), "at once", text=LONG)
+    assert made["remarks"] == ["Not expected, because there are over 20 rows: account."]
+    assert failures(made) == []
+
+
+def test_any_client_is_written_of_sessions_that_can_be_so() -> None:
+    """Where the application only reads, none commits by itself."""
+    path = SHIPPED / "proc_execution/mixed_subscribers.twopc.yaml"
+    made = exported(path, "a call and its rows", any_client="on")
+    ways = {name: each.way for name, each in kept(made).sessions.items()}
+    assert ways == {"office": "coordinated", "a": "coordinated", "b": "any client"}
+
+
+def test_a_page_says_what_is_not_as_the_file_expects() -> None:
+    text = TEMPLATE.read_text(encoding="utf-8").replace(
+        "orders:",
+        "orders:\n  - name: wrong\n    steps: [b_begin, b_write, b_end, a_begin, a_write, a_end]\n"
+        "    expect: {sessions: {bob: rolled back}}",
+        1,
+    )
+    page = exported(TEMPLATE, "wrong", "html", text=text)["text"]
+    assert "bob: expected rolled back, got committed" in page
+    assert "✓ passed" not in page
