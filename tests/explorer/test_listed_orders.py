@@ -117,6 +117,7 @@ def tiles(loaded: LoadedScenario, order: ListedOrder) -> list[WireBehaviour]:
     return [*found.values()]
 
 
+@pytest.mark.sample(33)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.partition(".")[0])
 def test_a_click_shows_what_the_tile_says(path: Path) -> None:
     """With the faults and the isolation of the order that the map was made for, and what is expected of it."""

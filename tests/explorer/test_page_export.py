@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -60,6 +61,11 @@ def test_listed_orders_are_looked_into_without_a_server(chromium: Browser, addre
         "e.dispatchEvent(new Event('change')); })()"
     )
     page.after(".outcome", "bob committed")
+
+    strict = "at the same time, serializable"  # another order has its steps
+    page.play("immediate/write_skew.twopc.yaml", f"&name={quote(strict)}")
+    assert page.run("document.querySelector('#order').value") == strict
+    assert page.text(".outcome") == "Ada committed; grace is rolled back."
     page.complains_of_nothing()
 
 

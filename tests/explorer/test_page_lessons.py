@@ -48,6 +48,22 @@ def test_a_wrong_and_a_right_prediction_are_explained_by_the_run(page: ExplorerP
     assert page.texts(".verdict")[1] == "✓ As you expected."
 
 
+def test_the_run_of_a_question_is_that_of_its_order(page: ExplorerPage) -> None:
+    """The file has several with the same steps: what is opened is the one that was asked for."""
+    page.open("lesson=10")
+    page.browser.until("document.querySelector('.question form')")
+    page.run(f"{_LAST}.querySelector('input').focus()")
+    page.browser.type("90")
+    page.browser.press("Enter")
+    page.after(".verdict", "Not as you expected")
+
+    page.click(".question .played button")
+    page.browser.until("document.querySelector('#view-run .outcome')?.checkVisibility()")
+    page.settled()
+    assert page.run("document.querySelector('#order').value") == "both have prepared"
+    assert "coordinator.before_decision" in page.text(".placed")
+
+
 def test_what_was_answered_is_still_answered_when_the_lesson_is_opened_again(
     page: ExplorerPage,
 ) -> None:

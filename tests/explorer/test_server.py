@@ -150,11 +150,12 @@ def test_a_fault_placed_at_a_point_strikes(server: ExploreProcess) -> None:
 
 
 def test_what_cannot_be_is_refused_with_its_reason(server: ExploreProcess) -> None:
-    """An unknown switch, a value, a step; and a text with a mistake, at its place."""
+    """An unknown switch, a value, a step, an order; and a text with a mistake, at its place."""
     for more, words in (
         ({"switches": {"speed": "high"}}, "there is no switch 'speed'"),
         ({"switches": {"commit": "hope"}}, "commit is one of presumed_abort"),
         ({"order": ["c_write"]}, "no step 'c_write'"),
+        ({"listed": "bob first"}, "there is no order 'bob first'; there is "),
     ):
         body = {"path": LOST, "order": WAITS, **more}
         status, value, _ = server.ask("POST", "/api/play", body)

@@ -11,11 +11,13 @@ from tests.explorer.server import WAIT_S, ExploreProcess, explored, left
 from tests.explorer.test_server import LOST, WAITS, cards
 from twopc.server.waiting import wait_for
 
+SKEW = "immediate/write_skew.twopc.yaml"
+
 pytestmark = pytest.mark.postgres
 
 
 def test_servers_agree_with_the_model_and_stay_warm(server: ExploreProcess) -> None:
-    """Twice on the same server, the second time without the version check: the update is lost on both."""
+    """On the same server, then without the version check: the update is lost on both; and an order by its name."""
     first = server.post("/api/postgres", path=LOST, order=WAITS)
     assert (first["first_difference"], first["run"]["on"]) == (None, "postgres")
     assert cards(first)["b_write"]["state"] == "refused"
@@ -26,6 +28,11 @@ def test_servers_agree_with_the_model_and_stay_warm(server: ExploreProcess) -> N
     assert second["first_difference"] is None
     broken = {each["name"] for each in second["run"]["invariants"] if not each["holds"]}
     assert "no_lost_update" in broken
+    orders = server.get(f"/api/file?path={SKEW}")["scenario"]["orders"]
+    strict = next(each for each in orders if each["name"] == "at the same time, serializable")
+    third = server.post("/api/postgres", path=SKEW, order=strict["steps"], listed=strict["name"])
+    assert third["first_difference"] is None
+    assert third["run"]["outcomes"] == {"ada": "committed", "grace": "rolled back"}
     assert servers
     assert servers & {each.pid for each in server.workers()}
 

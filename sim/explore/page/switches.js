@@ -118,18 +118,22 @@ export function placed(explorer) {
   if (own.length + explorer.faults.length === 0) return null;
   return h(
     "ul", { class: "placed", "aria-label": "Faults" },
-    own.map((name) => h("li", {}, `⚡ ${explorer.scenario?.faults[name] ?? name} `, h("span", { class: "faint" }, `of order ${explorer.listed}`))),
+    own.map((name) => h(
+      "li", {}, `⚡ ${explorer.scenario?.faults[name] ?? name} `, h("span", { class: "faint" }, `of order ${explorer.listed} `), strikes(explorer, name) ? null : never(),
+    )),
     explorer.faults.map((fault, at) => {
       const where = `${fault.do} at ${fault.at}${fault.session ? ` of ${fault.session}` : ""}`;
       return h(
-        "li", {}, `⚡ ${where} `, strikes(explorer, at) ? null : h("b", {}, "never strikes: the run does not come by there "),
+        "li", {}, `⚡ ${where} `, strikes(explorer, `placed_${at + 1}`) ? null : never(),
         h("button", { type: "button", "aria-label": `Remove: ${where}`, on: { click: () => explorer.strike(explorer.faults.filter((_, other) => other !== at)) } }, "×"),
       );
     }),
   );
 }
 
-/** Whether a fault that is placed has struck, or has found nothing to strike. @param {Explorer} explorer @param {number} at */
-function strikes({ run }, at) {
-  return run === null || run.moments.some((each) => each.event === "fault" && each.text.includes(`fault placed_${at + 1} `));
+const never = () => h("b", {}, "never strikes: the run does not come by there ");
+
+/** Whether a fault has struck, or has found nothing to strike. @param {Explorer} explorer @param {string} name */
+function strikes({ run }, name) {
+  return run === null || run.moments.some((each) => each.event === "fault" && each.text.includes(`fault ${name} `));
 }
