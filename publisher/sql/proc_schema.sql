@@ -19,6 +19,7 @@ begin
             if attempt = 100 or sqlerrm !~ '^tuple concurrently|"pg_parameter_acl_parname_index"$' then
                 raise;
             end if;
+            perform pg_catalog.pg_sleep(0.01); -- caches hear of the other's change a moment after it has let go
         end;
     end loop;
 end

@@ -14,6 +14,7 @@ begin
             if attempt = 100 or sqlerrm !~ '^tuple concurrently' then
                 raise;
             end if;
+            perform pg_catalog.pg_sleep(0.01); -- caches hear of the other's change a moment after it has let go
         end;
     end loop;
 end
