@@ -5,7 +5,7 @@ A pure function of the order's records; the words are those of the reports.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from twopc.sim.checkers import CHECKS, LAST_SYNC, defaults
@@ -17,7 +17,7 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.merged import conflict_text, generations
 from twopc.sim.report.phrases import holder
 from twopc.sim.report.sentences import listed
-from twopc.sim.scenario.judging import OrderVerdict
+from twopc.sim.scenario.judging import FailedCheck
 from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.meanings import INVARIANTS
 from twopc.sim.scenario.model import OrderItem
@@ -192,10 +192,10 @@ def _asked_by_twins(case: Case, name: str) -> bool:
     return any(twin.must_fail == name for twin in case.scenario.twins)
 
 
-def failures(fold: Fold, verdict: OrderVerdict) -> list[WireFailure]:
-    """The file's expectations that were not met."""
+def failures(fold: Fold, unmet: Iterable[FailedCheck]) -> list[WireFailure]:
+    """The file's expectations that were not met, with their reasons."""
     results: list[WireFailure] = []
-    for each in verdict.failures:
+    for each in unmet:
         because, however = because_of(fold, {"check": each.check, "message": each.message})
         results.append(
             {"check": each.check, "message": each.message, "because": because, "however": however}

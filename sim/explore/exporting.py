@@ -18,7 +18,7 @@ from twopc.sim.explore.bases import BY_HAND
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.drafts import ScenarioDraft
 from twopc.sim.explore.expecting import expectation
-from twopc.sim.explore.plays import OrderPlay, PlayChance, play
+from twopc.sim.explore.plays import OrderPlay, PlayChance, play, unmet
 from twopc.sim.explore.variants import AS_IN_FILE, placed_names
 from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
 from twopc.sim.model.values import BEGAN_S
@@ -87,7 +87,7 @@ def _page(done: OrderPlay) -> str:
         if not each["holds"]
     ]
     known = {each["check"] for each in broken}
-    judged = done.verdict.failures if done.verdict is not None and done.run["failures"] else ()
+    judged = unmet(done.chosen, done.verdict) if done.run["possible"] is True else ()
     broken += [
         {"message": each.message, "kind": each.kind, "check": each.check}
         for each in judged

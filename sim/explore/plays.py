@@ -23,7 +23,7 @@ from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.story import story
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.judging import OrderVerdict, judge
+from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
 from twopc.sim.scenario.model_stage import ModelStage, ModelTheatre
 from twopc.sim.scenario.run import begin, header
 from twopc.sim.scenario.runner import Runner
@@ -156,9 +156,7 @@ def run_of(
         "messages": list(watch.messages) if watch is not None else [],
         "arrivals": list(watch.arrivals) if watch is not None else [],
         "invariants": of_invariants,
-        "failures": cards.failures(fold, verdict)
-        if verdict is not None and whole and not case.off and not case.is_generated
-        else [],
+        "failures": cards.failures(fold, unmet(made, verdict)) if whole else [],
         "story": story(fold),
         "outcomes": {name: text for name, text in fold.outcomes.items() if text != "none"},
         "outcome": cards.outcome_text(
@@ -170,6 +168,17 @@ def run_of(
         "elapsed_ms": round((time.perf_counter() - began) * 1000, 3),
     }
     return run, verdict
+
+
+def unmet(made: ChosenCase, verdict: OrderVerdict | None) -> Sequence[FailedCheck]:
+    """What is not as the file expects: of an order that is changed only what is expected of every order."""
+    if verdict is None or made.case.off or made.case.is_generated:
+        return ()
+    return [
+        each
+        for each in verdict.failures
+        if not made.is_changed or each.path[:1] == ("expect",) or each.check == "faults"
+    ]
 
 
 def _infeasible(

@@ -60,6 +60,8 @@ class ChosenCase:
     """Of the file's matrix, whatever is switched."""
     listed: str = ""
     """Which order of the file it is; empty: none."""
+    is_changed: bool = False
+    """Something is switched, or a fault placed: what the file expects of this order is not said of it so."""
     stops_at: int | None = None
     """The first entry that the sequence of a session's own steps forbids."""
     reason: str = ""
@@ -171,11 +173,19 @@ def chosen(loaded: LoadedScenario, variant: PlayVariant) -> ChosenCase:
     """
     items = _items(variant["order"])
     base = of_steps(loaded, base_of(loaded, variant.get("listed") or ""), items)
-    case = _case(loaded, base, variant.get("switches") or {}, variant.get("faults") or ())
+    switched, faults = variant.get("switches") or {}, variant.get("faults") or ()
+    case = _case(loaded, base, switched, faults)
     stops_at, reason = _sequence(case.scenario, case.order)
     case = dataclasses.replace(case, items=tuple(items[:stops_at]))
     name = "" if base.place is None else base.name
-    return ChosenCase(case=case, listed=name, cell=base.cell, stops_at=stops_at, reason=reason)
+    return ChosenCase(
+        case=case,
+        listed=name,
+        is_changed=bool(faults or _changed(loaded, base, switched)),
+        cell=base.cell,
+        stops_at=stops_at,
+        reason=reason,
+    )
 
 
 def every(loaded: LoadedScenario, generate: Generate, request: OrdersRequest) -> Case:

@@ -136,6 +136,20 @@ def test_rows_and_checks_that_are_not_made_are_told() -> None:
     assert "at sub2 account id=1 ends with balance 100 (before: 90)" in text
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"faults": [{"at": "coordinator.decision_logged", "do": "crash coordinator"}]},
+        {"switches": {"shipping": "lazy"}},
+    ],
+)
+def test_what_the_file_expects_of_an_order_is_not_held_against_another(more: Any) -> None:
+    """A step for which nothing is expected then need not be accepted."""
+    text = sentence(LOST, **more)
+    assert "b_write" in text
+    assert "as the file expects" not in text
+
+
 @pytest.mark.parametrize("off", [{}, {"protection.version_check": "off"}])
 def test_a_fault_that_is_not_reached_is_told(off: dict[str, str]) -> None:
     """Also where a protection is off, and nothing is expected of the run."""
