@@ -11,6 +11,7 @@ import psycopg
 from twopc.errors import LocalProtocolError, MergeError, RejectedError
 from twopc.sim.model.clients import PublisherClient
 from twopc.sim.model.merge.merging import ModelMerging
+from twopc.sim.model.values import SqlError
 from twopc.sim.sessions.interface import SyncError
 from twopc.sim.sessions.merge import NO_SUBSCRIPTIONS, Around
 from twopc.sim.sessions.model import CoordinatedSession, SessionPlace
@@ -66,6 +67,12 @@ class MergeVirtualSession(CoordinatedSession):
                 "next file",
                 node=self.node,
                 sqlstate="08006",
+            ) from error
+        except SqlError as error:  # a row that the Publisher has sent cannot be there
+            raise RejectedError(
+                f"{self.node}: its initialisation failed: {error}",
+                node=self.node,
+                sqlstate=error.sqlstate,
             ) from error
 
     async def subscribe(self) -> None:

@@ -160,6 +160,13 @@ def test_a_fault_that_is_not_reached_is_told(off: dict[str, str]) -> None:
     ) in text
 
 
+def test_an_initialisation_that_cannot_be_is_told() -> None:
+    """Without its customer no purchase can be copied: the step fails, and the play goes on."""
+    path = SHIPPED / "merge/late_seller.twopc.yaml"
+    text = sentence(path, switches={"protection.children_follow": "off"})
+    assert "c_begins fails (before: accepted)" in text
+
+
 def test_the_cause_comes_first() -> None:
     """Then what came of it: the session, the checks, the rows."""
     assert sentence(LOST, switches={"protection.version_check": "off"}) == (
