@@ -104,9 +104,12 @@ export class Server {
   async ask(method, path, body, options = {}) {
     let again = false;
     for (;;) {
+      const token = this.#token;
       try {
         return await this.tell(method, path, body, options);
       } catch (error) {
+        // another link was opened while the server did not take that of before
+        if (error instanceof Refused && error.kind === "token" && token !== this.#token) continue;
         // what worked on it has died, and another has taken its place
         if (error instanceof Refused && error.kind === "died" && !again) {
           again = true;
