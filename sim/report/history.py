@@ -93,7 +93,7 @@ class HistoryRecord:
     sql: str = ""
     params: Mapping[str, Any] | None = None
     rows: tuple[Mapping[str, Any], ...] | None = None
-    """What came back; of a long result the first `ROWS_MAX`."""
+    """What came back, or what a table holds; of a load's table the first `ROWS_MAX`."""
     rowcount: int | None = None
     tag: str = ""
     """The server's command tag of the last statement."""
@@ -129,6 +129,7 @@ class HistoryRecord:
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(HistoryRecord))
 _ALWAYS = frozenset({"seq", "t_us", "rowcount"})
+#: Of a load's table, and of a script's result.
 ROWS_MAX = 200
 
 

@@ -128,7 +128,7 @@ async def answers(case: Case, stage: Stage, history: OrderHistory) -> None:
         report: dict[str, Any] = {}
         try:
             rows = await stage.query(node, text)
-            report = {"rows": tuple(rows[:ROWS_MAX]), "rowcount": len(rows)}
+            report = {"rows": tuple(rows), "rowcount": len(rows)}
         except TransactionError as error:
             report = {"sqlstate": error.sqlstate, "message": str(error)}
         history.write("query", node=node, sql=text, data={"check": "sql"}, **report)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twopc.sim.report.history import ROWS_MAX, plain
+from twopc.sim.report.history import plain
 
 
 class Rows(list[dict[str, Any]]):
@@ -59,7 +59,7 @@ def returned(result: Result) -> dict[str, Any]:
     fields: dict[str, Any] = {"rowcount": result.rowcount, "tag": result.tag}
     if result.columns:
         fields["rows"] = tuple(
-            {name: plain(value) for name, value in row.items()} for row in result.rows[:ROWS_MAX]
+            {name: plain(value) for name, value in row.items()} for row in result.rows
         )
     return fields
 

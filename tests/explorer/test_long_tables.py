@@ -78,3 +78,20 @@ def test_expected_rows_are_compared() -> None:
     done = played([*AT_ONCE])
     assert done.verdict is not None
     assert done.verdict.failures == ()
+
+
+def test_every_row_of_a_result_is_compared() -> None:
+    """One that has the first rows that are expected, and more, has others than those."""
+    expected = ROWS.rpartition(", {")[0]
+    text = TEXT.replace(
+        "- a_end: commit",
+        "- a_read: {sql: select * from account order by id}\n      - a_end: commit",
+    )
+    text = text[: text.index("orders:")] + (
+        "orders:\n  - name: reads\n    steps: [a_begin, a_read, a_end]\n"
+        f"    expect: {{steps: {{a_read: {{rows: [{expected}]}}}}}}\n"
+    )
+    loaded = check.parse(text, "many.twopc.yaml")
+    done = play(loaded, {"order": ["a_begin", "a_read", "a_end"]})
+    assert done.verdict is not None
+    assert [each.check for each in done.verdict.failures] == ["steps.a_read"]
