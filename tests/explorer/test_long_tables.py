@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from tests.explorer.browsing import ExplorerPage
 from twopc.sim.explore.comparing import compared
 from twopc.sim.explore.plays import OrderPlay, play
 from twopc.sim.explore.wire import PlayVariant
@@ -95,3 +98,26 @@ def test_every_row_of_a_result_is_compared() -> None:
     done = play(loaded, {"order": ["a_begin", "a_read", "a_end"]})
     assert done.verdict is not None
     assert [each.check for each in done.verdict.failures] == ["steps.a_read"]
+
+
+def test_a_page_leaves_out_only_rows_in_which_nothing_happens(
+    page: ExplorerPage, folder: Path
+) -> None:
+    """And says how many they are."""
+    rows = ", ".join(f"{{id: {number}, balance: 100}}" for number in range(1, 251))
+    many = TEXT.replace(ROWS, rows).replace(f"where id = {LAST}", "where id = 250")
+    (folder / "many.twopc.yaml").write_text(many)
+    page.play("many.twopc.yaml")
+    page.look_at(0)
+    assert "and 50 more rows, in which nothing has happened" in "".join(
+        page.texts("#view-run table")
+    )
+    page.look_at(10**6)
+    (row, *_) = page.run(
+        "[...document.querySelectorAll('#view-run tbody tr')].map(e => e.innerText)"
+        ".filter(text => text.startsWith('250'))"
+    )
+    assert "v2" in row
+    assert "and 49 more rows, in which nothing has happened" in "".join(
+        page.texts("#view-run table")
+    )
