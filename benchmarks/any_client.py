@@ -34,7 +34,7 @@ SETTINGS = {"track_commit_timestamp": "on"}
 LAG = """
 select t.id, extract(epoch from pg_xact_commit_timestamp(t.xmin))::float8 from account as t where t.balance > 0
 """
-TARGETS = {1: 1.2, 16: 1.2}
+TARGETS = {1: 1.2, 16: 1.1}
 
 
 def by_clients(dsn: str, name: str, table: str, stack: AsyncExitStack) -> Contender:

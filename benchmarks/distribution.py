@@ -40,18 +40,19 @@ SETTINGS = {
 #: name: (load, Subscribers, target)
 FIGURES = {
     "one_row_1": ("one_row", 1, 1.5),
-    "one_row_4": ("one_row", 4, 2.0),
-    "ten_row": ("ten_row", 1, 1.0),
+    "one_row_4": ("one_row", 4, 2.2),
+    "ten_row": ("ten_row", 1, 1.1),
     "big_update": ("big_update", 1, 0.8),
     "big_insert": ("big_insert", 1, 0.6),
-    "tpcb": ("tpcb", 1, 1.2),
+    "tpcb": ("tpcb", 1, 1.3),
 }
-LATENCY = {"latency_p50": (0.50, 5.0), "latency_p99": (0.99, 30.0)}
+LATENCY = {"latency_p50": (0.50, 3.0), "latency_p99": (0.99, 10.0)}
 
 
 class Pipeline(Protocol):
     """What carries changes; held while a backlog is made."""
 
+    def settings(self) -> dict[str, object]: ...
     def hold(self) -> None: ...
     def let_go(self) -> None: ...
 
@@ -193,6 +194,8 @@ async def contest(
                     contender.rates.clear()
         latencies = await asyncio.to_thread(arena.latencies_ms, latency_s, 200) if latency_s else []
         arena.check()
+        for contender in arena.contenders:
+            print(f"{contender.prefix}: {contender.pipeline.settings()}")
         return {contender.prefix: contender for contender in arena.contenders}, latencies
 
 

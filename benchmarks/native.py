@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import dict_row
 
 _WORKERS = """
 select pid from pg_stat_activity
@@ -57,6 +58,13 @@ class Native:
         """The initial copies are done."""
         query = "select count(*) from pg_subscription_rel where srsubstate <> 'r'"
         return all(s.execute(query).fetchone() == (0,) for s in self.subscribers)
+
+    def settings(self) -> dict[str, object]:
+        """How the first subscription applies, as its catalog says."""
+        query = """select subsynccommit as synchronous_commit, substream as streaming, subbinary as "binary",
+            subdisableonerr as disable_on_error from pg_subscription limit 1"""
+        with self.subscribers[0].cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query).fetchone() or {}
 
     def hold(self) -> None:
         """Stop its processes where they are."""

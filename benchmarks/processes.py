@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from twopc.publisher.log_reader import LogReader
 from twopc.sim.topology import Topology
 from twopc.subscriber.distribution_agent import DistributionAgent, Profile, Servers
 
-PROFILE = {"commit_batch_size": 1000, "commit_batch_threshold": 10_000}
+PROFILE = Profile(commit_batch_size=1000, commit_batch_threshold=10_000)
 
 
 class Ours:
@@ -72,7 +73,7 @@ class Ours:
                         "publisher": "pub",
                         "distribution_dsn": distribution.agent_dsn,
                         "subscriber_dsn": topology.node(name).agent_dsn,
-                        "profile": PROFILE,
+                        "profile": PROFILE.as_json(),
                     }
                     for name in dsns
                 ),
@@ -87,6 +88,10 @@ class Ours:
                     process.stdin.close()
                 for process in processes:
                     process.wait()
+
+    def settings(self) -> dict[str, object]:
+        """The profile of the agents."""
+        return asdict(PROFILE)
 
     def hold(self) -> None:
         """Stop the processes where they are."""
@@ -127,7 +132,7 @@ async def main() -> None:
     if "slot" in role:
         await LogReader(**role).run(stop)
     else:
-        profile = Profile(**role.pop("profile"))
+        profile = Profile.from_json(role.pop("profile"))
         await DistributionAgent(Servers(**role), profile=profile).run(stop)
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from twopc.sim.explore.coming_to import (
+from twopc.sim.explore.aspects import (
     checked_too,
     checks,
     left_behind,

@@ -12,7 +12,7 @@ from typing import Any
 
 from twopc.errors import ScenarioError
 from twopc.sim.explore.cards import as_item
-from twopc.sim.explore.expecting import expectation
+from twopc.sim.explore.order_expectation import expectation
 from twopc.sim.explore.plays import OrderPlay, play
 from twopc.sim.explore.wire import PlayVariant
 from twopc.sim.scenario import check

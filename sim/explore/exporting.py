@@ -17,7 +17,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.explore.bases import BY_HAND
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.drafts import ScenarioDraft
-from twopc.sim.explore.expecting import expectation
+from twopc.sim.explore.order_expectation import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, play, unmet
 from twopc.sim.explore.variants import AS_IN_FILE, placed_names
 from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
