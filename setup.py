@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = Path("twopc", "core")
-_names = runpy.run_path(str(CORE / "compiled.py"))
+_names = runpy.run_path(str(CORE / "compilation.py"))
 PLAIN, SOURCES, compiled_name = _names["PLAIN"], _names["SOURCES"], _names["compiled_name"]
 
 

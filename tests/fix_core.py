@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from twopc.core.compiled import PLAIN, SOURCES, compiled_name
+from twopc.core.compilation import PLAIN, SOURCES, compiled_name
 
 ROOT = Path(__file__).parents[1]
 

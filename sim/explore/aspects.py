@@ -50,7 +50,7 @@ _HELD: Mapping[str, str] = {
 }
 
 
-def strikes(run: WireRun, variant: PlayVariant) -> list[str]:
+def idle_faults(run: WireRun, variant: PlayVariant) -> list[str]:
     """Faults that are placed, and that the run does not come by, or that find nothing to strike."""
     results = []
     texts = [each["text"] for each in run["moments"] if each["event"] == "fault"]
@@ -174,7 +174,7 @@ _VERDICTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def checked_too(before: WireRun, after: WireRun) -> list[str]:
+def added_checks(before: WireRun, after: WireRun) -> list[str]:
     """What was not checked before, and holds: nothing that has happened."""
     old = {each["name"] for each in before["invariants"]}
     return [
@@ -182,8 +182,8 @@ def checked_too(before: WireRun, after: WireRun) -> list[str]:
     ]
 
 
-def unmet(before: WireRun, after: WireRun) -> Iterator[str]:
-    """What is not as the file expects; of faults that are placed `strikes` tells."""
+def missed_expectations(before: WireRun, after: WireRun) -> Iterator[str]:
+    """What is not as the file expects; of faults that are placed `idle_faults` tells."""
     old, new = (
         Counter(
             stable(each["message"])
@@ -241,7 +241,7 @@ def _cell(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def left_behind(before: WireRun, after: WireRun) -> Iterator[str]:
+def prepared_branches(before: WireRun, after: WireRun) -> Iterator[str]:
     """Branches that are still prepared."""
     old, new = (
         Counter(
@@ -257,7 +257,7 @@ def left_behind(before: WireRun, after: WireRun) -> Iterator[str]:
         yield f"no branch of {stable(whose)} is left prepared"
 
 
-def standing(before: WireRun, after: WireRun) -> Iterator[str]:
+def remaining_state(before: WireRun, after: WireRun) -> Iterator[str]:
     """Everything else at the end."""
     old, new = (
         Counter((stable(key), stable(str(each))) for key, each in final(run).items())

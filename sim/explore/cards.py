@@ -192,10 +192,10 @@ def _asked_by_twins(case: Case, name: str) -> bool:
     return any(twin.must_fail == name for twin in case.scenario.twins)
 
 
-def failures(fold: Fold, unmet: Iterable[FailedCheck]) -> list[WireFailure]:
+def failures(fold: Fold, missed: Iterable[FailedCheck]) -> list[WireFailure]:
     """The file's expectations that were not met, with their reasons."""
     results: list[WireFailure] = []
-    for each in unmet:
+    for each in missed:
         because, however = because_of(fold, {"check": each.check, "message": each.message})
         results.append(
             {"check": each.check, "message": each.message, "because": because, "however": however}

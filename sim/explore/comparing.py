@@ -13,15 +13,15 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from twopc.sim.explore.aspects import (
-    checked_too,
+    added_checks,
     checks,
-    left_behind,
+    idle_faults,
+    missed_expectations,
     outcomes,
+    prepared_branches,
+    remaining_state,
     rows,
-    standing,
     steps,
-    strikes,
-    unmet,
 )
 from twopc.sim.explore.wire import PlayVariant, WireRun
 from twopc.sim.report.behaviour import stable
@@ -29,7 +29,14 @@ from twopc.sim.report.sentences import listed
 
 Aspect = Callable[[WireRun, WireRun], Iterable[str]]
 #: What a run came to: steps and what came of them first, as they bring about the rest.
-_CAME_TO: tuple[Aspect, ...] = (steps, outcomes, checks, rows, left_behind, unmet)
+_CAME_TO: tuple[Aspect, ...] = (
+    steps,
+    outcomes,
+    checks,
+    rows,
+    prepared_branches,
+    missed_expectations,
+)
 #: Differences of one aspect that are told; of more how many there are.
 _MAX = 2
 #: Sentences of a story that tell of switches, which the lead does.
@@ -51,7 +58,7 @@ _PARTS: Mapping[str, str] = {
 
 def compared(before: WireRun, was: PlayVariant, after: WireRun, now: PlayVariant) -> str:
     """``With version check off, b_write waits and is accepted (before: refused); bob is committed …``."""
-    lead, parts = _lead(was, now), strikes(after, now)
+    lead, parts = _lead(was, now), idle_faults(after, now)
     if before["possible"] != after["possible"]:
         came_to = [_possible(after)]
     else:
@@ -103,14 +110,14 @@ def _possible(after: WireRun) -> str:
 
 def _by_the_way(before: WireRun, after: WireRun) -> list[str]:
     """What is otherwise between runs that came to the same."""
-    parts = [*_few((_agents, _messages, standing), before, after)]
+    parts = [*_few((_agents, _messages, remaining_state), before, after)]
     if not parts:
         parts = [*_few((_moments,), before, after)] or [*_anything(before, after)]
     results = []
     if parts:
         same = "every step, check and row comes to the same"
         results.append(f"{same}; only on the way something is otherwise: {', '.join(parts)}")
-    if too := checked_too(before, after):
+    if too := added_checks(before, after):
         holds = "is checked, too, and holds" if len(too) == 1 else "are checked, too, and hold"
         results += [*([] if parts else ["all goes as before"]), f"{listed(too)} {holds}"]
     return results

@@ -18,20 +18,20 @@ from twopc.sim.explore.bases import BY_HAND
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.drafts import ScenarioDraft
 from twopc.sim.explore.order_expectation import expectation
-from twopc.sim.explore.plays import OrderPlay, PlayChance, play, unmet
+from twopc.sim.explore.plays import OrderPlay, PlayChance, missed_expectations, play
 from twopc.sim.explore.variants import AS_IN_FILE, placed_names
 from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
 from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.html import page
 from twopc.sim.scenario import check
 from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.document_text import document_text
 from twopc.sim.scenario.judging import FAILURE_KINDS
 from twopc.sim.scenario.matrix import path_of
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import listed
 from twopc.sim.scenario.values import Cell, Path
-from twopc.sim.scenario.written import written
 
 _PROTECTION = "protection."
 #: Of a name that becomes one of a file, in characters: a file's has at most 255 bytes.
@@ -87,7 +87,7 @@ def _page(done: OrderPlay) -> str:
         if not each["holds"]
     ]
     known = {each["check"] for each in broken}
-    judged = unmet(done.chosen, done.verdict) if done.run["possible"] is True else ()
+    judged = missed_expectations(done.chosen, done.verdict) if done.run["possible"] is True else ()
     broken += [
         {"message": each.message, "kind": each.kind, "check": each.check}
         for each in judged
@@ -197,7 +197,7 @@ def _by_itself(loaded: LoadedScenario) -> LoadedScenario:
     if not document.sources:
         return loaded
     names = listed([PurePath(each).name for each in (document.path, *document.sources)])
-    return check.parse(f"# Made of {names}.\n{written(document)}", document.path)
+    return check.parse(f"# Made of {names}.\n{document_text(document)}", document.path)
 
 
 def _other_chance(loaded: LoadedScenario) -> PlayChance:

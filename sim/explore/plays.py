@@ -156,7 +156,7 @@ def run_of(
         "messages": list(watch.messages) if watch is not None else [],
         "arrivals": list(watch.arrivals) if watch is not None else [],
         "invariants": of_invariants,
-        "failures": cards.failures(fold, unmet(made, verdict)) if whole else [],
+        "failures": cards.failures(fold, missed_expectations(made, verdict)) if whole else [],
         "story": story(fold),
         "outcomes": {name: text for name, text in fold.outcomes.items() if text != "none"},
         "outcome": cards.outcome_text(
@@ -170,7 +170,7 @@ def run_of(
     return run, verdict
 
 
-def unmet(made: ChosenCase, verdict: OrderVerdict | None) -> Sequence[FailedCheck]:
+def missed_expectations(made: ChosenCase, verdict: OrderVerdict | None) -> Sequence[FailedCheck]:
     """What is not as the file expects: of an order that is changed only what is expected of every order."""
     if verdict is None or made.case.off or made.case.is_generated:
         return ()

@@ -11,7 +11,7 @@ import os
 from importlib import import_module
 from types import ModuleType
 
-from twopc.core.compiled import PLAIN, SOURCES, compiled_name
+from twopc.core.compilation import PLAIN, SOURCES, compiled_name
 from twopc.core.cut import cut_by_article
 from twopc.core.scan import CommandScanner, RowPlan, int4_from, int4_of
 

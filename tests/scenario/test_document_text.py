@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from twopc.sim.scenario import check
+from twopc.sim.scenario.document_text import document_text
 from twopc.sim.scenario.sources import resolve
 from twopc.sim.scenario.text import Number, parse
-from twopc.sim.scenario.written import written
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 #: Of each folder the first, and one that extends another.
@@ -51,7 +51,7 @@ def test_every_value_is_read_again_as_it_was() -> None:
     """Numbers as they are written, text that looks like something else, lines."""
     document = parse(VALUES, "values.yaml")
     assert document.errors == []
-    again = parse(written(document), "again.yaml")
+    again = parse(document_text(document), "again.yaml")
     assert again.errors == []
     assert _types(again.root) == _types(document.root)
 
@@ -61,7 +61,7 @@ def test_a_scenario_is_the_same_when_it_is_written() -> None:
     for path in SHIPPED:
         document, loaded = check.examine(path)
         assert loaded is not None
-        again = check.parse(written(document), f"elsewhere/{path.name}")
+        again = check.parse(document_text(document), f"elsewhere/{path.name}")
         assert not again.document.sources
         taken = {"extends": None, "include": ()}
         assert again.scenario == loaded.scenario.model_copy(update=taken), path.name
@@ -72,4 +72,4 @@ def test_what_is_taken_away_stays_away(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("twopc: 1\nname: base\nseed: 1\ntags: [a]\n")
     document = parse("twopc: 1\nname: own\nextends: base.yaml\nseed: null\n", str(tmp_path / "own"))
     resolve(document)
-    assert written(document) == "twopc: 1\nname: own\ntags: [a]\n"
+    assert document_text(document) == "twopc: 1\nname: own\ntags: [a]\n"

@@ -18,7 +18,7 @@ _ELSEWHERE = ("extends", "include")
 _WIDTH = 100
 
 
-def written(document: Document) -> str:
+def document_text(document: Document) -> str:
     """The text that has the document's values by itself.
 
     Args:
