@@ -14,7 +14,8 @@ from setuptools.command.build_ext import build_ext
 
 CORE = Path("twopc", "core")
 _names = runpy.run_path(str(CORE / "compilation.py"))
-PLAIN, SOURCES, compiled_name = _names["PLAIN"], _names["SOURCES"], _names["compiled_name"]
+MODULES, PLAIN, compiled_name = _names["MODULES"], _names["PLAIN"], _names["compiled_name"]
+SOURCES = {name: CORE / f"{name}.py" for name in MODULES}
 
 
 def obstacle() -> str:
@@ -61,7 +62,9 @@ class BuildCore(build_ext):
 setup(
     cmdclass={"build_ext": BuildCore},
     ext_modules=[
-        Extension(f"twopc.core.{compiled_name(each)}", [str(CORE / each.name)], optional=True)
-        for each in SOURCES
+        Extension(
+            f"twopc.core.{compiled_name(name, source.read_bytes())}", [str(source)], optional=True
+        )
+        for name, source in SOURCES.items()
     ],
 )

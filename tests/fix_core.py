@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from twopc.core.compilation import PLAIN, SOURCES, compiled_name
+from twopc.core.compilation import PLAIN, compiled_name
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,8 +26,8 @@ def plain(name: str) -> ModuleType:
 
 def compiled(name: str, cache: Path) -> ModuleType:
     """Compiled, for these tests if it was not before; skips the test where there is no compiler."""
-    (source,) = (each for each in SOURCES if each.stem == name)
-    file = compiled_name(source) + str(sysconfig.get_config_var("EXT_SUFFIX"))
+    source = ROOT / "twopc" / "core" / f"{name}.py"
+    file = compiled_name(name, source.read_bytes()) + str(sysconfig.get_config_var("EXT_SUFFIX"))
     path = next((each for each in (source.parent / file, cache / file) if each.exists()), None)
     if path is None:
         build = cache / f"build{os.getpid()}"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from importlib.resources import files
 from types import ModuleType
 
-from twopc.core.compilation import PLAIN, SOURCES, compiled_name
+from twopc.core.compilation import MODULES, PLAIN, compiled_name
 from twopc.core.cut import cut_by_article
 from twopc.core.scan import CommandScanner, RowPlan, int4_from, int4_of
 
@@ -30,8 +31,10 @@ def _compiled() -> tuple[list[ModuleType], str]:
     """The compiled modules; or why they are not used."""
     if os.environ.get(PLAIN):
         return [], f"{PLAIN} is set"
+    folder = files(__name__)  # within an archive, too
+    names = [compiled_name(name, (folder / f"{name}.py").read_bytes()) for name in MODULES]
     try:
-        return [import_module(f"{__name__}.{compiled_name(source)}") for source in SOURCES], ""
+        return [import_module(f"{__name__}.{name}") for name in names], ""
     except ModuleNotFoundError:
         return [], "nothing was compiled of this source"
     except ImportError as error:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
-FOLDER = Path(__file__).parent
-#: Those that are compiled, each by itself.
-SOURCES = tuple(FOLDER / f"{name}.py" for name in ("cut", "scan"))
+#: Each is compiled by itself.
+MODULES = ("cut", "scan")
 #: Set to anything: what is compiled is not used.
 PLAIN = "TWOPC_PLAIN"
 
 
-def compiled_name(source: Path) -> str:
-    """The module that a source is compiled to: another one for every text of it."""
-    return f"_{source.stem}_{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+def compiled_name(name: str, source: bytes) -> str:
+    """What a module is compiled to: another module for every source of it."""
+    return f"_{name}_{hashlib.sha256(source).hexdigest()[:12]}"

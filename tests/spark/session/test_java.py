@@ -81,7 +81,7 @@ def test_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_packing(tmp_path: Path) -> None:
-    """The same sources, the same bytes; SQL texts are in it, and read from it."""
+    """The same sources, the same bytes; SQL texts are in it, and read from it; the core runs as it stands."""
     one, other = pack(tmp_path / "one.zip"), pack(tmp_path / "other.zip")
     assert one.read_bytes() == other.read_bytes()
     names = zipfile.ZipFile(one).namelist()
@@ -89,7 +89,8 @@ def test_packing(tmp_path: Path) -> None:
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)
     program = (
         "import twopc.sim.spark.source.queries as q; from twopc.sql.render import render; print(q.__file__);"
-        " print(len(render('twopc.publisher', 'msarticles')))"
+        " print(len(render('twopc.publisher', 'msarticles')));"
+        " import twopc.core; print(twopc.core.COMPILED)"
     )
     said = subprocess.run(
         [sys.executable, "-c", program],
@@ -101,3 +102,4 @@ def test_packing(tmp_path: Path) -> None:
     ).stdout.split()
     assert said[0].startswith(str(one))
     assert int(said[1]) > 500
+    assert said[2] == "False"
