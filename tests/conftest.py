@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fix_log import loggers_restored
 
@@ -29,6 +30,10 @@ pytest_plugins = [
     "tests.fix_pgbouncer",
     "tests.fix_spark",
 ]
+
+# A slow machine is no failure.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores it for what it starts in the background; processes that tests interrupt would inherit that.

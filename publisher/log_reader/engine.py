@@ -88,6 +88,8 @@ class LogReaderEngine:
         self._transactions = self._commands = 0
         """Stored since the pass began."""
         self._forgot_at = 0.0
+        self._snapshot_at = 0
+        """Where the last snapshot was asked for; a new session decodes from one, not from what is stored."""
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -253,8 +255,8 @@ class LogReaderEngine:
         """Peek, store and advance until everything committed before this call is stored."""
         assert self._wal is not None
         await self._leave_live()
-        await self._wal.log_snapshot()  # past it, the slot can let go of the log before
-        target, _ = await self._look()
+        await self._wal.log_snapshot()
+        target, _ = self._snapshot_at, _ = await self._look()
         source = await self._wal.peek(target)
         try:
             while self.position < target:
@@ -277,6 +279,9 @@ class LogReaderEngine:
         looked, after = live.count, _LOOK_FIRST
         while not self._host.stopping:
             await self._step(live)
+            if self.position - self._snapshot_at >= self.reading.snapshot_bytes:
+                self._snapshot_at = self.position
+                await self._wal.log_snapshot()
             if until is not None and self.position >= until:
                 return True
             is_large = self._store.streaming or self._plan.coming >= _LARGE

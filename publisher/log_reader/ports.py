@@ -28,6 +28,8 @@ class LogReaderProfile:
     """How many messages to ask for at a time while catching up; the server keeps them on its disk."""
     catch_up_bytes: int = 16 << 20
     """From how much unread log on it is caught up with by peeking."""
+    snapshot_bytes: int = 16 << 20
+    """After so much log a snapshot is logged: how much of what is stored a session may have to decode again."""
     takeover_s: float = 2.0
     """How long to wait for another log reader to end."""
     release_s: float = 15.0

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.distribution.made import (
@@ -139,7 +139,6 @@ def damaged(data: bytes, at: int, how: int, put: bytes) -> bytes:
 DAMAGE = st.tuples(st.integers(0, 999), st.integers(0, 3), OFTEN | st.binary(max_size=2))
 
 
-@settings(deadline=None)  # expressions are made for single messages here, which takes its time
 @given(
     st.lists(messages(), min_size=1, max_size=5),
     st.lists(DAMAGE, max_size=8),

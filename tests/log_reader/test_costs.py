@@ -15,6 +15,7 @@ import pytest
 from tests.log_reader.rig import SLOT, Rig, rows, value
 from twopc.publisher.log_reader import LogReader, LogReaderProfile
 from twopc.publisher.log_reader.sources import SlotPeek
+from twopc.publisher.log_reader.wal import ServerWal
 
 _log = logging.getLogger(__name__)
 
@@ -140,6 +141,41 @@ async def test_a_huge_transaction_needs_little_memory(
     )
     assert commits == 1
     assert await value(both.dist, "select max(command_id) from msrepl.msrepl_commands") == count
+
+
+async def test_a_new_session_decodes_little_of_what_is_stored(
+    both: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the large transaction before, not even if nothing of it was sent: the slot begins behind a snapshot."""
+    snapshots = []
+    log_snapshot = ServerWal.log_snapshot
+
+    async def counted(wal: ServerWal) -> None:
+        snapshots.append(wal)
+        await log_snapshot(wal)
+
+    monkeypatch.setattr(ServerWal, "log_snapshot", counted)
+    async with both.reader(reading=LogReaderProfile(snapshot_bytes=1 << 20)) as reader:
+        await reader.run_once()
+        snapshots.clear()  # the server logs one by itself only every 15 seconds
+        await both.pub.execute("create table unpublished (text text)")
+        await both.pub.execute(
+            "insert into unpublished select repeat(md5(n::text), 10) from generate_series(1, 10000) n"
+        )
+        large = await value(both.pub, "select pg_current_wal_lsn()")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not await value(
+            both.pub,
+            "select restart_lsn > %s::pg_lsn from pg_replication_slots where slot_name = %s",
+            large,
+            SLOT,
+        ):
+            await reader.run_once()
+        assert 1 <= len(snapshots) <= 3
+    before = await decoded(both)
+    async with both.reader() as reader:
+        await reader.run_once()
+    assert (await decoded(both))[1] - before[1] < 1 << 20
 
 
 async def test_a_long_backlog_is_peeked_at_and_then_followed(both: Rig) -> None:

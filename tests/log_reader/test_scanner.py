@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.distribution.made import article, columns, delete, insert, propagation, update
@@ -102,7 +102,6 @@ class Beside:
         return found
 
 
-@settings(deadline=None)
 @given(
     st.lists(messages(), min_size=1, max_size=5),
     st.lists(DAMAGE, max_size=8),
