@@ -304,7 +304,7 @@ class _StoryText:
         elif record.kind == "skipped":
             yield f"{self._step(record)} is not sent: {record.message}"
         elif record.kind == "in_doubt":
-            yield f"{self._step(record)} is in doubt: it may or may not have been committed. {record.message}"
+            yield f"{self._step(record)} is in doubt: it may or may not have been committed ({record.message})"
         elif record.kind == "timed_out":
             yield f"{self._step(record)} is cancelled: {record.message}"
 

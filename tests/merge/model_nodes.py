@@ -20,6 +20,7 @@ from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.end import ModelMergeEnd
 from twopc.sim.model.merge.node import ModelMergeNode
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
+from twopc.sim.model.merge.retention import DAY_S
 
 TABLE = UUID(int=1)
 #: Publisher, a server subscription, another, a client.
@@ -27,7 +28,6 @@ PRIORITIES: Mapping[str, float | None] = {"anna": 75.0, "ben": 50.0, "cleo": Non
 STAR: Mapping[str, str] = dict.fromkeys(PRIORITIES, "pub")
 #: Ben is a republisher, and Cleo its Subscriber.
 TREE: Mapping[str, str] = {"anna": "pub", "ben": "pub", "cleo": "ben", "dora": "ben"}
-_DAY_S = 86_400.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class ModelNodes:
             below.neighbours[parent] = ModelNeighbour(replica=above.replica, is_publisher=True)
 
     def _clock(self) -> Callable[[], float]:
-        return lambda: self.days * _DAY_S
+        return lambda: self.days * DAY_S
 
     async def write(
         self, node: str, rowguid: UUID, values: Sequence[Any] | None, fresh: bool

@@ -63,8 +63,8 @@ def happened(kind: str, **fields: object) -> HistoryRecord:
             "alice's a_end must be queued: s is not over.",
         ),
         (
-            ended("in_doubt", message="No reply came"),
-            "alice's s is in doubt: it may or may not have been committed. No reply came.",
+            ended("in_doubt", message="no reply came"),
+            "alice's s is in doubt: it may or may not have been committed (no reply came).",
         ),
         (
             happened("prepared", node="pub", data={"gids": ["twopc:c:1:1:pub"]}),

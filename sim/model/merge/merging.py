@@ -19,6 +19,7 @@ from twopc.sim.model.merge.filtering import ModelMergedTable, filters_of, guard_
 from twopc.sim.model.merge.partitions import PartitionMappings
 from twopc.sim.model.merge.ranges import begin_ranges, install_ranges
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
+from twopc.sim.model.merge.retention import DAY_S
 from twopc.sim.model.merge.schema_changes import make_change
 from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge, travelling
 from twopc.sim.model.merge.site_end import SiteMergeEnd
@@ -30,7 +31,6 @@ from twopc.sim.model.system import System
 from twopc.sim.model.values import Steps, Values
 
 _ROWGUID = "uuid not null unique default gen_random_uuid()"
-_DAY_S = 86_400.0
 
 
 class ModelMerging:
@@ -293,7 +293,7 @@ class ModelMerging:
 
     def age(self, days: float) -> None:
         """Have so many days go by for what is dated."""
-        self._aged_s += days * _DAY_S
+        self._aged_s += days * DAY_S
 
     def recorded(self, node: str) -> Sequence[RecordedConflict]:
         """The conflicts that a node has recorded, the oldest first."""

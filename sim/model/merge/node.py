@@ -40,11 +40,10 @@ from twopc.sim.model.merge.records import (
     ModelOutgoing,
     Values,
 )
-from twopc.sim.model.merge.retention import forgettable_at
+from twopc.sim.model.merge.retention import DAY_S, forgettable_at
 
 #: What servers draw: GUIDs of generations, and numbers of replicas that were restored.
 drawn = itertools.count(1000)
-_DAY_S = 86_400.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -198,7 +197,7 @@ class ModelMergeNode:
 
     def is_expired(self, peer: ModelNeighbour) -> bool:
         """Whether a Subscriber has had no session for longer than the retention, and misses something."""
-        idle_days = (self.clock() - peer.last_session_s) / _DAY_S
+        idle_days = (self.clock() - peer.last_session_s) / DAY_S
         return 0 < self.retention_days < idle_days and (
             peer.sent < self.cleaned or self._has_changed(self.generations[peer.sent].upto)
         )

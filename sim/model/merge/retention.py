@@ -9,7 +9,7 @@ from twopc.merge.retention import GRACE_DAYS, ClosedGeneration, forgettable
 if TYPE_CHECKING:
     from twopc.sim.model.merge.node import ModelMergeNode
 
-_DAY_S = 86_400.0
+DAY_S = 86_400.0
 
 
 def forgettable_at(node: ModelMergeNode) -> int:
@@ -17,7 +17,7 @@ def forgettable_at(node: ModelMergeNode) -> int:
     publisher = next((each for each in node.neighbours.values() if each.is_publisher), None)
     before_s: float | None = None
     if publisher is None and node.retention_days:
-        before_s = node.clock() - (node.retention_days + GRACE_DAYS) * _DAY_S
+        before_s = node.clock() - (node.retention_days + GRACE_DAYS) * DAY_S
     return forgettable(
         [
             ClosedGeneration(number=number, closed_s=each.closed_s, known_by=each.known_by)
