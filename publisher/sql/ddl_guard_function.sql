@@ -22,7 +22,7 @@ declare
 begin
     -- nothing is left to guard, or the DDL is our own
     if to_regclass('msrepl.sysarticles') is null
-        or exists (select from msrepl.sysarticles as a where a.structure = '')
+        or (select bool_and(a.structure <> '') from msrepl.sysarticles as a) is not true
     then
         return;
     end if;

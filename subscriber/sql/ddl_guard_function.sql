@@ -18,7 +18,7 @@ declare
 begin
     -- nothing is left to guard, or the DDL is our own
     if to_regclass('msrepl.msreplication_objects') is null
-        or exists (select from msrepl.msreplication_objects as o where o.structure = '')
+        or (select bool_and(o.structure <> '') from msrepl.msreplication_objects as o) is not true
     then
         return;
     end if;

@@ -387,6 +387,8 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     tables oid[];
+    elsewhere boolean;
+    in_tables boolean;
 begin
     if event = 'table_rewrite' then
         -- its neighbours keep their rows; those of a partition are its parents', too
@@ -408,14 +410,21 @@ begin
         join pg_class as c on c.relnamespace = n.oid and c.relname = d.address_names[2]
         where d.object_type in ('table column', 'table constraint', 'default value', 'trigger', 'rule');
     else
-        if exists (
-            select from pg_event_trigger_ddl_commands() as d
-            where (d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
-                                     'pg_rewrite'::regclass)
-                   or d.object_type = 'sequence')
-              and d.schema_name is distinct from 'msrepl'
-        ) then
+        with commands as (
+            select d.schema_name,
+                   d.object_type <> 'sequence'
+                       and d.classid in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
+                                         'pg_rewrite'::regclass) as of_table
+            from pg_event_trigger_ddl_commands() as d
+        )
+        select coalesce(bool_or(not c.of_table and c.schema_name is distinct from 'msrepl'), false),
+               coalesce(bool_or(c.of_table), false)
+        into elsewhere, in_tables
+        from commands as c;
+        if elsewhere then
             return null;
+        elsif not in_tables then
+            return '{}';
         end if;
         select array_agg(coalesce(x.indrelid, k.conrelid, t.tgrelid, r.ev_class, d.objid))
         into tables
@@ -806,7 +815,7 @@ declare
 begin
     -- nothing is left to guard, or the DDL is our own
     if to_regclass('msrepl.sysarticles') is null
-        or exists (select from msrepl.sysarticles as a where a.structure = '')
+        or (select bool_and(a.structure <> '') from msrepl.sysarticles as a) is not true
     then
         return;
     end if;
