@@ -67,11 +67,11 @@ async def generate(connection: Connection, stored: StoredArticle) -> Article:
     await grant(connection, stored, described, article)
     path = await trigger_path(connection, described)
     texts = ProcedureTexts(article, owner_role(connection.info.dbname), path)
-    for text in (
+    objects = (
         *texts.all(await generators(connection, article)),
         *trigger_texts(described, texts.role),
-    ):
-        await connection.execute(text)
+    )
+    await connection.execute(";\n".join(objects).encode())
     await grant_links(connection, article.schema, article.table)
     await distributing.fit(
         connection, stored, described, article, owner_role(connection.info.dbname)
@@ -116,8 +116,7 @@ async def filter_again(connection: Connection, stored: StoredArticle) -> None:
     owner = owner_role(connection.info.dbname)
     await grant(connection, stored, described, article)
     texts = ProcedureTexts(article, owner, await trigger_path(connection, described))
-    for text in texts.changes():
-        await connection.execute(text)
+    await connection.execute(";\n".join(texts.changes()).encode())
     await grant_links(connection, article.schema, article.table)
     await distributing.fit(connection, stored, described, article, owner)
 
@@ -128,8 +127,8 @@ async def drop_objects(connection: Connection, stored: StoredArticle) -> None:
     await connection.execute(
         "update msrepl.sysarticles set structure = '' where article_id = %s", (stored.article_id,)
     )
-    for text in drop_texts(stored.source_schema, stored.source_object):
-        await connection.execute(text.encode())
+    texts = drop_texts(stored.source_schema, stored.source_object)
+    await connection.execute(";\n".join(texts).encode())
     await distributing.drop_objects(connection, stored.article_id)
     if stored.schema is None or stored.table is None:
         return

@@ -135,7 +135,7 @@ async def create(
         place = await _place(connection, article, agent)
         texts = PropagationTexts(article, article_id, propagation, place, procedures)
         await fit_images(connection, texts)
-        for text in [*texts.types(), *scripts]:
+        for text in (";\n".join(texts.types()), *scripts):
             await connection.execute(text.encode())
         routines: dict[str, CustomRoutine] = {}
         for operation in OPERATIONS:
@@ -203,8 +203,7 @@ async def _drop(connection: Connection, article_id: int) -> set[tuple[str, str]]
         await cursor.execute(_REGISTERED, (article_id,))
         registered = await cursor.fetchall()
         signatures = [row[0] for row in registered if row[0] is not None]
-        for text in drop_texts(article_id, signatures):
-            await connection.execute(text.encode())
+        await connection.execute(";\n".join(drop_texts(article_id, signatures)).encode())
     return {(schema, table) for _, schema, table, shared in registered if not shared}
 
 

@@ -43,16 +43,14 @@ async def install_decision_log(
     """
     coordinator = sql.Identifier(coordinator_role)
     async with connection.transaction():
-        await connection.execute(
-            sql.SQL("create schema if not exists {}").format(sql.Identifier(names.SCHEMA))
+        schema = sql.SQL("create schema if not exists {}").format(sql.Identifier(names.SCHEMA))
+        texts = (
+            schema.as_string(None),
+            *(render("twopc", table) for table in _DECISION_LOG),
+            *(render("twopc", each, coordinator=coordinator) for each in _DECISION_LOG_FUNCTIONS),
+            render("twopc", "decision_log_grants", coordinator=coordinator),
         )
-        for table in _DECISION_LOG:
-            await connection.execute(render("twopc", table).encode())
-        for function in _DECISION_LOG_FUNCTIONS:
-            await connection.execute(render("twopc", function, coordinator=coordinator).encode())
-        await connection.execute(
-            render("twopc", "decision_log_grants", coordinator=coordinator).encode()
-        )
+        await connection.execute(";\n".join(texts).encode())
         if name is not None:
             await connection.execute(
                 "insert into msrepl.coordinator values (%s) on conflict do nothing", (name,)

@@ -305,14 +305,14 @@ async def track(
                 texts.table.as_string(connection),
             ),
         )
-        for text in (
+        objects = (
             texts.metadata_part(),
             texts.floor_of_versions(),
             *texts.functions(),
             *texts.triggers(is_local=is_local),
             *texts.all(),
-        ):
-            await connection.execute(text.encode())
+        )
+        await connection.execute(";\n".join(objects).encode())
         if article.identity is not None:
             await install_ranges(
                 connection, article, owner_role(connection.info.dbname), is_copy=created_table
