@@ -320,7 +320,7 @@ MakeApart = Callable[..., Awaitable[ApartPair]]
 
 @pytest.fixture
 async def make_apart(two_servers: TwoServers) -> AsyncIterator[MakeApart]:
-    """As `make_pair`, with the Publisher and the Subscriber on `two_servers`.
+    """As `make_pair`, with the Publisher and the Subscriber on `two_servers`, and without distribution.
 
     The test fails if it has left a prepared transaction of ours at either.
     """
@@ -340,7 +340,13 @@ async def make_apart(two_servers: TwoServers) -> AsyncIterator[MakeApart]:
                 stack.callback(server.drop_database, database, may_roll_back=_is_ours)
             dsns = {node: server.dsn(database) for node, (server, database) in places.items()}
             topology = await stack.enter_async_context(
-                Topology(subscribers=("sub1",), dsns=dsns, name=f"link{number}", **options)
+                Topology(
+                    subscribers=("sub1",),
+                    dsns=dsns,
+                    name=f"link{number}",
+                    distribute=False,
+                    **options,
+                )
             )
             for statement in statements:
                 await topology.execute("pub", statement)

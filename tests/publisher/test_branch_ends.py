@@ -9,6 +9,8 @@ import pytest
 
 from tests.fix_topology import MakePair
 
+pytestmark = pytest.mark.immediate
+
 TABLE = "create table account (id int primary key, balance int not null)"
 ROWS = "insert into account select g, 100 from generate_series(1, 3) as g"
 GATE = 7001

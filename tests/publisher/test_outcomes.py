@@ -12,7 +12,7 @@ import pytest
 from tests.fix_topology import MakePair, MakeTopology, Pair
 from twopc.errors import ConflictError, LockTimeoutError, from_sqlstate
 
-pytestmark = pytest.mark.rewinds
+pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
 ACCOUNT = """create table account (
     id int primary key, code text unique, owner text, balance int not null default 0,

@@ -9,6 +9,8 @@ import pytest
 
 from tests.fix_topology import MakePair, Pair
 
+pytestmark = pytest.mark.immediate
+
 TABLES = ("a", "b", "c")
 COLUMNS = {"a": ("u", "n"), "b": ("a_id", "a2", "n"), "c": ("b_id", "a_id", "up", "n")}
 ROWS = """

@@ -14,7 +14,7 @@ from tests.fix_topology import MakePair, Pair
 from twopc.errors import TwopcError
 from twopc.sim.topology import Topology
 
-pytestmark = pytest.mark.rewinds
+pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 TABLE = """
@@ -87,7 +87,7 @@ async def test_no_vote_before_the_coordinator_asks(
     make_topology: MakeTopology, commit: str, way: str
 ) -> None:
     """A vote taken back to a savepoint would be a yes at the Publisher and nothing at the Subscriber."""
-    topology = await make_topology(subscribers=("sub1",))
+    topology = await make_topology(subscribers=("sub1",), distribute=False)
     await topology.execute("pub", TABLE)
     await topology.publish("item")
     await topology.subscribe("sub1")
@@ -115,7 +115,7 @@ async def test_a_hidden_commit_is_told(
     make_topology: MakeTopology, commit: str, first: str
 ) -> None:
     """By what the server knows of the transaction, not by words that are recognised in its statements."""
-    topology = await make_topology(subscribers=("sub1",))
+    topology = await make_topology(subscribers=("sub1",), distribute=False)
     await topology.execute("pub", TABLE)
     await topology.publish("item")
     await topology.subscribe("sub1")
@@ -134,7 +134,7 @@ async def test_a_hidden_commit_is_told(
 
 async def made(make_topology: MakeTopology, *at_subscriber: str) -> Topology:
     """A table without peculiarities, and what a client may have of his own."""
-    topology = await make_topology(subscribers=("sub1",))
+    topology = await make_topology(subscribers=("sub1",), distribute=False)
     await topology.execute("pub", TABLE)
     await topology.publish("item")
     await topology.subscribe("sub1")

@@ -7,6 +7,8 @@ import pytest
 from tests.fix_topology import MakePair
 from twopc.names import generated_setting
 
+pytestmark = pytest.mark.immediate
+
 TABLE = """
 create sequence tickets start 500;
 create function code() returns text language sql volatile security definer as $$ select 'c' || nextval('public.tickets') $$;

@@ -10,6 +10,8 @@ from tests.any_client.conftest import TABLES
 from tests.fix_topology import MakePair, Pair
 from twopc.errors import TwopcError
 
+pytestmark = pytest.mark.immediate
+
 UPDATE = "update account set balance = 5 where id = 4"
 #: What the settings say of statements and rows that wait; anybody may change them.
 OPEN = "set msrepl.open_statements = '3;'"

@@ -16,6 +16,8 @@ from tests.fix_link import Eyes
 from tests.fix_topology import MakePair, Pair
 from twopc.errors import ConflictError, LockTimeoutError, conflict_facts, from_sqlstate
 
+pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
+
 ACCOUNT = "create table account (id int primary key, balance int not null)"
 ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
 BALANCES = "select id, balance from account order by id"

@@ -9,6 +9,8 @@ import pytest
 
 from tests.fix_topology import MakePair, Pair
 
+pytestmark = pytest.mark.immediate
+
 THREE_LEVELS = """
 create table parent (id int primary key, note text);
 create table child (id int primary key, parent_id int references parent on delete cascade on update cascade);

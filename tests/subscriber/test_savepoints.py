@@ -9,6 +9,8 @@ import pytest
 
 from tests.fix_topology import MakePair, Pair
 
+pytestmark = pytest.mark.immediate
+
 TABLE = """
 create table item (id int primary key, n int check (n < 1000));
 insert into item select g, 0 from generate_series(1, 10) as g;

@@ -8,7 +8,7 @@ import pytest
 from tests.fix_topology import MakePair, Pair
 from twopc.waits import link_name
 
-pytestmark = pytest.mark.rewinds
+pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
 # with a unique key that is checked at the end of each statement, so that k = k + 1 is possible; calls of such
 # a table go out as one message per statement

@@ -9,7 +9,7 @@ from psycopg.errors import ObjectNotInPrerequisiteState
 from tests.by_hand import ByHand
 from tests.fix_topology import MakePair, Pair
 
-pytestmark = pytest.mark.rewinds
+pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
 TABLE = """
 create table item (id int primary key, n int);
