@@ -1,4 +1,4 @@
-"""A Publisher and two Subscribers; at the first of them any client may write."""
+"""A Publisher and its Subscribers; at the first of them any client may write."""
 
 from __future__ import annotations
 
@@ -87,14 +87,26 @@ class Clients:
             )
 
 
+#: For tests that look at a second Subscriber too.
+beside_another = pytest.mark.parametrize("subscribers", [("sub1", "sub2")])
+
+
 @pytest.fixture
-async def clients(make_topology: MakeTopology) -> AsyncIterator[Clients]:
+def subscribers() -> tuple[str, ...]:
+    """Those of `clients`."""
+    return ("sub1",)
+
+
+@pytest.fixture
+async def clients(
+    make_topology: MakeTopology, subscribers: tuple[str, ...]
+) -> AsyncIterator[Clients]:
     """Tables with a foreign key and an identity; any client may write at ``sub1``."""
-    topology = await make_topology(subscribers=("sub1", "sub2"))
+    topology = await make_topology(subscribers=subscribers)
     await topology.execute("pub", TABLES)
     for table in ("account", "entry"):
         await topology.publish(table)
-    for name in ("sub1", "sub2"):
+    for name in subscribers:
         await topology.subscribe(name)
     await topology.allow_any_client("sub1")
     async with AsyncExitStack() as stack:

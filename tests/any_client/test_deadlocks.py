@@ -11,7 +11,9 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection, errors
 
-from tests.any_client.conftest import Clients
+from tests.any_client.conftest import Clients, beside_another
+
+pytestmark = beside_another
 
 UPDATE = "update account set balance = balance + 1 where id = {}"
 

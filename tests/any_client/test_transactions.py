@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import errors as pg
 
-from tests.any_client.conftest import Clients
+from tests.any_client.conftest import Clients, beside_another
 from tests.fix_topology import MakeTopology
 from twopc.errors import SubscriptionError
 
@@ -239,6 +239,7 @@ async def test_beside_transactions_of_a_coordinator(clients: Clients) -> None:
     assert (await clients.balances())[1] == 100 + done
 
 
+@beside_another
 async def test_others_get_it_and_the_subscriber_itself_does_not(clients: Clients) -> None:
     """Its transactions carry the mark of the Subscriber that they came from."""
     await clients.app.execute(UPDATE)
@@ -270,6 +271,7 @@ async def test_where_nobody_subscribes(make_topology: MakeTopology) -> None:
     assert topology.any_client.resolvers == {}
 
 
+@beside_another
 async def test_two_subscribers_make_versions_of_their_own(clients: Clients) -> None:
     """Both change the same row, in their transactions' first statements: the later is told what is there now."""
     await clients.topology.allow_any_client("sub2")
