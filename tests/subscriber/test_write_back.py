@@ -12,6 +12,8 @@ from twopc import names
 from twopc.errors import SubscriptionError
 from twopc.publisher.publication import owner_role
 
+pytestmark = pytest.mark.immediate
+
 STAMPED = """
 create table item (id int primary key, name text, price numeric, changed int not null default 0);
 create function tidy() returns trigger language plpgsql as $$
@@ -83,7 +85,7 @@ async def test_what_comes_back_is_read_as_it_was_printed(
     make_topology: MakeTopology, make_pair: MakePair, shipping: str
 ) -> None:
     """Whatever the application has set in its session."""
-    kind = "xml" if await has_xml(await make_topology(subscribers=())) else "text"
+    kind = "xml" if await has_xml(await make_topology(subscribers=(), distribute=False)) else "text"
     pair = await make_pair(
         f"create table item (id int primary key, parts text[], span interval, doc {kind});"
         "create function fill() returns trigger language plpgsql as $$ begin"
@@ -457,7 +459,7 @@ HIDDEN = {
 @pytest.mark.parametrize("why", HIDDEN)
 async def test_what_cannot_be_taken_over_is_refused(make_pair: MakePair, why: str) -> None:
     """Row security, or a trigger, keeps the Subscriber's rows as they are: then there are none at either site."""
-    pair = await make_pair(STAMPED, publish=["item"])
+    pair = await make_pair(STAMPED, publish=["item"], distribute=True)
     node = pair.topology.node("sub1")
     await pair.topology.execute("sub1", f'alter role "{node.agent_role}" bypassrls')
     await pair.topology.execute("sub1", HIDDEN[why])
@@ -479,7 +481,7 @@ async def test_what_cannot_be_taken_over_is_refused(make_pair: MakePair, why: st
 
 async def test_nothing_is_activated_before_all_of_it_fits(make_pair: MakePair) -> None:
     """Agents could not see the table's rows: its triggers stay stale until they can."""
-    pair = await make_pair(STAMPED, publish=["item"])
+    pair = await make_pair(STAMPED, publish=["item"], distribute=True)
     node = pair.topology.node("sub1")
     await pair.topology.execute("sub1", "alter table item enable row level security")
     with pytest.raises(SubscriptionError, match="BYPASSRLS"):
