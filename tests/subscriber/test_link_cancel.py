@@ -19,7 +19,7 @@ from tests.fix_topology import MakePair, Pair
 from twopc.errors import conflict_facts
 from twopc.server import EmbeddedServer
 
-pytestmark = pytest.mark.immediate
+pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
 ACCOUNT = "create table account (id int primary key, balance int not null)"
 ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
