@@ -84,6 +84,15 @@ def meets(tx: OpenTx, index: Index, values: Values, own: HeapRow | None) -> Xact
     return None
 
 
+def are_free(indexes: Sequence[Index], values: Values) -> bool:
+    """No row has or had one of a row's keys, and nobody claims one: there is nothing to wait for or to look at later."""
+    for index in indexes:
+        key = index.key(values)
+        if key in index.entries or key in index.claims or index.deferrable:
+            return False
+    return True
+
+
 def enter_keys(
     tx: OpenTx, table: HeapTable, indexes: Sequence[Index], values: Values, own: HeapRow | None,
     events: list[RowEvent],

@@ -103,8 +103,9 @@ class Index:
     def forget(self, row: HeapRow, values: Values) -> None:
         """A version with these values is gone; another of the row may have the same key."""
         key = self.key(values)
-        if any(self.key(version.values) == key for version in row.versions):
-            return
+        for version in row.versions:
+            if self.key(version.values) == key:
+                return
         rows = self.entries.get(key)
         if rows is not None and row in rows:
             rows.remove(row)

@@ -35,6 +35,8 @@ class Locks:
         self._kernel = kernel
         self._deadlock_timeout = deadlock_timeout
         self._begun = 0
+        self._back = self._give_back
+        """What takes back a row's lock: one object, which is compared by identity."""
         self.assign: Callable[[Xact], None] = lambda xact: None
         """Gives a transaction its number."""
         self.lasts: Callable[[float], float] = right
@@ -72,7 +74,7 @@ class Locks:
             held = row.holders = {}
         before = held.get(xact, 0)
         held[xact] = mode
-        xact.undo.append((self._give_back, xact, (row, before)))
+        xact.undo.append((self._back, xact, (row, before)))
         return True
 
     def row(
@@ -120,9 +122,9 @@ class Locks:
     def keep_waiting(self, sub: Xact) -> None:
         """A savepoint is about to be taken back: who waits for a row of one that was released within it goes on
         waiting, for the whole transaction. Newcomers find the row free."""
-        back, top = self._give_back, sub.top
+        back, top = self._back, sub.top
         for function, holder, what in sub.undo:
-            if function != back or not holder.joined or not what[0].queue:
+            if function is not back or not holder.joined or not what[0].queue:
                 continue
             row = what[0]
             waiting, row.queue = row.queue, None
@@ -147,14 +149,14 @@ class Locks:
 
         Whoever waits goes on in the order in which he began to, as in `release`.
         """
-        back, undo = self._give_back, xact.undo
+        back, undo = self._back, xact.undo
         if undo:
             self._given_up()
         rows: dict[HeapRow, None] = {}
         while undo:
             function, one, other = undo.pop()
             function(one, other)
-            if function == back:
+            if function is back:
                 rows[other[0]] = None
         wake: list[tuple[int, Callable[[], None]]] = [
             (row.queue[0].number, functools.partial(self.wake, row)) for row in rows if row.queue
@@ -179,10 +181,10 @@ class Locks:
         """
         if xact.undo and self._kernel.watch is not None:
             self._kernel.watch(f"at {self._node}", True)  # what is given up does not matter to it
-        back = self._give_back
+        back = self._back
         wake: list[tuple[int, Callable[[], None]]] = []
         for function, holder, what in xact.undo:
-            if function == back:
+            if function is back:
                 row = what[0]
                 held = row.holders
                 if held and held.pop(holder, None) is not None and not held:
@@ -194,8 +196,8 @@ class Locks:
 
     def kept(self, xact: Xact) -> list[Any]:
         """What takes back its changes, without its locks."""
-        back = self._give_back
-        return [undo for undo in xact.undo if undo[0] != back]
+        back = self._back
+        return [undo for undo in xact.undo if undo[0] is not back]
 
     def wake(self, row: HeapRow) -> None:
         """Hand the lock to those whose turn it is."""

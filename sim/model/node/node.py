@@ -200,6 +200,11 @@ class ModelNode:
 
     def assign(self, xact: Xact) -> None:
         """A number for a (sub)transaction that writes, and for those that it is in."""
+        if xact.parent is None:
+            if not xact.xid:
+                xact.xid = self._next_xid
+                self._next_xid += 1
+            return
         chain = []
         one: Xact | None = xact
         while one is not None and not one.xid:

@@ -223,7 +223,7 @@ def insert(
         return None
     if tx.top.ssi is not None:
         tx.wrote(table, [new], placed=True)
-    if table.indexes:
+    if not constraints.are_free(table.indexes, new):
         yield from constraints.enter_keys(tx, table, table.indexes, new, None, events)
     row = table.insert(new, tx.sub, snap.cid)
     tx.top.changes.append((table, "ins", None, new))
