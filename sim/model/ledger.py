@@ -48,7 +48,7 @@ class DecisionLedger:
     def __init__(self, kernel: Kernel, host: Callable[[], object], flush: Delay) -> None:
         self.kernel = kernel
         self._host = host
-        self._flush = flush
+        self._flush = flush.given
         self._numbers = count(1)
         self.epochs: dict[int, Epoch] = {}
         self.decisions: dict[Key, Record] = {}

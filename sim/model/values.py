@@ -63,6 +63,11 @@ class Delay:
     b: float = 0.0
     """Sigma, or upper bound."""
 
+    @property
+    def given(self) -> Delay | float:
+        """As kernels take it soonest: a number of seconds, if it is always the same."""
+        return self.a if self.kind == "fixed" else self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTiming:

@@ -54,8 +54,8 @@ class Wire:
         self.there = there
         self.served = served
         self._near = frozenset((here,))
-        self._way_there = network.between(here, there)
-        self._way_back = network.between(there, here)
+        self._way_there = network.between(here, there).given
+        self._way_back = network.between(there, here).given
         self.called = f"wire of {actor} to {there} {network.kernel.stretch}"
         self.belongs_to(actor)
         self.lost = ""

@@ -234,7 +234,7 @@ class Participant(Machine, table=PARTICIPANT):
         return (effect,)
 
     def _check(self, event: e.Logged | e.LogFailed) -> None:
-        if event.record != self._record:
+        if event.record is not self._record and event.record != self._record:
             raise self._refusal(event, "is not about the record being logged")
 
     def _inquiry_timer(self, now: float) -> x.SetTimer:

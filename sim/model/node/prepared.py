@@ -76,24 +76,29 @@ class PreparedTransaction:
     def tell(self, event: e.Event) -> Steps[None]:
         """Give the machine an event and do what it asks for."""
         node, machine = self.node, self.machine
-        effects, at = machine.receive(event, node.clock()), 0
-        while at < len(effects):
-            effect = effects[at]
-            at += 1
-            if type(effect) is x.Log:
-                kind = effect.record.kind
-                record = self._append(kind)
-                if effect.forced:
-                    yield from node.wal.force(record.end_lsn)
-                elif kind is RecordKind.COMMITTED:  # nobody waits for the disk, nor sees it before
-                    node.kernel.spawn(self._later(record), f"the end of {self.gid}")
-                    continue
-                self._logged(kind, record)
-                if effect.forced:  # what comes of it is done first
-                    answer = machine.receive(_logged(effect.record), node.clock())
-                    effects, at = answer + effects[at:], 0
-            elif type(effect) is x.Send:
-                self.answer = effect.message
+        effects = machine.receive(event, node.clock())
+        while effects:
+            following = iter(effects)
+            effects = ()
+            for effect in following:
+                if type(effect) is x.Log:
+                    kind = effect.record.kind
+                    record = self._append(kind)
+                    if effect.forced:
+                        yield from node.wal.force(record.end_lsn)
+                        self._logged(kind, record)
+                        # what comes of it is done first
+                        answer = machine.receive(_logged(effect.record), node.clock())
+                        effects = (*answer, *following)
+                        break
+                    if (
+                        kind is RecordKind.COMMITTED
+                    ):  # nobody waits for the disk, nor sees it before
+                        node.kernel.spawn(self._later(record), f"the end of {self.gid}")
+                    else:
+                        self._logged(kind, record)
+                elif type(effect) is x.Send:
+                    self.answer = effect.message
 
     def _append(self, kind: RecordKind) -> WalRecord:
         node, top = self.node, self.top

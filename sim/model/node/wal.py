@@ -83,7 +83,7 @@ class Wal:
     ) -> None:
         self._node = node
         self._kernel = kernel
-        self._flush = flush
+        self._flush = flush.given
         self._settled = settled
         self.records: list[WalRecord] = []
         """Those that nobody has trimmed."""
