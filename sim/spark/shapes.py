@@ -6,6 +6,12 @@ writes them: none of them ever becomes an Arrow or Spark number or time.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -36,6 +42,28 @@ def shape(text: str) -> StructType:
     """A table's columns from ``"name type, name type"``; `StructType.fromDDL` needs a session for it."""
     fields = [each.split() for each in text.split(",")]
     return StructType([StructField(name, _TYPES[type_]) for name, type_ in fields])
+
+
+def arrow_schema(columns: StructType) -> pa.Schema:
+    """A table's columns as Arrow has them, times in UTC."""
+    return to_arrow_schema(columns, timezone="UTC")
+
+
+def frame(
+    spark: SparkSession, rows: Iterable[Sequence[Any] | Mapping[str, Any]], columns: StructType
+) -> DataFrame:
+    """A table of rows that the driver has, by place or by name.
+
+    They come as Arrow and so are part of the plan: no Python is begun to read them, and of an empty table Spark plans
+    nothing.
+    """
+    names = columns.names
+    by_name = [
+        row if isinstance(row, Mapping) else dict(zip(names, row, strict=True)) for row in rows
+    ]
+    return spark.createDataFrame(
+        pa.Table.from_pylist(by_name, schema=arrow_schema(columns)), columns
+    )
 
 
 COMMANDS = shape(

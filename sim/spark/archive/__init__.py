@@ -201,13 +201,13 @@ class Archive:
 
     def _read(self, spark: SparkSession, result: Sequence[File], shape: StructType) -> DataFrame:
         if not result:
-            return spark.createDataFrame([], shape)
+            return shapes.frame(spark, [], shape)
         paths = [files.spark_path(self.folder / each.path, read=True) for each in result]
         return spark.read.schema(shape).parquet(*paths)
 
     def _small(self, spark: SparkSession, rows: Sequence[Any], shape: StructType) -> DataFrame:
-        return spark.createDataFrame(
-            [tuple(each[name] for name in shape.names) for each in rows], shape
+        return shapes.frame(
+            spark, [tuple(each[name] for name in shape.names) for each in rows], shape
         )
 
 

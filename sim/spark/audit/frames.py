@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from twopc.names import article_name as name_of
 from twopc.sim.spark import shapes
+from twopc.sim.spark.fold import newest
 
 #: A Subscriber's deliveries can be examined from here on, and up to there.
 WATCHED = shapes.shape("subscriber string, article_id int, since bigint, upto bigint")
@@ -20,6 +22,10 @@ ROWS_AT = shapes.shape("node string, article_id int, key array<string>, values a
 KEYS = shapes.shape("article_id int, key array<string>")
 #: Versions that rows of a base have had.
 VERSIONS = shapes.shape("article_id int, version string")
+#: The last shape of each article; article: as messages call it.
+NEWEST = shapes.shape(
+    "article_id int, shape int, article string, columns array<string>, version int"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,19 +117,17 @@ def last_changes(report: DataFrame) -> DataFrame:
 
 
 def newest_articles(articles: DataFrame) -> DataFrame:
-    """The last shape of each: `article_id article columns key_names version shape`."""
-    fields = F.struct("source_schema", "source_object", "columns", "key", "version")
-    return (
-        articles.groupBy("article_id")
-        .agg(F.max_by(fields, F.col("shape")).alias("newest"), F.max("shape").alias("shape"))
-        .select(
-            "article_id",
-            "shape",
-            article_name(F.col("newest.source_schema"), F.col("newest.source_object")),
-            F.col("newest.columns").alias("columns"),
-            F.transform("newest.key", lambda at: F.get("newest.columns", at)).alias("key_names"),
-            F.col("newest.version").alias("version"),
-        )
+    """`NEWEST`; they are looked at here, as they are no more than a catalog has."""
+    return shapes.frame(
+        articles.sparkSession,
+        [
+            {
+                **each.asDict(),
+                "article": name_of(each["source_schema"], each["source_object"]),
+            }
+            for each in newest(articles.collect()).values()
+        ],
+        NEWEST,
     )
 
 

@@ -40,7 +40,7 @@ from twopc.sim.spark.routines import (
 from twopc.sim.spark.session import translated
 from twopc.sim.spark.source import read
 from twopc.sim.spark.source.facts import Facts, connected, facts
-from twopc.sim.spark.source.options import PublishedTable
+from twopc.sim.spark.source.live import live_rows
 
 _KIND = """
 select to_regclass('msrepl.sysarticles') is not null, to_regclass('msrepl.coordinator_epoch') is not null
@@ -48,6 +48,10 @@ select to_regclass('msrepl.sysarticles') is not null, to_regclass('msrepl.coordi
 _PREPARED = """
 select count(*) from pg_prepared_xacts
 where database = current_database() and starts_with(gid, %(prefix)s) and prepared < now() - interval '10 s'
+"""
+_SKIPPED = """
+select exists (
+    select from msrepl.msdistribution_history where publisher_database_id = %(publisher)s and event = 'skipped')
 """
 
 
@@ -143,6 +147,7 @@ class AuditInput:
         self._archive = archive
         self._sites = audited
         self._work = work
+        self._number = known.publisher.number
         newest = {row["article_id"]: row for row in known.articles}
         subscribed = {row["article_id"] for row in known.subscriptions if row["status"] == 2}
         self._articles = {number: newest[number] for number in sorted(subscribed & set(newest))}
@@ -176,7 +181,7 @@ class AuditInput:
         tail = self._tail("commands", position, now.read_to)
         of_tail = self._tail("transactions", position, now.read_to)
         articles = _together(spark, archive.manifest.articles, now.articles, shapes.ARTICLES)
-        subscriptions = spark.createDataFrame([dict(row) for row in now.subscriptions], shapes.SUBSCRIPTIONS)  # fmt: skip
+        subscriptions = shapes.frame(spark, [dict(row) for row in now.subscriptions], shapes.SUBSCRIPTIONS)  # fmt: skip
         based = sorted({each.article_id for each in archive.manifest.base} & set(self._articles))
         if self._decoded is None or self._state is None:
             commands = decoded(self._rows_of(archive.commands(spark), routines), articles)
@@ -201,14 +206,12 @@ class AuditInput:
             later=both.where("key is not null").distinct(),
             known=self._versions(),
             rows_at=self._rows,
-            witnessed=spark.createDataFrame(self._witnessed, shapes.WITNESSED),
-            watched=spark.createDataFrame(self._watched, WATCHED),
+            witnessed=shapes.frame(spark, self._witnessed, shapes.WITNESSED),
+            watched=shapes.frame(spark, self._watched, WATCHED),
             read=tuple(self._sites.subscribers),
             folded=tuple(each for each in based if each not in self.untold),
             called=called,
-            routines=spark.createDataFrame(
-                [dict(row) for row in routines.values()], shapes.ROUTINES
-            ),
+            routines=shapes.frame(spark, [dict(row) for row in routines.values()], shapes.ROUTINES),
             takers=takers(now.subscriptions, routines.values()),
             own_versions=self.own_versions,
             untold=frozenset(self.untold),
@@ -223,7 +226,7 @@ class AuditInput:
     ) -> DataFrame:
         """`ROUTINE_CALLS`. What those behind the archive's end have changed is not held against the fold either."""
         if not routines:
-            return self._spark.createDataFrame([], shapes.ROUTINE_CALLS)
+            return shapes.frame(self._spark, [], shapes.ROUTINE_CALLS)
         behind = routine_calls(tail)
         for row in (
             silent(behind).groupBy("article_id").agg(F.min("seqno").alias("first")).collect()
@@ -264,9 +267,9 @@ class AuditInput:
                 results.setdefault(name, []).append(self._articles[article]["source_object"])
         return results
 
-    def history(self) -> DataFrame:
-        """`AGENT_HISTORY`."""
-        return read(self._spark, "agent_history", dsn=self._sites.distribution_dsn)
+    def skipped(self) -> DataFrame:
+        """See `skipped`."""
+        return skipped(self._spark, self._sites.distribution_dsn, self._number)
 
     def watched(self) -> set[str]:
         """Subscribers with a witness."""
@@ -281,7 +284,7 @@ class AuditInput:
     def _tail(self, table: str, after: int, upto: int) -> DataFrame:
         """What the archive has not yet."""
         if upto <= after:
-            return self._spark.createDataFrame([], getattr(shapes, table.upper()))
+            return shapes.frame(self._spark, [], getattr(shapes, table.upper()))
         return read(
             self._spark, table, dsn=self._sites.distribution_dsn, after=str(after), upto=str(upto)
         )
@@ -299,44 +302,38 @@ class AuditInput:
 
     def _read_rows(self) -> DataFrame:
         """`ROWS_AT`; a node that goes away while it is read is left out, and said so."""
-        read_at = [
+        paths = [
             *self._kept(self._sites.publisher, None),
             *(path for each in [*self._sites.subscribers] for path in self._kept(each, each)),
         ]
-        result = self._spark.createDataFrame([], ROWS_AT)
-        for path in read_at:
-            result = result.unionByName(
-                self._spark.read.schema(ROWS_AT).parquet(spark_path(path, read=True))
-            )
-        return result
+        if not paths:
+            return shapes.frame(self._spark, [], ROWS_AT)
+        texts = [spark_path(path, read=True) for path in paths]
+        return self._spark.read.schema(ROWS_AT).parquet(*texts)
 
     def _kept(self, node: str, subscriber: str | None) -> Iterator[Path]:
         """A node's rows as files: what comes of them later does not hang on it any more."""
         path = self._work / f"rows-{len(list(self._work.glob('rows-*')))}"
+        articles = [
+            row
+            for number, row in self._articles.items()
+            if subscriber is None or (subscriber, number) in self._subscribed
+        ]
+        if not articles:
+            return
+        dsn, is_publisher = self._sites.nodes[node], subscriber is None
         try:
-            for number, row in self._articles.items():
-                if subscriber is not None and (subscriber, number) not in self._subscribed:
-                    continue
-                article = PublishedTable(
-                    article_id=number,
-                    source_schema=row["source_schema"],
-                    source_object=row["source_object"],
-                    columns=tuple(row["columns"]),
-                    key=tuple(row["columns"][at] for at in row["key"]),
-                    filter_clause=row["filter_clause"] if subscriber is None else None,
+            with translated():
+                live = live_rows(self._spark, dsn, articles, is_publisher=is_publisher)
+                live.select(F.lit(node).alias("node"), *live.columns).write.parquet(
+                    spark_path(path)
                 )
-                rows = read(self._spark, "rows", dsn=self._sites.nodes[node], article=article.text())  # fmt: skip
-                with translated():
-                    rows.select(
-                        F.lit(node).alias("node"), "article_id", "key", "values"
-                    ).write.mode("append").parquet(spark_path(path))
         except PipelineError as error:
-            if subscriber is None:
+            if is_publisher:
                 raise
             self._sites.lost(node, error)
             return
-        if path.exists():
-            yield path
+        yield path
 
     def _read_witnesses(self, known: Facts) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         seen, watched = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
@@ -362,6 +359,19 @@ class AuditInput:
                     )
 
 
+def skipped(spark: SparkSession, dsn: str, publisher: int) -> DataFrame:
+    """Of `AGENT_HISTORY` what agents have left out; Spark reads it only if there is anything.
+
+    Args:
+        publisher: its number in the distribution database.
+    """
+    with connected(dsn, "the distribution database") as connection:
+        row = connection.execute(_SKIPPED, {"publisher": publisher}).fetchone()
+    if row is None or not row[0]:
+        return shapes.frame(spark, [], shapes.AGENT_HISTORY)
+    return read(spark, "agent_history", dsn=dsn).where("event = 'skipped'")
+
+
 def kept(frame: DataFrame, path: Path) -> DataFrame:
     """Worked out once, and read from there by whoever asks for it."""
     frame.write.parquet(spark_path(path))
@@ -373,4 +383,4 @@ def _together(
 ) -> DataFrame:  # fmt: skip
     """All shapes that the archive or the distribution database knows, each once."""
     results = {(row["article_id"], row["shape"]): dict(row) for row in (*live, *known)}
-    return spark.createDataFrame(list(results.values()), columns)
+    return shapes.frame(spark, list(results.values()), columns)

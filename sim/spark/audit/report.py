@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.errors import TwopcError
@@ -86,12 +86,9 @@ def audit(
         text = _checked(spark, gathered, result, names, requested, work)
         left = kept(text, out / "findings")
         counts = {row["class"]: row["count"] for row in left.groupBy("class").count().collect()}
-        first: list[Mapping[str, Any]] = []
-        for kind in requested.only:
-            if kind not in counts:
-                continue
-            here = left.where(F.col("class") == kind).orderBy("article", "key", "node")
-            first += [row.asDict() for row in here.limit(requested.limit - len(first)).collect()]
+        first = list[Mapping[str, Any]]()
+        if counts:
+            first = _first(left, requested)
     examined = _examined(gathered, result, requested)
     return AuditReport(
         classes={kind: counts.get(kind, 0) for kind in requested.only if kind in examined},
@@ -102,6 +99,19 @@ def audit(
         upto=archive.manifest.position,
         seconds=time.monotonic() - began,
     )
+
+
+def _first(every: DataFrame, requested: AuditRequest) -> list[Mapping[str, Any]]:
+    """The first findings in the order in which they are told, as many as are wanted."""
+    of_class = Window.partitionBy("class").orderBy("article", "key", "node")
+    rows = every.withColumn("place", F.row_number().over(of_class)).where(
+        F.col("place") <= requested.limit
+    )
+    ordered = sorted(
+        (row.asDict() for row in rows.collect()),
+        key=lambda row: (requested.only.index(row["class"]), row["place"]),
+    )
+    return [{name: row[name] for name in every.columns} for row in ordered[: requested.limit]]
 
 
 def _examined(gathered: AuditInput, result: AuditSites, requested: AuditRequest) -> set[str]:
@@ -156,7 +166,7 @@ def _checked(
 ) -> DataFrame:  # fmt: skip
     """`FINDINGS` of the classes that are wanted."""
     frames = gathered.frames()
-    lines = [spark.createDataFrame([], shapes.FINDINGS)]
+    lines = [shapes.frame(spark, [], shapes.FINDINGS)]
     if {"rows", "atomic"} & set(requested.only):
         differ = kept(rows.differences(frames, names), work / "differences")
         repeated = differ.select("node", "article").distinct().collect()
@@ -234,7 +244,8 @@ def _confirmed(
     spark: SparkSession, frames: Frames, differ: DataFrame, confirmed: set[tuple[str, str, tuple[str, ...]]]
 ) -> DataFrame:  # fmt: skip
     """The differences that are still there; those from the fold, if nobody has changed the row since."""
-    keys = spark.createDataFrame(
+    keys = shapes.frame(
+        spark,
         [(node, article, list(key)) for node, article, key in sorted(confirmed)],
         shapes.shape("node string, article string, key array<string>"),
     )
@@ -255,7 +266,7 @@ def _unreadable(
     others = wrong.where("problem <> 'shape'").groupBy("problem", "article_id").agg(
         F.count("*").alias("times"), F.min(lsn(F.col("seqno"))).alias("first")
     )  # fmt: skip
-    for row in others.orderBy("article_id").collect():
+    for row in sorted(others.collect(), key=lambda row: int(row["article_id"])):
         lines = (
             f"routine {row['article_id']} was called {row['times']} times from {row['first']} on and is in no list of routines"
             if row["problem"] == "call"
@@ -279,7 +290,7 @@ def _unreadable(
 
 def _skipped(gathered: AuditInput, names: Names) -> DataFrame:
     """What an agent has left out because of an error that its profile lists."""
-    skipped = gathered.history().where("event = 'skipped'").select(
+    skipped = gathered.skipped().select(
         F.lit(None).cast("string").alias("article"), F.lit(None).cast("array<string>").alias("key"),
         "subscriber", "seqno", "error", "message",
     )  # fmt: skip

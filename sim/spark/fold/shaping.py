@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from twopc.sim.spark import shapes
+
 #: Formats that carry no values: statements, or nothing.
 _WITHOUT_VALUES = ("SQL", "NONE")
 
@@ -55,7 +57,9 @@ def placed(
     ]
     if not moves:
         return rows.select(*rows.columns)
-    frame = rows.sparkSession.createDataFrame(moves, "article_id int, shape int, places array<int>")
+    frame = shapes.frame(
+        rows.sparkSession, moves, shapes.shape("article_id int, shape int, places array<int>")
+    )
     joined = rows.join(F.broadcast(frame), on=["article_id", "shape"], how="left")
     for name in columns:
         joined = joined.withColumn(name, _moved(F.col(name)))

@@ -21,6 +21,7 @@ from twopc.sim.replay.delivery import deliver, delivering
 from twopc.sim.replay.divergence import Divergence
 from twopc.sim.replay.engine import RecordedTransaction
 from twopc.sim.replay.lanes import Sync, lanes
+from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.files import fresh_id
 from twopc.sim.spark.decode import decoded
@@ -251,8 +252,10 @@ class _Replay:
             for number, lane in enumerate(plan)
             for place, each in enumerate(lane)
         ]
-        columns = "seqno bigint, lane int, place bigint, unit bigint, node string, due_s double"
-        planned = F.broadcast(self._spark.createDataFrame(rows, columns))
+        columns = shapes.shape(
+            "seqno bigint, lane int, place bigint, unit bigint, node string, due_s double"
+        )
+        planned = F.broadcast(shapes.frame(self._spark, rows, columns))
         self._began_s = self._began_s or time.time()
         task = LaneTask(
             replay=self._id,

@@ -103,7 +103,7 @@ def frame_of(spark: SparkSession, divergences: Iterable[Divergence]) -> DataFram
     """`shapes.DIVERGENCES` of values."""
     names = shapes.DIVERGENCES.names
     rows = [tuple(row[name] for name in names) for row in (each.as_row() for each in divergences)]
-    return spark.createDataFrame(rows, shapes.DIVERGENCES)
+    return shapes.frame(spark, rows, shapes.DIVERGENCES)
 
 
 def counted(divergences: DataFrame, examined: Sequence[str]) -> dict[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -14,14 +13,14 @@ from pyspark.storagelevel import StorageLevel
 
 from twopc.lsn import lsn_text
 from twopc.names import article_name
-from twopc.sim.spark import shapes, source
+from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.files import spark_path
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import newest, state_of, unfoldable
 from twopc.sim.spark.replay.report import ReplayReport, counted
 from twopc.sim.spark.routines import takers
-from twopc.sim.spark.source.options import PublishedTable
+from twopc.sim.spark.source.live import live_rows
 
 #: The status of a subscription that is gone.
 _GONE = 0
@@ -173,31 +172,7 @@ def as_frame(spark: SparkSession, articles: Iterable[Row]) -> DataFrame:
     """`shapes.ARTICLES` of these."""
     names = shapes.ARTICLES.names
     rows = [tuple(each[name] for name in names) for each in articles]
-    return spark.createDataFrame(rows, shapes.ARTICLES)
-
-
-def live_rows(
-    spark: SparkSession, dsn: str, articles: Iterable[Row], *, is_publisher: bool
-) -> DataFrame:
-    """`shapes.ROWS` of a node's tables; at the Publisher only those that an article's filter lets through."""
-    frames = [
-        source.read(
-            spark,
-            "rows",
-            dsn=dsn,
-            article=PublishedTable(
-                article_id=each["article_id"],
-                source_schema=each["source_schema"],
-                source_object=each["source_object"],
-                columns=tuple(each["columns"]),
-                key=tuple(each["columns"][at] for at in each["key"]),
-                filter_clause=each["filter_clause"] if is_publisher else None,
-            ).text(),
-        )
-        for each in articles
-    ]
-    nothing = spark.createDataFrame([], shapes.ROWS)
-    return reduce(DataFrame.unionByName, frames, nothing)
+    return shapes.frame(spark, rows, shapes.ARTICLES)
 
 
 # -- two states of the same tables -------------------------------------------------------------------

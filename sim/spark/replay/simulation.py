@@ -115,7 +115,7 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
     original = _original(own)
     transactions = _transactions(calls.where(F.col("case") == case))
     seeds = [*options.seeds] or [_AS_RECORDED]
-    trials = spark.createDataFrame([(each,) for each in seeds], "seed bigint")
+    trials = shapes.frame(spark, [(each,) for each in seeds], shapes.shape("seed bigint"))
 
     def play(table: pyarrow.Table) -> pyarrow.Table:  # whose types Spark looks at
         return _played(table, options=options, settings=settings, original=original)

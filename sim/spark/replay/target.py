@@ -15,8 +15,9 @@ from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import newest, state_of
-from twopc.sim.spark.replay.rows import as_frame, compare_states, live_rows, of_node
+from twopc.sim.spark.replay.rows import as_frame, compare_states, of_node
 from twopc.sim.spark.source.facts import connected, system_of
+from twopc.sim.spark.source.live import live_rows
 from twopc.sim.topology import Topology
 
 _IDENTITY = "select identity::text from msrepl.mspublisher_databases where publisher = %s"
@@ -150,7 +151,7 @@ class ReplayTopology:
         articles = newest([Row(**each) for each in manifest.articles], upto=at)
         frame = as_frame(self._spark, articles.values())
         expected = state_of(self._archive, self._spark, upto=at, until=until)
-        result = self._spark.createDataFrame([], shapes.DIVERGENCES)
+        result = shapes.frame(self._spark, [], shapes.DIVERGENCES)
         recorded = {name: old for old, name in self._names.items()}
         for node in nodes:
             is_publisher = node == self.publisher

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
+from twopc.sim.spark.shapes import arrow_schema
 from twopc.sim.spark.source import queries
 from twopc.sim.spark.source.facts import Facts, connected, facts
 from twopc.sim.spark.source.filters import PushedFilters, push
@@ -28,11 +27,6 @@ class Range(InputPartition):
 
     def __repr__(self) -> str:
         return f"Range({self.after}, {self.upto})"
-
-
-def arrow_schema(columns: StructType) -> pa.Schema:
-    """A table's columns as Arrow has them, times in UTC."""
-    return to_arrow_schema(columns, timezone="UTC")
 
 
 def batches(

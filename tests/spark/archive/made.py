@@ -14,7 +14,6 @@ from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.append import add
 from twopc.sim.spark.source.facts import Facts, Publisher
-from twopc.sim.spark.source.reader import arrow_schema
 
 PUBLISHER = Publisher(name="pub", database="pub_db", number=1, slot="s", distribution="7/5")
 ARTICLE: Mapping[str, Any] = {
@@ -99,7 +98,7 @@ def stage(folder: Path, seqnos: Sequence[int], *, each: int = 2, said: int | Non
         ),
     ):
         (staging / table).mkdir(parents=True)
-        read = pa.Table.from_pylist(rows, schema=arrow_schema(shape))
+        read = pa.Table.from_pylist(rows, schema=shapes.arrow_schema(shape))
         pq.write_table(read, staging / table / "part-00000.parquet", compression="zstd")
     return staging
 

@@ -220,9 +220,9 @@ def test_frames_and_histories(
     archive = added.archive
     found = archive.commands(spark, after=16, upto=64).where("article_id = 8")
     wanted_rows = [(32, 2, 8, 3, None, 5, "()"), (64, 1, 8, 1, None, 0, TEXT)]
-    assertDataFrameEqual(found, spark.createDataFrame(wanted_rows, shapes.COMMANDS))
+    assertDataFrameEqual(found, shapes.frame(spark, wanted_rows, shapes.COMMANDS))
     none = archive.transactions(spark, after=96)
-    assertDataFrameEqual(none, spark.createDataFrame([], shapes.TRANSACTIONS))
+    assertDataFrameEqual(none, shapes.frame(spark, [], shapes.TRANSACTIONS))
     assert [row["message"] for row in archive.history(spark, run="bank/one").collect()] == [
         None,
         "ö",

@@ -36,7 +36,7 @@ def test_nothing_is_wrong(spark: SparkSession) -> None:
     found = every[0]
     for each in every[1:]:
         found = found.unionByName(each)
-    assertDataFrameEqual(found, spark.createDataFrame([], shapes.FINDINGS))
+    assertDataFrameEqual(found, shapes.frame(spark, [], shapes.FINDINGS))
 
 
 def test_rows(spark: SparkSession) -> None:

@@ -97,10 +97,10 @@ class World:
         """As the checks take them."""
         known = [(1, "north", 1, 2, True, 0, 0, None), (1, "south", 2, 2, True, 0, 0, None)]
         known += [(2, name, None, 2, True, 0, None, None) for name in sorted(self.takers)]
-        subscriptions = spark.createDataFrame(known, shapes.SUBSCRIPTIONS)
+        subscriptions = shapes.frame(spark, known, shapes.SUBSCRIPTIONS)
         told = changes(
-            spark.createDataFrame(self.decoded, shapes.DECODED),
-            spark.createDataFrame(self.transactions, shapes.TRANSACTIONS),
+            shapes.frame(spark, self.decoded, shapes.DECODED),
+            shapes.frame(spark, self.transactions, shapes.TRANSACTIONS),
             subscriptions,
         )
         rows = [
@@ -131,19 +131,19 @@ class World:
         watched = [(name, number, 0, 100) for name in self.watched for number in (1, 2)]
         return Frames(
             changes=told.where("problem = ''").drop("problem"),
-            called=spark.createDataFrame(calls, shapes.ROUTINE_CALLS),
-            routines=spark.createDataFrame([PAY], shapes.ROUTINES),
+            called=shapes.frame(spark, calls, shapes.ROUTINE_CALLS),
+            routines=shapes.frame(spark, [PAY], shapes.ROUTINES),
             takers=self.takers,
             own_versions=frozenset((name, 1) for name in self.takers),
             untold=self.untold,
-            state=spark.createDataFrame(state, shapes.STATE),
-            articles=spark.createDataFrame([ACCOUNT], shapes.ARTICLES),
+            state=shapes.frame(spark, state, shapes.STATE),
+            articles=shapes.frame(spark, [ACCOUNT], shapes.ARTICLES),
             subscriptions=subscriptions,
-            later=spark.createDataFrame([(1, [key]) for key in self.later], KEYS),
-            known=spark.createDataFrame([(1, each) for each in self.known], VERSIONS),
-            rows_at=spark.createDataFrame(rows, ROWS_AT),
-            witnessed=spark.createDataFrame(witnessed, shapes.WITNESSED),
-            watched=spark.createDataFrame(watched, WATCHED),
+            later=shapes.frame(spark, [(1, [key]) for key in self.later], KEYS),
+            known=shapes.frame(spark, [(1, each) for each in self.known], VERSIONS),
+            rows_at=shapes.frame(spark, rows, ROWS_AT),
+            witnessed=shapes.frame(spark, witnessed, shapes.WITNESSED),
+            watched=shapes.frame(spark, watched, WATCHED),
             read=tuple(each for each in self.rows if each != "pub"),
             folded=(1,),
         )

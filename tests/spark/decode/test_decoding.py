@@ -80,7 +80,7 @@ def test_records_are_read_as_they_are_written(spark: SparkSession) -> None:
     assert [
         [None if v is None else v.decode() for v in record_values(each.encode())] for each in texts
     ] == records
-    frame = spark.createDataFrame(list(enumerate(texts)), "place int, command string")
+    frame = shapes.frame(spark, list(enumerate(texts)), shapes.shape("place int, command string"))
     read = frame.select("place", record_fields(F.col("command")).alias("fields")).orderBy("place")
     assert [row.fields for row in read.collect()] == records
 
@@ -153,7 +153,7 @@ def test_every_format_of_every_operation(spark: SparkSession) -> None:
     commands.append((503, 3, 10_000_004, 31, None, 0, '{"definition":""}'))
     commands.append((502, 1, 0, 20, None, 0, '{"tracer": 1}'))
     actual = decoded(
-        spark.createDataFrame(commands, shapes.COMMANDS),
-        spark.createDataFrame(articles(), shapes.ARTICLES),
+        shapes.frame(spark, commands, shapes.COMMANDS),
+        shapes.frame(spark, articles(), shapes.ARTICLES),
     )
-    assertDataFrameEqual(actual, spark.createDataFrame(expected, shapes.DECODED))
+    assertDataFrameEqual(actual, shapes.frame(spark, expected, shapes.DECODED))

@@ -49,10 +49,10 @@ def fold(
     base: tuple[tuple[object, ...], ...] = (), left_out: dict[int, str] | None = None, upto: int | None = None,
 ) -> DataFrame:  # fmt: skip
     return folded(
-        spark.createDataFrame(list(base), BASE),
-        spark.createDataFrame([*ROWS, *commands], shapes.COMMANDS),
-        spark.createDataFrame(transactions(4, 8, 12), shapes.TRANSACTIONS),
-        spark.createDataFrame(ARTICLES, shapes.ARTICLES),
+        shapes.frame(spark, list(base), BASE),
+        shapes.frame(spark, [*ROWS, *commands], shapes.COMMANDS),
+        shapes.frame(spark, transactions(4, 8, 12), shapes.TRANSACTIONS),
+        shapes.frame(spark, ARTICLES, shapes.ARTICLES),
         upto=upto,
         routines=[routine(writes)],
         left_out=left_out,
@@ -103,10 +103,10 @@ def test_a_base_behind_the_call(spark: SparkSession) -> None:
 def test_nobody_knows_the_routine(spark: SparkSession) -> None:
     """An archive that has a call and no routines cannot be folded past it, and says so."""
     made = folded(
-        spark.createDataFrame([], BASE),
-        spark.createDataFrame([*ROWS, called(8, 1)], shapes.COMMANDS),
-        spark.createDataFrame(transactions(4, 8), shapes.TRANSACTIONS),
-        spark.createDataFrame(ARTICLES, shapes.ARTICLES),
+        shapes.frame(spark, [], BASE),
+        shapes.frame(spark, [*ROWS, called(8, 1)], shapes.COMMANDS),
+        shapes.frame(spark, transactions(4, 8), shapes.TRANSACTIONS),
+        shapes.frame(spark, ARTICLES, shapes.ARTICLES),
     )
     with pytest.raises(Exception, match=r"routine 3 was called by command 1"):
         made.collect()

@@ -55,10 +55,10 @@ def test_time_travel(spark: SparkSession) -> None:
     """
     drawn = Drawn(seed=11)
     frames = (
-        spark.createDataFrame(drawn.base, BASE).cache(),
-        spark.createDataFrame(drawn.commands, shapes.COMMANDS).cache(),
-        spark.createDataFrame(drawn.transactions, shapes.TRANSACTIONS).cache(),
-        spark.createDataFrame(ARTICLES, shapes.ARTICLES).cache(),
+        shapes.frame(spark, drawn.base, BASE).cache(),
+        shapes.frame(spark, drawn.commands, shapes.COMMANDS).cache(),
+        shapes.frame(spark, drawn.transactions, shapes.TRANSACTIONS).cache(),
+        shapes.frame(spark, ARTICLES, shapes.ARTICLES).cache(),
     )
     for upto, how in ((56, nullcontext()), (796, compiled(spark))):
         before = kept(spark)
@@ -89,10 +89,10 @@ def test_rows_that_nobody_inserted_and_rows_that_moved(spark: SparkSession) -> N
     ]
     statements = (*article(1, 0, ["id", "b", "v"], number=2)[:10], "SQL", "SQL", "SQL", [])
     made = folded(
-        spark.createDataFrame([], BASE),
-        spark.createDataFrame(commands, shapes.COMMANDS),
-        spark.createDataFrame(transactions(4, 8), shapes.TRANSACTIONS),
-        spark.createDataFrame([article(1, 0, ["id", "b", "v"]), statements], shapes.ARTICLES),
+        shapes.frame(spark, [], BASE),
+        shapes.frame(spark, commands, shapes.COMMANDS),
+        shapes.frame(spark, transactions(4, 8), shapes.TRANSACTIONS),
+        shapes.frame(spark, [article(1, 0, ["id", "b", "v"]), statements], shapes.ARTICLES),
     )
     assert made.columns == shapes.STATE.names
     assert sorted(tuple(row) for row in made.collect()) == [
@@ -105,10 +105,10 @@ def test_rows_that_nobody_inserted_and_rows_that_moved(spark: SparkSession) -> N
 def test_what_cannot_be_read_is_not_left_out(spark: SparkSession) -> None:
     commands = [(4, 1, 7, 1, None, 0, record(["1", "a", "v"]))]
     made = folded(
-        spark.createDataFrame([], BASE),
-        spark.createDataFrame(commands, shapes.COMMANDS),
-        spark.createDataFrame(transactions(4), shapes.TRANSACTIONS),
-        spark.createDataFrame([article(1, 0, ["id", "b", "v"])], shapes.ARTICLES),
+        shapes.frame(spark, [], BASE),
+        shapes.frame(spark, commands, shapes.COMMANDS),
+        shapes.frame(spark, transactions(4), shapes.TRANSACTIONS),
+        shapes.frame(spark, [article(1, 0, ["id", "b", "v"])], shapes.ARTICLES),
     )
     with pytest.raises(ArchiveError, match=r"article 7: command 1 .* cannot be read"), translated():
         made.collect()
@@ -123,7 +123,7 @@ def test_moments(spark: SparkSession) -> None:
     rows = [
         (4 * n, 10 + n, at(second), None, 1, 1, 0, None) for n, second in enumerate((1, 5, 3, 9), 1)
     ]
-    frame = spark.createDataFrame(rows, shapes.TRANSACTIONS)
+    frame = shapes.frame(spark, rows, shapes.TRANSACTIONS)
     assert seqno_at(frame, at(4)) == 4
     assert seqno_at(frame, at(5)) == 12
     assert seqno_at(frame, at(9)) == 16

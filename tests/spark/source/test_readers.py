@@ -15,6 +15,7 @@ from tests.fix_server import MakeDatabase
 from tests.spark.source.filled import LARGE, TEXT, filled, made, store
 from twopc.sim.report.history import History, read
 from twopc.sim.spark.errors import GapError, PipelineError
+from twopc.sim.spark.shapes import arrow_schema
 from twopc.sim.spark.source import TwopcDataSource
 from twopc.sim.spark.source.histories import HistoryReader
 from twopc.sim.spark.source.options import PublishedTable, SourceOptions
@@ -24,7 +25,6 @@ from twopc.sim.spark.source.reader import (
     RowsReader,
     SmallReader,
     SparkLogReader,
-    arrow_schema,
 )
 from twopc.sim.spark.source.stream import LogStreamReader
 
