@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     " -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    # classes alone are 150 MB: Java would look through all of its memory each time there are somewhat more of them
+    " -XX:MetaspaceSize=256m"
 )
 
 #: What no test is about, and makes most of what a tiny query costs.
@@ -39,7 +41,12 @@ INTERPRETED = {
 }
 SPARK_OPTIONS = SparkOptions(
     master="local[2]",
-    conf={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", **INTERPRETED},
+    conf={
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.buffer.pageSize": "1m",  # grows with the heap else, and every sort of a few rows takes one
+        **INTERPRETED,
+    },
 )
 
 
