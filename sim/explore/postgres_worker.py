@@ -10,14 +10,16 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from twopc.errors import ServerError
 from twopc.sim.explore.bases import SwitchError
 from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.explore.plays import play, run_of, variant_of
 from twopc.sim.explore.variants import ChosenCase, chosen
-from twopc.sim.explore.wire import PostgresAnswer, WireDifference
+from twopc.sim.explore.wire import PostgresAnswer, WireCard, WireDifference, WireRun
 from twopc.sim.explore.worker import Answering, StoppedError, serve
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.agree import Disagreement, compare, free
@@ -40,8 +42,8 @@ class PostgresBench:
     def __init__(self, pg: str) -> None:
         self._bench = ModelBench()
         self._runner = asyncio.Runner()
+        self._pg = pg
         self._theatre = PostgresTheatre(pg=pg)
-        self._is_open = False
 
     def play(self, request: Mapping[str, Any], answer: Answering) -> PostgresAnswer:
         """An order on servers, beside the same on the model."""
@@ -51,15 +53,22 @@ class PostgresBench:
         began = time.perf_counter()
         made = chosen(loaded, variant)
         self._refuse(loaded, made)
-        history, own, lesson = self._runner.run(self._stoppable(loaded, made, answer))
+        try:
+            history, own, lesson = self._runner.run(self._stoppable(loaded, made, answer))
+        except ServerError as error:
+            self._leave()  # whatever has ended them, the next order gets others
+            raise ServerError(f"{error}\nThe next order is played on servers anew.") from error
         run, _ = run_of(made, variant["order"], own, lesson, None, on="postgres", began=began)
         differences = compare(model.records, history.records)
+        other_choice = "; ".join(free(model.records, history.records).values())
+        if not differences and not other_choice:
+            differences = [*_other_waits(model.run, run)]
         return {
             "run": run,
             "model": model.run,
             "first_difference": _difference(differences[0]) if differences else None,
             "differences": len(differences),
-            "chosen": "; ".join(free(model.records, history.records).values()),
+            "chosen": other_choice,
         }
 
     def _refuse(self, loaded: LoadedScenario, made: ChosenCase) -> None:
@@ -91,9 +100,6 @@ class PostgresBench:
     async def _play(
         self, loaded: LoadedScenario, made: ChosenCase
     ) -> tuple[History, Sequence[HistoryRecord], CaseLesson]:
-        if not self._is_open:
-            await self._theatre.__aenter__()
-            self._is_open = True
         history, case = History(), made.case
         history.write("header", data=header(loaded, self._theatre, Selection()))
         own = history.of(case.name)
@@ -105,9 +111,27 @@ class PostgresBench:
 
     def close(self) -> None:
         """Stop the servers."""
-        if self._is_open:
-            self._runner.run(self._theatre.__aexit__(None, None, None))
+        self._leave()
         self._runner.close()
+
+    def _leave(self) -> None:
+        """Stop them, if they still run."""
+        theatre, self._theatre = self._theatre, PostgresTheatre(pg=self._pg)
+        with suppress(ServerError):
+            self._runner.run(theatre.__aexit__(None, None, None))
+
+
+def _other_waits(model: WireRun, run: WireRun) -> Iterator[Disagreement]:
+    """Steps of which the page shows on one side that they waited: for no session, so that nothing else compares it."""
+    for one, other in zip(model["cards"], run["cards"], strict=False):
+        if one["state"] != other["state"]:
+            yield Disagreement(
+                order="", about=f"{one['step']}{_WAIT}", one=_waited(one), other=_waited(other)
+            )
+
+
+def _waited(card: WireCard) -> str:
+    return f"for {card['waits_for']}" if card["waits_for"] else "nothing"
 
 
 def _difference(one: Disagreement) -> WireDifference:

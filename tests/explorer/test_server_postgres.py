@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.explorer.conftest import SHIPPED
 from tests.explorer.server import WAIT_S, ExploreProcess, explored, left
 from tests.explorer.test_server import LOST, WAITS, cards
 from twopc.server.waiting import wait_for
@@ -50,16 +51,15 @@ def test_a_run_on_servers_is_stopped_and_nothing_is_left(
 ) -> None:
     """As soon as a server is there; the next run is whole, and Ctrl-C in the midst of another ends all of it."""
     body = {"path": LOST, "order": WAITS}
-    with explored(folder) as running, ThreadPoolExecutor() as others:
-        asked = others.submit(running.ask, "POST", "/api/postgres", body)
+    with explored(folder) as running:
+        stopped = running.connection()
+        running.send(stopped, "POST", "/api/postgres", body)
         wait_for(
             lambda: [each for each in running.workers() if "postgres" in each.name()],
             what="a server",
             timeout_s=WAIT_S,
         )
-        assert running.ask("POST", "/api/stop", {"what": "postgres"})[0] == 204
-        status, value, _ = asked.result(WAIT_S)
-        assert (status, value["kind"]) == (503, "stopped")
+        stopped.close()
         assert running.post("/api/postgres", **body)["first_difference"] is None
         processes = running.workers()
         connection = running.connection()
@@ -70,3 +70,47 @@ def test_a_run_on_servers_is_stopped_and_nothing_is_left(
         assert answer.status == 200 or b'"stopped"' in answer.read()
         connection.close()
     assert capfd.readouterr().err == ""
+
+
+def test_servers_that_have_died_are_replaced(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What was played on them is refused with the reason; the next order gets others, and nothing is left."""
+    body = {"path": LOST, "order": WAITS}
+    with explored(folder) as running:
+        assert running.post("/api/postgres", **body)["first_difference"] is None
+        (server,) = (
+            each
+            for each in running.workers()
+            if each.name() == "postgres" and "-D" in each.cmdline()
+        )
+        server.kill()
+        psutil.wait_procs([server], WAIT_S)
+        status, value, _ = running.ask("POST", "/api/postgres", body)
+        assert status == 422
+        assert value["error"].endswith("\nThe next order is played on servers anew.")
+        assert running.post("/api/postgres", **body)["first_difference"] is None
+        processes = running.workers()
+        assert running.interrupt() == 0
+        assert not left(processes)
+    assert capfd.readouterr().err == ""
+
+
+def test_who_agrees_has_waited_alike(server: ExploreProcess) -> None:
+    """Also for a coordinator that is stopped, which is no session that others compare."""
+    text = (SHIPPED / "transactional/snapshot_while_writing.twopc.yaml").read_text()
+    path = "waiting.twopc.yaml"
+    (order,) = (
+        each
+        for each in server.post("/api/check", path=path, text=text)["scenario"]["orders"]
+        if each["name"] == "open during the copy"
+    )
+    paused = [{"at": "proc.before_compare", "do": "pause coordinator"}]
+    chosen = {"path": path, "text": text, "order": order["steps"], "listed": order["name"]}
+    answer = server.post("/api/postgres", **chosen, faults=paused)
+    states = [
+        {each["step"]: each["state"] for each in answer[side]["cards"]} for side in ("model", "run")
+    ]
+    differing = [step for step in states[0] if states[0][step] != states[1][step]]
+    difference = answer["first_difference"]
+    assert ([] if difference is None else [difference["step"]]) == differing[:1]
