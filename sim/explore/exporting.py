@@ -182,6 +182,7 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
         more=more,
         # what is expected of deliveries would be wrong where nothing is delivered
         without=["expect"] if switched.get("agents") == "off" else [],
+        other=chances[1],
     )
     draft.settle()
     if off:

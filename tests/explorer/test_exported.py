@@ -10,6 +10,7 @@ import pytest
 from tests.explorer.test_comparing import SHIPPED, scenario
 from tests.explorer.test_long_tables import TEXT as LONG
 from tests.fix_sample import Sample
+from twopc.errors import ScenarioError
 from twopc.sim.explore.describing import content
 from twopc.sim.explore.exporting import export
 from twopc.sim.explore.wire import ExportedText, PlayVariant
@@ -17,9 +18,23 @@ from twopc.sim.report.history import History
 from twopc.sim.scenario.check import examine_text, parse
 from twopc.sim.scenario.judging import OrderVerdict
 from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.reading import BYTES_MAX
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 
+#: A row that stands in the file twice, and a third time in what is expected.
+LONG_ROW = """
+twopc: 1
+name: long
+about: A long text is written again.
+topology: {publisher: pub, subscribers: [sub1]}
+tables: {place: {columns: {id: int primary key, name: text}, rows: [{id: 1, name: NAME}]}}
+sessions:
+  alice:
+    node: pub
+    steps: [a_write: {sql: "update place set name = 'NAME' where id = 1"}]
+orders: [{name: one, steps: [a_write]}]
+"""
 TEMPLATE = SHIPPED.parent / "sim/explore/templates/two_writers.twopc.yaml"
 
 
@@ -133,3 +148,40 @@ def test_a_page_says_what_is_not_as_the_file_expects() -> None:
     page = exported(TEMPLATE, "wrong", "html", text=text)["text"]
     assert "bob: expected rolled back, got committed" in page
     assert "✓ passed" not in page
+
+
+def moved(path: Path, step: str, before: str, *, text: str = "") -> ExportedText:
+    """The first order of a file with a step before another."""
+    text = text or path.read_text(encoding="utf-8")
+    loaded = parse(text, path.name)
+    order = [str(each.step) for each in loaded.scenario.orders[0].steps if each.step != step]
+    order.insert(order.index(before), step)
+    return export(loaded, {"order": order, "listed": ""}, "scenario", "kept", path.name)
+
+
+def test_a_step_that_looks_expects_what_it_has_seen() -> None:
+    """In another order it sees other rows than the file says at the step."""
+    path = SHIPPED / "transactional/two_unique_keys.twopc.yaml"
+    made = moved(path, "o_both", "s_look")
+    assert failures(made) == []
+    assert "rows: [{id: 7, card: B}]}\n" in made["text"]
+    assert made["remarks"] == [
+        "Otherwise than in the file: s_look: expected rows {id: 7, card: X}, {id: 8, card: B}, got {id: 7, card: B}."
+    ]
+
+
+def test_what_a_step_has_seen_of_the_clock_is_not_expected() -> None:
+    path = SHIPPED / "transactional/two_unique_keys.twopc.yaml"
+    text = path.read_text(encoding="utf-8").replace(
+        "select id, card from", "select id, now() as card from"
+    )
+    with pytest.raises(ScenarioError, match="no file can expect what is shown: s_look"):
+        moved(path, "o_both", "s_look", text=text)
+
+
+def test_no_text_is_exported_that_is_too_long_to_be_read() -> None:
+    """Of a file that may just be read, once what came of it is written into it."""
+    name = "x" * (BYTES_MAX // 3)
+    text = LONG_ROW.replace("NAME", name)
+    with pytest.raises(ScenarioError, match=f"over {BYTES_MAX} bytes, which no scenario has"):
+        exported(Path("long.twopc.yaml"), "one", text=text)
