@@ -89,6 +89,8 @@ def _lead(was: PlayVariant, now: PlayVariant) -> str:
     if (was.get("faults") or []) != (now.get("faults") or []):
         placed = [f"{each['do']} at {each['at']}" for each in now.get("faults") or ()]
         changed.append(listed(placed) if placed else "no fault")
+    if changed and was["order"] != now["order"]:  # a play in between was left out, or refused
+        changed.insert(0, "another order of the steps")
     return f"With {listed(changed)}, " if changed else ""
 
 
