@@ -220,8 +220,10 @@ class OpenFolder:
             )
         try:
             with self._saving, self._beside(path) as (folder, name):
-                _check_version(folder, name, path, base_version)
-                _write(folder, name, raw)
+                now = _version_now(folder, name, path)
+                if now != version_of(text):  # as it is if the answer to the same request was lost
+                    _check_version(now, path, base_version)
+                    _write(folder, name, raw)
         except OSError as error:
             raise MissingError(
                 f"{path}: cannot write it: {error.strerror}; nothing was written"
@@ -229,14 +231,18 @@ class OpenFolder:
         return {"path": path, "version": version_of(text)}
 
 
-def _check_version(folder: int, name: str, path: str, base_version: str) -> None:
-    """ChangedError: the file is another one."""
+def _version_now(folder: int, name: str, path: str) -> str:
+    """Of what is in a file; empty: there is none. MissingError: it cannot be read."""
     try:
-        now = version_of(decoded(read_regular(name, within=folder), path))
+        return version_of(decoded(read_regular(name, within=folder), path))
     except FileNotFoundError:
-        now = ""
+        return ""
     except ScenarioError as error:
         raise MissingError(f"{error}; nothing was written") from error
+
+
+def _check_version(now: str, path: str, base_version: str) -> None:
+    """ChangedError: the file is another one."""
     if now == base_version:
         return
     what = "has been changed" if now else "is gone"
@@ -251,12 +257,15 @@ def _write(folder: int, name: str, raw: bytes) -> None:
     """Put a whole file in the place of one that there may be, with its mode."""
     fresh = f".{secrets.token_hex(8)}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(fresh, flags, 0o666, dir_fd=folder)
+    mode = None
+    with suppress(FileNotFoundError):
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & 0o777
+    first = 0o666 if mode is None else 0o600  # who may not read the old one opens no new one
+    descriptor = os.open(fresh, flags, first, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:
-            with suppress(FileNotFoundError):
-                mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-                os.fchmod(descriptor, mode & 0o777)
+            if mode is not None:
+                os.fchmod(descriptor, mode)
             file.write(raw)
             file.flush()
             os.fsync(descriptor)

@@ -35,8 +35,9 @@ from twopc.sim.scenario.values import NotPlayableError
 
 #: How far a process in the background gives way.
 _NICE = 5
-#: So many texts are kept as they were read.
+#: So many texts are kept as they were read, and of so many characters in all: read, each has some 80 bytes.
 _KEPT_MAX = 200
+_KEPT_CHARACTERS_MAX = 2_000_000
 
 
 class BrokenScenarioError(ScenarioError):
@@ -61,7 +62,10 @@ class ModelBench:
             document, loaded = check.examine_text(text, path)
             known = _ReadText(document, loaded, _changed_at(document))
         self._read[path, text] = known
-        while len(self._read) > _KEPT_MAX:
+        while len(self._read) > 1 and (
+            len(self._read) > _KEPT_MAX
+            or sum(len(each) for _, each in self._read) > _KEPT_CHARACTERS_MAX
+        ):
             del self._read[next(iter(self._read))]
         return known.document, known.loaded
 
@@ -162,15 +166,19 @@ class _ReadText(NamedTuple):
     document: Document
     loaded: LoadedScenario | None
     sources: tuple[object, ...]
-    """When the files that it takes something from were changed."""
+    """Which state the files are in that it takes something from."""
 
 
 def _changed_at(document: Document) -> tuple[object, ...]:
-    """By other file, when it was changed last; never the same where one cannot be read."""
+    """By other file, which state it is in, whatever its clock says; never the same where one cannot be read."""
     if document.partial:
         return (object(),)
     try:
-        return tuple((each, Path(each).stat().st_mtime_ns) for each in document.sources)
+        states = ((each, Path(each).stat()) for each in document.sources)
+        return tuple(
+            (each, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns)
+            for each, one in states
+        )
     except OSError:  # it was there when it was read
         return (object(),)
 

@@ -15,7 +15,15 @@ import pytest
 
 from tests.explorer.conftest import SHIPPED
 from tests.explorer.server import ExploreProcess
-from twopc.sim.explore.folder import ChangedError, MissingError, OpenFolder, OutsideError
+from twopc.sim.explore import model_worker
+from twopc.sim.explore.folder import (
+    ChangedError,
+    MissingError,
+    OpenFolder,
+    OutsideError,
+    version_of,
+)
+from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.scenario.reading import BYTES_MAX
 
 LOST = (SHIPPED / "immediate/lost_update.twopc.yaml").read_text()
@@ -129,6 +137,34 @@ def test_a_text_is_saved_only_if_it_can_be_read_again(server: ExploreProcess, fo
     (folder / "new.twopc.yaml").unlink()
 
 
+def test_who_has_got_no_answer_saves_again(server: ExploreProcess, folder: Path) -> None:
+    """What is in the file is their own text, and nobody else's change."""
+    version = server.get("/api/file?path=good.twopc.yaml")["version"]
+    body = {"path": "good.twopc.yaml", "text": f"{LOST}# mine\n", "base_version": version}
+    first, again = (server.ask("PUT", "/api/file", body) for _ in range(2))
+    assert first[:2] == again[:2]
+    assert again[0] == 200
+    assert server.ask("PUT", "/api/file", {**body, "text": LOST})[0] == 409
+
+
+def test_who_may_not_read_a_file_may_not_read_its_next_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even before it has taken the other's place."""
+    (tmp_path / "good.twopc.yaml").write_text(LOST)
+    (tmp_path / "good.twopc.yaml").chmod(0o600)
+    folder, modes = OpenFolder(tmp_path), []
+    put = os.fchmod
+
+    def fchmod(descriptor: int, mode: int) -> None:
+        modes.append(os.fstat(descriptor).st_mode & 0o777)
+        put(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", fchmod)
+    folder.save("good.twopc.yaml", "twopc: 1\n", version_of(LOST))
+    assert modes == [0o600]
+
+
 def test_of_those_who_save_at_once_one_does(server: ExploreProcess, folder: Path) -> None:
     """The others are told."""
     place = folder / "good.twopc.yaml"
@@ -192,3 +228,33 @@ def test_what_a_scenario_is_made_of_is_read_from_files_only(
         assert any("No such file" in each["message"] for each in errors) != is_there
         (folder / "shared.yaml").unlink(missing_ok=True)
     (folder / "pipe.yaml").unlink()
+
+
+def test_no_more_texts_are_kept_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a long one is written, each pause brings another; short ones stay."""
+    monkeypatch.setattr(model_worker, "_KEPT_CHARACTERS_MAX", 4 * len(LOST))
+    bench = ModelBench()
+    texts = [f"{LOST}# {number}" for number in range(5)]
+    kept = [bench.examined("good.twopc.yaml", text)[0] for text in texts]
+    again = [bench.examined("good.twopc.yaml", text)[0] for text in reversed(texts)]
+    assert [one is other for one, other in zip(reversed(kept), again, strict=True)] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+    long = LOST + "#" * 4 * len(LOST)
+    assert bench.examined("long.twopc.yaml", long) == bench.examined("long.twopc.yaml", long)
+
+
+def test_what_a_scenario_is_made_of_is_read_anew_whatever_its_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file may be put back with the time of another."""
+    monkeypatch.chdir(tmp_path)
+    base = tmp_path / "base.twopc.yaml"
+    base.write_text(LOST)
+    then = base.stat().st_mtime_ns
+    text = "name: own\nabout: Made of another.\nextends: base.twopc.yaml\n"
+    bench = ModelBench()
+    assert "bal - 20" in str(bench.loaded("own.twopc.yaml", text).scenario.steps["b_write"])
+    base.write_text(LOST.replace("bal - 20", "bal - 30"))
+    os.utime(base, ns=(then, then))
+    assert "bal - 30" in str(bench.loaded("own.twopc.yaml", text).scenario.steps["b_write"])
