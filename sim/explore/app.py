@@ -41,7 +41,6 @@ from twopc.sim.explore.wire import (
     PlayRequest,
     Refusal,
     SaveRequest,
-    StopRequest,
 )
 
 PAGE = Path(__file__).parent / "page"
@@ -52,7 +51,6 @@ _CHECK = RequestDecoder(CheckRequest)
 _SAVE = RequestDecoder(SaveRequest)
 _PLAY = RequestDecoder(PlayRequest)
 _ORDERS = RequestDecoder(OrdersRequest)
-_STOP = RequestDecoder(StopRequest)
 _EXPORT = RequestDecoder(ExportRequest)
 _LESSON = RequestDecoder(LessonQuery)
 
@@ -117,12 +115,6 @@ class Desk:
             _events(self.workers.orders, "orders", values), media_type="text/event-stream"
         )
 
-    async def stop(self, request: Request) -> Response:
-        """``POST /api/stop``"""
-        asked = _STOP.decode(await _body(request))
-        await self.workers.each()[asked["what"]].stop()
-        return Response(status_code=204)
-
     async def schema(self, _: Request) -> Response:
         """``GET /api/schema``"""
         return _json(await anyio.to_thread.run_sync(_SCHEMA.read_bytes))
@@ -182,7 +174,6 @@ def application(desk: Desk) -> Starlette:
             route("/api/play", "POST", desk.play),
             route("/api/postgres", "POST", desk.postgres),
             route("/api/orders", "POST", desk.orders),
-            route("/api/stop", "POST", desk.stop),
             route("/api/schema", "GET", desk.schema),
             route("/api/templates", "GET", desk.templates),
             route("/api/export", "POST", desk.export),

@@ -115,12 +115,7 @@ class Worker:
                     return
         finally:
             if number in self._asked:
-                await self._abandon(asked, max(self._patience_s, _LEFT_S))
-
-    async def stop(self) -> None:
-        """End whatever is being done, if need be the process with it; another one takes its place."""
-        for asked in [*self._asked.values()]:
-            await self._abandon(asked, self._patience_s)
+                await self._abandon(asked)
 
     async def close(self) -> None:
         """End the process; it ends what it has started."""
@@ -144,10 +139,11 @@ class Worker:
             self._process.stdin.write(line + b"\n")
             await self._process.stdin.drain()
 
-    async def _abandon(self, asked: _PendingAnswer, patience_s: float) -> None:
+    async def _abandon(self, asked: _PendingAnswer) -> None:
         """Nobody wants this any more: it is stopped, or the process ended that does not stop."""
         asked.is_stopped = True
         await self._send(json.dumps({"stop": asked.number}).encode())
+        patience_s = max(self._patience_s, _LEFT_S)
         asyncio.get_running_loop().call_later(patience_s, self._end, asked)
 
     def _end(self, asked: _PendingAnswer) -> None:
@@ -223,10 +219,6 @@ class Workers:
             ),
         )
 
-    def each(self) -> dict[str, Worker]:
-        """By name."""
-        return {"play": self.play, "orders": self.orders, "postgres": self.postgres}
-
     async def close(self) -> None:
         """End all of them, and what each of them is doing."""
-        await together(*(one.close() for one in self.each().values()))
+        await together(*(one.close() for one in (self.play, self.orders, self.postgres)))

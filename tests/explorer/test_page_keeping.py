@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.explorer.browsing import ExplorerPage
-from tests.explorer.server import ExploreProcess, explored
+from tests.explorer.server import WAIT_S, ExploreProcess, explored
 from tests.report.browser.chromium import Browser
+from twopc.server.waiting import wait_for
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
 #: The model's databases are called as their nodes, those of servers are not.
@@ -96,7 +98,6 @@ def test_what_played_is_killed_and_the_page_goes_on(
 def test_what_does_not_end_is_stopped(page: ExplorerPage, server: ExploreProcess) -> None:
     """What was shown before stays, and the next thing is played."""
     page.play(LOST_UPDATE)
-    page.expected = ("503",)
     for worker in server.workers():
         worker.suspend()  # as one that computes for ever
     page.click("[id='switch-protection.version_check']")
@@ -107,6 +108,23 @@ def test_what_does_not_end_is_stopped(page: ExplorerPage, server: ExploreProcess
     assert "refused: version_mismatch" in page.card("b_write")
     page.click("#undo")
     page.browser.until("!document.querySelector('.caught')")
+
+
+def test_who_stops_a_play_stops_nobody_else_s(page: ExplorerPage, server: ExploreProcess) -> None:
+    """Another tab's waits behind it, and is played."""
+    page.play(LOST_UPDATE)
+    for worker in server.workers():
+        worker.suspend()
+    page.click("[id='switch-protection.version_check']")
+    page.browser.until("document.querySelector('#stop:not(:disabled)')")
+    with ThreadPoolExecutor() as others:
+        file = others.submit(server.ask, "GET", f"/api/file?path={LOST_UPDATE}")
+        wait_for(file.running, what="the other tab", timeout_s=WAIT_S)
+
+        page.click("#stop:not(:disabled)")
+
+        page.after(".caught", "Stopped.")
+        assert file.result(WAIT_S)[0] == 200
 
 
 def test_a_server_that_dies_is_missed_and_gone_on_with_when_it_is_back(

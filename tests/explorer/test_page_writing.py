@@ -129,3 +129,76 @@ def test_another_file_is_opened_and_what_was_written_is_still_there(page: Explor
         "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('lost-update')).click()"
     )
     page.after("h2", "lost-update-again")
+
+
+def test_what_is_shown_is_played_whatever_is_in_the_file_by_now(
+    page: ExplorerPage, folder: Path
+) -> None:
+    """Another tab has saved: who has not opened the file again sees what their own text comes to."""
+    path = folder / LOST_UPDATE
+    before = path.read_text()
+    try:
+        page.play(LOST_UPDATE)
+        path.write_text(before.replace(":bal - 20", ":bal - 30"))
+        page.click("[id='switch-protection.version_check']")
+        page.after(".checks li", "✗ no_lost_update")
+        assert ":bal - 20" in page.card("b_write")
+        page.play(LOST_UPDATE)
+        assert ":bal - 30" in page.card("b_write")
+    finally:
+        path.write_text(before)
+
+
+def test_what_is_written_while_a_text_is_saved_is_kept(page: ExplorerPage, folder: Path) -> None:
+    """It is not in the file yet, and still there when another file was looked at."""
+    path = folder / LOST_UPDATE
+    before = path.read_text()
+    try:
+        edited(page)
+        go_to(page, "name: lost-update")
+        page.browser.type("-saved")
+        page.run(
+            "{ const ask = window.fetch; window.fetch = async (path, how) => {"
+            " if (how?.method === 'PUT') await new Promise((go) => { window.go = go; });"
+            " return ask(path, how); }; }"
+        )
+        page.click("#save")
+        page.browser.until("window.go")
+        go_to(page, "name: lost-update-saved")
+        page.browser.type("-later")
+        page.run("window.go(); 0")
+        page.after(".files button", "lost-update-saved")
+        assert "name: lost-update-saved\n" in path.read_text()
+        page.run(
+            "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('any-client')).click()"
+        )
+        page.after("h2", "any-client")
+        page.run(
+            "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('lost-update')).click()"
+        )
+        page.after("h2", "lost-update-saved-later")
+    finally:
+        path.write_text(before)
+
+
+def test_a_file_that_is_gone_is_saved_again(page: ExplorerPage, folder: Path) -> None:
+    """If that is said."""
+    path = folder / LOST_UPDATE
+    before = path.read_text()
+    try:
+        edited(page)
+        go_to(page, "name: lost-update")
+        page.browser.type("-of-mine")
+        page.after(".path", "changed, not saved")
+        path.unlink()
+        page.expected = ("409",)
+
+        page.click("#save")
+        page.after(".conflict", "somebody else has removed this file")
+        assert not path.exists()
+        page.click("#keep-mine")
+
+        page.browser.until("document.querySelector('#save').disabled")
+        assert "name: lost-update-of-mine\n" in path.read_text()
+    finally:
+        path.write_text(before)

@@ -141,28 +141,8 @@ def test_two_tabs_do_not_lose_each_others_changes(own: tuple[ExploreProcess, Pat
     assert sorted(each.name for each in folder.rglob("*") if each.is_file()) == ["x.twopc.yaml"] * 2
 
 
-def test_a_play_that_does_not_end_is_stopped(own: tuple[ExploreProcess, Path]) -> None:
-    """By a button; the next play is done by a process that takes the place of the first."""
-    running, _ = own
-    endless = {"path": "endless.twopc.yaml", "text": ENDLESS, "order": ["a_spin"]}
-    with ThreadPoolExecutor() as others:
-        first = running.workers()
-        asked = others.submit(running.ask, "POST", "/api/play", endless)
-        wait_for(
-            lambda: any(each.cpu_times().user > _BUSY_S for each in first),
-            what="the play",
-            timeout_s=WAIT_S,
-        )
-        waits = others.submit(running.post, "/api/check", path="a.twopc.yaml", text="twopc: 1")
-        assert running.ask("POST", "/api/stop", {"what": "play"})[0] == 204
-        status, value, _ = asked.result(WAIT_S)
-    assert (status, value["kind"]) == (503, "stopped")
-    assert waits.done()
-    assert running.post("/api/check", path="a.twopc.yaml", text="twopc: 1")["errors"]
-
-
-def test_a_play_of_a_tab_that_is_closed_ends(own: tuple[ExploreProcess, Path]) -> None:
-    """Nobody waits for it; the process that was at it is ended, and another one works."""
+def test_a_play_that_nobody_waits_for_ends(own: tuple[ExploreProcess, Path]) -> None:
+    """Its tab is closed, or has stopped it; another process does what others wait for, and nothing of theirs is lost."""
     running, _ = own
     first = running.workers()
     connection = running.connection()
@@ -173,8 +153,13 @@ def test_a_play_of_a_tab_that_is_closed_ends(own: tuple[ExploreProcess, Path]) -
         what="the play",
         timeout_s=WAIT_S,
     )
-    connection.close()
-    psutil.wait_procs(first, WAIT_S)
+    with ThreadPoolExecutor() as others:
+        check = {"path": "a.twopc.yaml", "text": "twopc: 1"}
+        waits = [others.submit(running.ask, "POST", "/api/check", check) for _ in range(3)]
+        wait_for(lambda: all(each.running() for each in waits), what="the others", timeout_s=WAIT_S)
+        connection.close()
+        psutil.wait_procs(first, WAIT_S)
+        assert [each.result(WAIT_S)[0] for each in waits] == [200] * 3
     assert running.post("/api/check", path="a.twopc.yaml", text="twopc: 1")["errors"]
 
 

@@ -51,6 +51,7 @@ export class Explorer extends EventTarget {
   /** What is played after what is being played. @type {{compare: boolean} | null} */
   #next = null;
   #opening = new AbortController();
+  #stopping = new AbortController();
 
   /** @param {import("./api.js").Source} server */
   constructor(server) {
@@ -216,7 +217,9 @@ export class Explorer extends EventTarget {
     if (file === null) return;
     const asked = { path: file.path, text, base_version: base ?? this.drafts.get(file.path)?.base ?? file.version };
     const saved = await this.server.tell("PUT", "/api/file", asked);
-    this.drafts.delete(file.path);
+    const draft = this.drafts.get(file.path);
+    if (draft?.text === text) this.drafts.delete(file.path);
+    else if (draft) draft.base = saved.version; // written while it was saved
     if (this.file?.path === file.path) this.file = { ...this.file, text, version: saved.version };
     await this.list();
   }
@@ -275,10 +278,10 @@ export class Explorer extends EventTarget {
   async #playOnce(compare) {
     const { file, variant } = this;
     if (file === null) return;
-    const text = this.text === file.text ? undefined : this.text;
     const before = compare ? this.#shown : undefined;
+    const { signal } = this.#stopping = new AbortController();
     try {
-      const answer = await this.server.ask("POST", "/api/play", { path: file.path, text, ...variant, before });
+      const answer = await this.server.ask("POST", "/api/play", { path: file.path, text: this.text, ...variant, before }, { signal });
       if (this.file?.path !== file.path) return;
       this.run = answer.run;
       this.#shown = variant;
@@ -290,8 +293,12 @@ export class Explorer extends EventTarget {
       this.trouble = "";
       this.moment = lastOf(answer.run);
     } catch (error) {
+      if (signal.aborted) {
+        this.trouble = "Stopped. What is shown is what was played before.";
+        return;
+      }
       if (!(error instanceof Refused) || error.kind === "token") return this.failed(error);
-      this.trouble = error.kind === "stopped" ? "Stopped. What is shown is what was played before." : error.message;
+      this.trouble = error.message;
       if (error.body?.errors) this.mistakes = error.body.errors;
     }
   }
@@ -306,10 +313,10 @@ export class Explorer extends EventTarget {
     await this.play();
   }
 
-  /** Stop what is being played. */
-  async stop() {
+  /** Stop what is being played: the server ends what nobody waits for. */
+  stop() {
     this.#next = null;
-    await this.server.tell("POST", "/api/stop", { what: "play" });
+    this.#stopping.abort();
   }
 
   #keep() {

@@ -48,8 +48,7 @@ export class EveryView {
     this.#at = null;
     this.#why = "";
     this.#running = true;
-    const { file, listed: of, switches, faults } = explorer;
-    const text = explorer.text === file?.text ? undefined : explorer.text;
+    const { file, text, listed: of, switches, faults } = explorer;
     try {
       await explorer.server.stream("POST", "/api/orders", { path: file?.path, text, listed: of, switches, faults }, (_, data) => {
         if (!signal.aborted) this.#see(data);

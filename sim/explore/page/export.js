@@ -45,8 +45,7 @@ function open(explorer) {
 
 /** @param {import("./app.js").Explorer} explorer @param {string} kind */
 function ask(explorer, kind) {
-  const { file } = explorer;
-  const text = explorer.text === file?.text ? undefined : explorer.text;
+  const { file, text } = explorer;
   return explorer.server.ask("POST", "/api/export", { path: file?.path, text, kind, ...explorer.variant, name: explorer.chosen || undefined });
 }
 

@@ -42,7 +42,7 @@ export class BothView {
     replace(
       this.tools,
       h("button", { type: "button", class: "main", id: "on-postgres", disabled: this.#running || explorer.scenario === null, on: { click: () => this.#play() } }, "Play it on real servers"),
-      this.#running ? h("button", { type: "button", id: "stop-postgres", on: { click: () => this.#halt() } }, "Stop") : null,
+      this.#running ? h("button", { type: "button", id: "stop-postgres", on: { click: () => this.#stop.abort() } }, "Stop") : null,
       this.#running ? h("span", { class: "faint working" }, "PostgreSQL is playing the order; servers that are not there yet are started first …") : null,
     );
     this.#said();
@@ -52,14 +52,13 @@ export class BothView {
     const { explorer } = this;
     this.#stop = new AbortController();
     const { signal } = this.#stop;
-    const { file, variant } = explorer;
+    const { file, text, variant } = explorer;
     this.#of = this.#asked;
     this.#running = true;
     this.#answer = null;
     this.#trouble = "";
     this.draw();
     try {
-      const text = explorer.text === file?.text ? undefined : explorer.text;
       const answer = await explorer.server.ask("POST", "/api/postgres", { path: file?.path, text, ...variant }, { signal });
       this.#answer = answer;
       announce(answer.first_difference ? "PostgreSQL differs from the model." : answer.chosen ? "PostgreSQL and the model differ in what PostgreSQL may choose." : "PostgreSQL and the model agree.");
@@ -70,11 +69,6 @@ export class BothView {
       this.#running = false;
       this.draw();
     }
-  }
-
-  #halt() {
-    this.#stop.abort();
-    void this.explorer.server.tell("POST", "/api/stop", { what: "postgres" }).catch((error) => this.explorer.failed(error));
   }
 
   #said() {

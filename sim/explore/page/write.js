@@ -133,7 +133,8 @@ export class WriteView {
       announce("Saved.");
     } catch (error) {
       if (!(error instanceof Refused) || error.status !== 409) return explorer.failed(error);
-      this.#theirs = await explorer.server.ask("GET", `/api/file?path=${encodeURIComponent(explorer.file.path)}`);
+      const there = error.body.version !== "";
+      this.#theirs = there ? await explorer.server.ask("GET", `/api/file?path=${encodeURIComponent(explorer.file.path)}`) : { text: "", version: "" };
       announce("Not saved: the file has changed meanwhile.");
     }
     this.#tools();
@@ -152,13 +153,13 @@ export class WriteView {
       this.conflict,
       h(
         "section", { class: "conflict", "aria-label": "The file has changed meanwhile" },
-        h("p", {}, h("b", {}, "Not saved: "), `somebody else has changed this file since it was opened here, from line ${first + 1} on. Nothing is lost: choose.`),
+        h("p", {}, h("b", {}, "Not saved: "), theirs.version ? `somebody else has changed this file since it was opened here, from line ${first + 1} on. Nothing is lost: choose.` : "somebody else has removed this file since it was opened here."),
         h("div", { class: "both" },
           h("figure", {}, h("figcaption", {}, "Here"), part(mine, mineUntil)),
           h("figure", {}, h("figcaption", {}, "In the file"), part(lines, theirsUntil))),
         h("div", { class: "controls" },
           h("button", { type: "button", id: "keep-mine", on: { click: () => this.save(theirs.version) } }, "Save what is here"),
-          h("button", { type: "button", id: "take-theirs", on: { click: () => this.#takeTheirs(theirs) } }, "Take what is in the file"),
+          theirs.version && h("button", { type: "button", id: "take-theirs", on: { click: () => this.#takeTheirs(theirs) } }, "Take what is in the file"),
           h("span", { class: "faint" }, "What is taken out of the editor comes back with Ctrl-Z.")),
       ),
     );

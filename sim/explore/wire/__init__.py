@@ -11,10 +11,9 @@ POST   /api/check         `CheckRequest`           `FileContent` of a text that 
 PUT    /api/file          `SaveRequest`            `SavedFile`; 409 the file has changed meanwhile,
                                                    413 it would be too long to be read
 POST   /api/play          `PlayRequest`            `PlayAnswer`; 422 the text has errors, or a switch cannot be so
-POST   /api/orders        `OrdersRequest`          server-sent events, each an `OrdersEvent`; ends by itself, by
-                                                   `stop`, and when whoever asked goes away
+POST   /api/orders        `OrdersRequest`          server-sent events, each an `OrdersEvent`; ends by itself
+                                                   and when whoever asked goes away
 POST   /api/postgres      `PlayRequest`            `PostgresAnswer`
-POST   /api/stop          `StopRequest`            204; what is stopped answers 503 with a `Refusal`
 POST   /api/export        `ExportRequest`          `ExportedText`
 GET    /api/schema                                 the JSON schema of scenario files
 GET    /api/templates                              `TemplateListing`
@@ -64,7 +63,6 @@ from twopc.sim.explore.wire.runs import (
     PlayVariant,
     PostgresAnswer,
     StateDelta,
-    StopRequest,
     WireAgent,
     WireArrival,
     WireBehaviour,
@@ -103,7 +101,6 @@ __all__ = [
     "StaticFile",
     "StaticIndex",
     "StaticOrder",
-    "StopRequest",
     "TemplateListing",
     "WireAgent",
     "WireArrival",

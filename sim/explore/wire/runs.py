@@ -61,12 +61,6 @@ class OrdersRequest(TypedDict):
     """At most so many are played."""
 
 
-class StopRequest(TypedDict):
-    """Something to be stopped."""
-
-    what: Literal["play", "orders", "postgres"]
-
-
 class WireCard(TypedDict):
     """A step, or a sync of the order's own, as it was played."""
 
