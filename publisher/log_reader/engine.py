@@ -256,7 +256,8 @@ class LogReaderEngine:
         assert self._wal is not None
         await self._leave_live()
         await self._wal.log_snapshot()
-        target, _ = self._snapshot_at, _ = await self._look()
+        target, _ = await self._look()
+        self._snapshot_at = target
         source = await self._wal.peek(target)
         try:
             while self.position < target:

@@ -91,9 +91,8 @@ class PreparedTransaction:
                         answer = machine.receive(_logged(effect.record), node.clock())
                         effects = (*answer, *following)
                         break
-                    if (
-                        kind is RecordKind.COMMITTED
-                    ):  # nobody waits for the disk, nor sees it before
+                    if kind is RecordKind.COMMITTED:
+                        # nobody waits for the disk, nor sees it before
                         node.kernel.spawn(self._later(record), f"the end of {self.gid}")
                     else:
                         self._logged(kind, record)
