@@ -25,6 +25,7 @@ from twopc.merge.protections import MergeProtection
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.server import EmbeddedServer, ExternalServer, choose
+from twopc.server.ahead import ServerAhead, start_in_thread
 from twopc.server.choice import EMBEDDED, kind_of
 from twopc.sim.faults.capabilities import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
 from twopc.sim.scenario.faults import Fault
@@ -48,7 +49,6 @@ from twopc.sim.topology.protections import SUPPORTED, switch_off, switch_off_at
 from twopc.sim.topology.sweeping import sweep
 
 if TYPE_CHECKING:
-    from twopc.server.ahead import ServerAhead
     from twopc.sim.scenario.merge_stage import MergeStage
 
 #: Branch markers are what is looked at in the end, however long a load has lasted.
@@ -209,7 +209,7 @@ class PostgresTheatre:
             if self._server is None:
                 ahead = self._ahead
                 start = partial(choose, self._pg) if ahead is None else ahead.take
-                self._server = await asyncio.to_thread(start)
+                self._server = await start_in_thread(start)
                 await self._sweep(self._server)
 
     async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer, Printed]:
@@ -295,7 +295,7 @@ class PostgresTheatre:
                 at, "only a server of our own can be set: leave out --dsn and --pg URL"
             )
         try:
-            own = await asyncio.to_thread(choose, self._pg, settings=settings)
+            own = await start_in_thread(partial(choose, self._pg, settings=settings))
             assert isinstance(own, EmbeddedServer)
             return own
         except ServerError as error:

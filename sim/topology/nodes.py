@@ -24,6 +24,7 @@ from twopc.doctor.checks import version_finding
 from twopc.drivers.database import DURABLE
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import EmbeddedServer, ExternalServer
+from twopc.server.ahead import start_in_thread
 from twopc.server.connection_strings import plain_dsns
 from twopc.sim.topology import roles
 from twopc.sql import path
@@ -301,7 +302,7 @@ class Nodes:
         return results
 
     async def _start(self) -> EmbeddedServer:
-        server: EmbeddedServer = await in_thread(EmbeddedServer.start, durable=self._durable)
+        server = await start_in_thread(partial(EmbeddedServer.start, durable=self._durable))
         self._own.append(server)  # also if another cannot be started
         return server
 

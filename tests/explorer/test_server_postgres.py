@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -17,13 +18,23 @@ SKEW = "immediate/write_skew.twopc.yaml"
 pytestmark = pytest.mark.postgres
 
 
+def servers(explorer: ExploreProcess) -> list[psutil.Process]:
+    """Those of PostgreSQL, each by its first process."""
+    results = []
+    for each in explorer.workers():
+        with suppress(psutil.NoSuchProcess):
+            if each.name() == "postgres" and "-D" in each.cmdline():
+                results.append(each)
+    return results
+
+
 def test_servers_agree_with_the_model_and_stay_warm(server: ExploreProcess) -> None:
     """On the same server, then without the version check: the update is lost on both; and an order by its name."""
     first = server.post("/api/postgres", path=LOST, order=WAITS)
     assert (first["first_difference"], first["run"]["on"]) == (None, "postgres")
     assert cards(first)["b_write"]["state"] == "refused"
     assert cards(first)["b_write"]["waits_for"] == "alice (a_write) at pub"
-    servers = {each.pid for each in server.workers() if "postgres" in each.name()}
+    first_pids = {each.pid for each in servers(server)}
     off = {"protection.version_check": "off"}
     second = server.post("/api/postgres", path=LOST, order=WAITS, switches=off)
     assert second["first_difference"] is None
@@ -34,8 +45,8 @@ def test_servers_agree_with_the_model_and_stay_warm(server: ExploreProcess) -> N
     third = server.post("/api/postgres", path=SKEW, order=strict["steps"], listed=strict["name"])
     assert third["first_difference"] is None
     assert third["run"]["outcomes"] == {"ada": "committed", "grace": "rolled back"}
-    assert servers
-    assert servers & {each.pid for each in server.workers()}
+    assert first_pids
+    assert first_pids & {each.pid for each in servers(server)}
 
 
 def test_what_servers_cannot_do_is_refused(server: ExploreProcess) -> None:
@@ -61,14 +72,16 @@ def test_a_run_on_servers_is_stopped_and_nothing_is_left(
         )
         stopped.close()
         assert running.post("/api/postgres", **body)["first_difference"] is None
+        wait_for(
+            lambda: len(servers(running)) == 1, what="the end of the other one", timeout_s=WAIT_S
+        )
         processes = running.workers()
-        connection = running.connection()
-        running.send(connection, "POST", "/api/postgres", body)
-        assert running.interrupt() == 0
-        assert not left(processes)
-        answer = connection.getresponse()
-        assert answer.status == 200 or b'"stopped"' in answer.read()
-        connection.close()
+        with closing(running.connection()) as connection:
+            running.send(connection, "POST", "/api/postgres", body)
+            assert running.interrupt() == 0
+            assert not left(processes)
+            answer = connection.getresponse()
+            assert answer.status == 200 or b'"stopped"' in answer.read()
     assert capfd.readouterr().err == ""
 
 
@@ -79,11 +92,7 @@ def test_servers_that_have_died_are_replaced(
     body = {"path": LOST, "order": WAITS}
     with explored(folder) as running:
         assert running.post("/api/postgres", **body)["first_difference"] is None
-        (server,) = (
-            each
-            for each in running.workers()
-            if each.name() == "postgres" and "-D" in each.cmdline()
-        )
+        (server,) = servers(running)
         server.kill()
         psutil.wait_procs([server], WAIT_S)
         status, value, _ = running.ask("POST", "/api/postgres", body)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
 from twopc.errors import ServerError
 from twopc.server import EmbeddedServer
-from twopc.server.ahead import ServerAhead
+from twopc.server.ahead import ServerAhead, start_in_thread
+from twopc.server.waiting import wait_for
 
 
 def test_one_that_nobody_took_is_stopped() -> None:
@@ -39,3 +43,28 @@ def test_who_takes_one_hears_why_it_did_not_start() -> None:
         ahead.take()
     with ServerAhead(start):  # nor does anybody who did not want it
         pass
+
+
+async def test_who_is_cancelled_meanwhile_leaves_none() -> None:
+    begun, goes_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    started: list[EmbeddedServer] = []
+
+    def start() -> EmbeddedServer:
+        loop.call_soon_threadsafe(begun.set)
+        assert goes_on.wait(60)
+        started.append(EmbeddedServer.start())
+        return started[0]
+
+    waiting = asyncio.create_task(start_in_thread(start))
+    await begun.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    goes_on.set()
+    await asyncio.to_thread(
+        wait_for,
+        lambda: bool(started) and not started[0].directory.exists(),
+        what="the end of the server",
+        timeout_s=60,
+    )

@@ -1,18 +1,45 @@
-"""A server that starts while its user still prepares to use it.
+"""A server that starts while its user does something else.
 
 It must not know which server, nor what for.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from twopc.server.embedded import EmbeddedServer
 from twopc.server.external import ExternalServer
+
+AnyServer = TypeVar("AnyServer", bound=EmbeddedServer | ExternalServer)
+
+
+async def start_in_thread(start: Callable[[], AnyServer]) -> AnyServer:
+    """Start a server beside the event loop; whoever waits for it stops it.
+
+    A thread cannot be cancelled: if the task is, the server is stopped as soon as it has started, for nobody else
+    knows of it.
+
+    Raises:
+        ServerError: it could not be started.
+    """
+    pool = ThreadPoolExecutor(1)
+    server = pool.submit(start)
+    pool.shutdown(wait=False)  # its thread ends with its work
+    try:
+        return await asyncio.wrap_future(server)
+    except asyncio.CancelledError:
+        server.add_done_callback(_stop)
+        raise
+
+
+def _stop(server: Future[AnyServer]) -> None:
+    with suppress(Exception):  # nobody wants it: why it did not start is nobody's concern
+        server.result().stop()
 
 
 class ServerAhead:
@@ -44,6 +71,5 @@ class ServerAhead:
         trace: TracebackType | None,
     ) -> None:
         if self._server is not None:
-            with suppress(Exception):  # nobody wanted it: why it did not start is nobody's concern
-                self._server.result().stop()
+            _stop(self._server)
         self._pool.shutdown()
