@@ -189,7 +189,9 @@ def _by_key(events: DataFrame, widths: Mapping[int, int]) -> DataFrame:
     )
     width = max(widths.values(), default=0)
     begins = F.when(F.col("whole"), F.col("order"))
-    grouped = touches.groupBy("article_id", "key").agg(
+    # Spark sorts by these: a number tells most rows apart at once, texts in an array one after the other
+    by = (F.xxhash64("article_id", "key").alias("hash"), "article_id", "key")
+    grouped = touches.groupBy(*by).agg(
         F.max_by("operation", begins).alias("begun"),
         F.max(begins).alias("begins"),
         F.max("order").alias("last"),
