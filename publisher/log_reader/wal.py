@@ -31,10 +31,7 @@ _MAY_READ = "has_table_privilege(a.usesysid, 'msrepl.sysarticles', 'select')"
 _FREE_KEY = free_key(_NAME, _MAY_READ)
 #: The log readers of a slot.
 LOG_READERS = others(_NAME, _MAY_READ)
-_START = """
-select pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-       has_function_privilege('pg_log_standby_snapshot()', 'execute')
-"""
+_NEXT_XID = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 #: Whoever calls a routine may be serializable; this must not depend on them, nor they on it.
 _FORGET_CALLS = b"begin isolation level read committed; select msrepl.forget_calls(); commit"
 #: Articles whose changes the log reader would not see.
@@ -77,7 +74,7 @@ class ServerWal:
         self._slot = slot
         self._reading = reading
         self._stopping = stopping
-        self._may_log_snapshot = False
+        self._may_log_snapshot = True
 
     @classmethod
     async def open(
@@ -90,10 +87,8 @@ class ServerWal:
             made = cls(connection, dsn, name, slot, reading, stopping)
             await made._take_slot(publisher, reading.takeover_s)
             await made._check_publication(publisher)
-            cursor = await connection.execute(_START)
-            row = await cursor.fetchone()
-            assert row is not None
-            made.next_xid, made._may_log_snapshot = row
+            cursor = await connection.execute(_NEXT_XID)
+            ((made.next_xid,),) = await cursor.fetchall()
             return made
         except BaseException:
             await connection.close()
@@ -155,7 +150,10 @@ class ServerWal:
     async def log_snapshot(self) -> None:
         """See `WalPort`; without the right to do so, the server does so by itself now and then."""
         if self._may_log_snapshot:
-            await self.connection.execute("select pg_log_standby_snapshot()")
+            try:
+                await self.connection.execute("select pg_log_standby_snapshot()")
+            except errors.InsufficientPrivilege:  # be it that the right was taken away meanwhile
+                self._may_log_snapshot = False
 
     async def belongings(
         self, builder: CommandBuilder, changes: Sequence[RowMessage]

@@ -108,6 +108,19 @@ async def test_a_right_that_is_missing_is_no_reason_to_try_again(both: Rig) -> N
     assert [event for (event,) in await history(both)] == ["started", "failed"]
 
 
+async def test_it_goes_on_without_the_right_to_log_snapshots(both: Rig) -> None:
+    """Also if that is taken away while it runs."""
+    async with running(both.reader(reading=LogReaderProfile(snapshot_bytes=1))):
+        await both.pub.execute("insert into item (id) values (1)")
+        await arrives(both, 1)
+        await both.pub.execute(
+            f"revoke execute on function pg_log_standby_snapshot() from {ROLE}".encode()
+        )
+        for key in (2, 3):
+            await both.pub.execute("insert into item (id) values (%s)", (key,))
+            await arrives(both, *range(1, key + 1))
+
+
 async def test_articles_may_change_while_it_runs(both: Rig) -> None:
     async with running(both.reader()):
         await both.pub.execute("insert into item (id) values (1)")
