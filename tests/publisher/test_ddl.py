@@ -7,8 +7,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import AsyncConnection, errors
 
-from tests.fix_topology import MakePair, Pair
+from tests.fix_topology import MakePair, MakeTopology, Pair
 from twopc.errors import ArticleError, SubscriptionError
 from twopc.publisher import publication
 
@@ -166,6 +167,30 @@ async def test_ddl_that_is_rolled_back(make_pair: MakePair) -> None:
             await other.rollback()
     await pair.run(*CHANGES)
     await pair.same("item")
+
+
+@pytest.mark.parametrize("node", ["pub", "sub1"])
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+async def test_ddl_behind_a_snapshot(make_topology: MakeTopology, level: str, node: str) -> None:
+    """Whose snapshot is older than the article begins again, and is refused then."""
+    topology = await make_topology(subscribers=("sub1",))
+    await topology.execute("pub", ITEM)
+    async with await AsyncConnection.connect(topology.node(node).dsn) as session:
+        await session.execute(f"set transaction isolation level {level}".encode())
+        await session.execute("select from pg_class")
+        await topology.publish("item")
+        await topology.subscribe("sub1")
+        unseen = "alter table item disable trigger all"
+        with pytest.raises(errors.SerializationFailure):
+            await session.execute(unseen)
+        await session.rollback()
+        await session.execute(f"set transaction isolation level {level}".encode())
+        with pytest.raises(errors.DependentObjectsStillExist):
+            await session.execute(unseen)
+        await session.rollback()
+        await session.execute(f"set transaction isolation level {level}".encode())
+        await session.execute("create table elsewhere (id int)")
+        await session.commit()
 
 
 async def test_ddl_by_an_ordinary_owner(make_pair: MakePair) -> None:
