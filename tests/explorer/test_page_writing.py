@@ -202,3 +202,39 @@ def test_a_file_that_is_gone_is_saved_again(page: ExplorerPage, folder: Path) ->
         assert "name: lost-update-of-mine\n" in path.read_text()
     finally:
         path.write_text(before)
+
+
+def test_what_is_told_and_undone_of_one_file_is_not_of_another(
+    page: ExplorerPage, folder: Path
+) -> None:
+    """Neither what others have made of it, nor its text: that would be saved into the other one."""
+    path = folder / LOST_UPDATE
+    before = path.read_text()
+    try:
+        edited(page)
+        go_to(page, "name: lost-update")
+        page.browser.type("-of-mine")
+        page.after(".path", "changed, not saved")
+        path.write_text(before.replace("name: lost-update", "name: lost-update-of-theirs"))
+        page.expected = ("409",)
+        page.click("#save")
+        page.after(".conflict", "Not saved")
+
+        page.run(
+            "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('any-client')).click()"
+        )
+        page.after("h2", "any-client")
+        page.click("#tab-edit")
+        page.browser.until(f"{INSIDE}.querySelector('.cm-content').innerText.includes('name: any-client')")
+        assert page.texts(".conflict") == []
+        go_to(page, "name: any-client")
+        page.browser.type("-2")
+        page.after(".path", "changed, not saved")
+        for _ in range(3):
+            page.browser.press("z", ctrl=True)
+        page.browser.until("document.querySelector('#save').disabled")
+        assert page.run(
+            f"{INSIDE}.querySelector('.cm-content').innerText.includes('name: any-client')"
+        )
+    finally:
+        path.write_text(before)

@@ -9,6 +9,7 @@ import { placeAt, wordsFor } from "./complete.js";
 export class Editor {
   #view;
   #parts;
+  #extensions;
   #silent = false;
 
   /**
@@ -21,28 +22,24 @@ export class Editor {
     const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
     const complete = (/** @type {any} */ context) => this.#complete(context, options);
     const { EditorView, EditorState } = parts;
-    this.#view = new EditorView({
-      root, parent: root,
-      state: EditorState.create({
-        extensions: [
-          parts.lineNumbers(), parts.highlightActiveLine(), parts.highlightActiveLineGutter(), parts.highlightSpecialChars(),
-          parts.history(), parts.drawSelection(), parts.dropCursor(), parts.indentOnInput(), parts.bracketMatching(),
-          parts.closeBrackets(), parts.highlightSelectionMatches(), parts.indentUnit.of("  "), parts.yaml(), parts.lintGutter(),
-          parts.syntaxHighlighting(highlighting(parts)), theme(parts),
-          parts.autocompletion({ override: [complete], icons: false, activateOnTyping: true }),
-          // Tab goes on to the next control, as everywhere: an indentation is two spaces
-          parts.keymap.of([
-            ...parts.closeBracketsKeymap, ...parts.defaultKeymap, ...parts.searchKeymap, ...parts.historyKeymap,
-            ...parts.completionKeymap, ...parts.lintKeymap,
-          ]),
-          EditorState.readOnly.of(options.readOnly),
-          EditorView.contentAttributes.of({ "aria-label": "Scenario file", spellcheck: "false", tabindex: "0" }),
-          EditorView.updateListener.of((/** @type {any} */ update) => {
-            if (update.docChanged && !this.#silent) options.changed(this.text);
-          }),
-        ],
+    this.#extensions = [
+      parts.lineNumbers(), parts.highlightActiveLine(), parts.highlightActiveLineGutter(), parts.highlightSpecialChars(),
+      parts.history(), parts.drawSelection(), parts.dropCursor(), parts.indentOnInput(), parts.bracketMatching(),
+      parts.closeBrackets(), parts.highlightSelectionMatches(), parts.indentUnit.of("  "), parts.yaml(), parts.lintGutter(),
+      parts.syntaxHighlighting(highlighting(parts)), theme(parts),
+      parts.autocompletion({ override: [complete], icons: false, activateOnTyping: true }),
+      // Tab goes on to the next control, as everywhere: an indentation is two spaces
+      parts.keymap.of([
+        ...parts.closeBracketsKeymap, ...parts.defaultKeymap, ...parts.searchKeymap, ...parts.historyKeymap,
+        ...parts.completionKeymap, ...parts.lintKeymap,
+      ]),
+      EditorState.readOnly.of(options.readOnly),
+      EditorView.contentAttributes.of({ "aria-label": "Scenario file", spellcheck: "false", tabindex: "0" }),
+      EditorView.updateListener.of((/** @type {any} */ update) => {
+        if (update.docChanged && !this.#silent) options.changed(this.text);
       }),
-    });
+    ];
+    this.#view = new EditorView({ root, parent: root, state: EditorState.create({ extensions: this.#extensions }) });
   }
 
   get text() {
@@ -58,6 +55,11 @@ export class Editor {
     } finally {
       this.#silent = false;
     }
+  }
+
+  /** Edit another file, of whose text nothing can be undone. @param {string} text */
+  begin(text) {
+    this.#view.setState(this.#parts.EditorState.create({ doc: text, extensions: this.#extensions }));
   }
 
   /** @param {any} context @param {{schema: any, names: (path: string[]) => string[]}} options */

@@ -11,6 +11,8 @@ export class WriteView {
   editor = null;
   #check = 0;
   #checking = new AbortController();
+  /** Of the file in the editor. */
+  #path = "";
   /** The file's text as somebody else has left it, while mine is not saved. @type {{text: string, version: string} | null} */
   #theirs = null;
 
@@ -42,7 +44,14 @@ export class WriteView {
         changed: (text) => this.#changed(text),
       });
     }
-    this.editor.text = explorer.text;
+    if (this.#path === explorer.file.path) this.editor.text = explorer.text;
+    else {
+      // neither what others have done to the file of before, nor its text by Ctrl-Z, belongs to this one
+      this.#path = explorer.file.path;
+      this.#theirs = null;
+      this.#both();
+      this.editor.begin(explorer.text);
+    }
     this.#show(explorer.mistakes);
     const [first] = explorer.mistakes;
     if (first && explorer.scenario === null) this.editor.go(first.line, first.column);
@@ -126,17 +135,20 @@ export class WriteView {
   /** @param {string} [base] the version that is written over, if it is not the one that was opened */
   async save(base) {
     const { explorer } = this;
-    if (explorer.file === null) return;
+    const { file } = explorer;
+    if (file === null) return;
+    let theirs = null;
     try {
       await explorer.save(base);
-      this.#theirs = null;
       announce("Saved.");
     } catch (error) {
       if (!(error instanceof Refused) || error.status !== 409) return explorer.failed(error);
       const there = error.body.version !== "";
-      this.#theirs = there ? await explorer.server.ask("GET", `/api/file?path=${encodeURIComponent(explorer.file.path)}`) : { text: "", version: "" };
+      theirs = there ? await explorer.server.ask("GET", `/api/file?path=${encodeURIComponent(file.path)}`) : { text: "", version: "" };
       announce("Not saved: the file has changed meanwhile.");
     }
+    if (this.#path !== file.path) return; // another one was opened meanwhile
+    this.#theirs = theirs;
     this.#tools();
     this.#both();
   }
