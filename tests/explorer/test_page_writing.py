@@ -225,7 +225,9 @@ def test_what_is_told_and_undone_of_one_file_is_not_of_another(
         )
         page.after("h2", "any-client")
         page.click("#tab-edit")
-        page.browser.until(f"{INSIDE}.querySelector('.cm-content').innerText.includes('name: any-client')")
+        page.browser.until(
+            f"{INSIDE}.querySelector('.cm-content').innerText.includes('name: any-client')"
+        )
         assert page.texts(".conflict") == []
         go_to(page, "name: any-client")
         page.browser.type("-2")
