@@ -25,11 +25,15 @@ begin
     end if;
     -- a snapshot does not show what was published since; the index does, by a failure (40001)
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
-        insert into msrepl.sysarticles (objid, source_schema, source_object, added_version, propagation, structure)
-        select t, '', t, false, '{{}}', ''
-        from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c))) as t
-        on conflict do nothing;
-        delete from msrepl.sysarticles as a where a.source_schema = '';
+        begin
+            insert into msrepl.sysarticles (objid, source_schema, source_object, added_version, propagation, structure)
+            select t, '', t, false, '{{}}', ''
+            from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c))) as t
+            order by t
+            on conflict do nothing;
+            raise exception 'undone';
+        exception when raise_exception then null;
+        end;
     end if;
     -- nothing is left to guard, or the DDL is our own
     if (select bool_and(a.structure <> '') from msrepl.sysarticles as a) is not true

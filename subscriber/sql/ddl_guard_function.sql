@@ -21,11 +21,15 @@ begin
     end if;
     -- a snapshot does not show what was subscribed since; the index does, by a failure (40001)
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
-        insert into msrepl.msreplication_objects (objid, dest_schema, article, created_table, added_version, sync_calls)
-        select t, '', t, false, false, '{{}}'
-        from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c))) as t
-        on conflict do nothing;
-        delete from msrepl.msreplication_objects as o where o.dest_schema = '';
+        begin
+            insert into msrepl.msreplication_objects (objid, dest_schema, article, created_table, added_version, sync_calls)
+            select t, '', t, false, false, '{{}}'
+            from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c))) as t
+            order by t
+            on conflict do nothing;
+            raise exception 'undone';
+        exception when raise_exception then null;
+        end;
     end if;
     -- nothing is left to guard, or the DDL is our own
     if (select bool_and(o.structure <> '') from msrepl.msreplication_objects as o) is not true

@@ -189,7 +189,13 @@ async def test_ddl_behind_a_snapshot(make_topology: MakeTopology, level: str, no
             await session.execute(unseen)
         await session.rollback()
         await session.execute(f"set transaction isolation level {level}".encode())
-        await session.execute("create table elsewhere (id int)")
+        await session.execute("create table elsewhere (id serial)")
+        # nobody waits for another's DDL
+        await topology.execute(
+            node,
+            f"begin isolation level {level}; set local lock_timeout = '10s'; "
+            "create table more (id serial); commit",
+        )
         await session.commit()
 
 

@@ -818,11 +818,15 @@ begin
     end if;
     -- a snapshot does not show what was published since; the index does, by a failure (40001)
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
-        insert into msrepl.sysarticles (objid, source_schema, source_object, added_version, propagation, structure)
-        select t, '', t, false, '{}', ''
-        from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c))) as t
-        on conflict do nothing;
-        delete from msrepl.sysarticles as a where a.source_schema = '';
+        begin
+            insert into msrepl.sysarticles (objid, source_schema, source_object, added_version, propagation, structure)
+            select t, '', t, false, '{}', ''
+            from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c))) as t
+            order by t
+            on conflict do nothing;
+            raise exception 'undone';
+        exception when raise_exception then null;
+        end;
     end if;
     -- nothing is left to guard, or the DDL is our own
     if (select bool_and(a.structure <> '') from msrepl.sysarticles as a) is not true
@@ -1340,8 +1344,23 @@ declare
     lost text;
     article record;
 begin
-    if to_regclass('msrepl.sysprocarticles') is null
-        or not exists (select from msrepl.sysprocarticles)
+    if to_regclass('msrepl.sysprocarticles') is null then
+        return;
+    end if;
+    -- a snapshot does not show what was published since; the index does, by a failure (40001)
+    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        begin
+            insert into msrepl.sysprocarticles (article_id, objid, schema, name, kind, arguments, returns_set, type,
+                                                xact_abort, commits, replicate_ddl, definition)
+            select n, n, '', '', 'p', '{}', false, 'proc exec', false, false, false, ''
+            from msrepl.sysarticles_article_id_seq as s, generate_series(1, s.last_value) as n
+            order by n
+            on conflict do nothing;
+            raise exception 'undone';
+        exception when raise_exception then null;
+        end;
+    end if;
+    if not exists (select from msrepl.sysprocarticles)
         or exists (select from msrepl.sysprocarticles as a where a.working)
     then
         return;

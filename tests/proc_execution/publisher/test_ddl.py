@@ -73,6 +73,26 @@ async def test_rolled_back(home: Home) -> None:
     assert await posted(home) == []
 
 
+@pytest.mark.parametrize("ddl", [AGAIN, "drop procedure give_raise", "create table more (id int)"])
+async def test_behind_a_snapshot(home: Home, ddl: str) -> None:
+    """Whose snapshot is older than the article begins again."""
+    await home.publish("create procedure other() language sql as 'select 1'", "other")
+    begin = b"begin isolation level repeatable read; select from emp"
+    async with await home.another() as session:
+        await session.execute(begin)
+        await home.publish(GIVE_RAISE)
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            await session.execute(ddl.encode())
+        await session.execute("rollback")
+        await session.execute(begin)
+        await session.execute("create table more (id int)")
+        # nobody waits for another's DDL
+        await home.connection.execute(
+            begin + b"; set local lock_timeout = '10s'; create table elsewhere (id int); commit"
+        )
+        await session.execute("commit")
+
+
 @pytest.mark.parametrize("type", [ProcType.SERIALIZABLE, ProcType.SCHEMA_ONLY])
 async def test_without_posting(home: Home, type: ProcType) -> None:
     article = await home.publish(GIVE_RAISE, replicate_ddl=False, type=type)
