@@ -28,7 +28,7 @@ begin
         begin
             insert into msrepl.sysarticles (objid, source_schema, source_object, added_version, propagation, structure)
             select t, '', t, false, '{{}}', ''
-            from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c))) as t
+            from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c where c.relkind in ('r', 'p')))) as t
             order by t
             on conflict do nothing;
             raise exception 'undone';

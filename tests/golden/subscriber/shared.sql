@@ -1669,7 +1669,7 @@ begin
         begin
             insert into msrepl.msreplication_objects (objid, dest_schema, article, created_table, added_version, sync_calls)
             select t, '', t, false, false, '{}'
-            from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c))) as t
+            from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c where c.relkind in ('r', 'p')))) as t
             order by t
             on conflict do nothing;
             raise exception 'undone';
