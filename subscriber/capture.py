@@ -171,7 +171,7 @@ class CaptureTexts:
     def _ship(self, operation: str) -> sql.Composed:
         forget = ""
         holes: dict[str, sql.Composable] = {
-            "send": sql.SQL("perform msrepl_link.dblink_exec({}, sync.call);").format(
+            "send": sql.SQL("sync.call := msrepl_link.dblink_exec({}, sync.call);").format(
                 sql.Literal(LINK)
             ),
             "send_again": NOTHING,

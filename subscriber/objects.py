@@ -139,7 +139,7 @@ def shared_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
         render("twopc", "missing_fingerprint", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
         render("twopc.subscriber", "raise_uncoordinated", owner=owner),
-        render("twopc.subscriber", "name_transaction", owner=owner),
+        render("twopc.subscriber", "name_transaction", owner=owner, is_proven=_is_begun("gid")),
         render("twopc.subscriber", "any_client", owner=owner),
         render("twopc.subscriber", "begin_any_client", owner=owner, link=link),
         render("twopc.subscriber", "raise_inactive", owner=owner),
@@ -185,6 +185,8 @@ def _voting(owner: sql.Identifier, sites: BranchNames) -> list[str]:
         render(
             "twopc.subscriber",
             "prepare_publisher",
+            votes=_is_proven("'vote ' || array_to_string(sites, ',')", "$1", "$3"),
+            begins=_is_begun("$1"),
             owner=owner,
             own_branch=sites.own_branch,
             sites=sites.array,
@@ -246,8 +248,18 @@ def _renew_version(owner: sql.Identifier) -> list[str]:
     ]
 
 
+def _is_begun(gid: str) -> sql.Composed:
+    """Whether its coordinator has begun the transaction `gid` in this session."""
+    return _is_proven("'begin'", gid, "current_setting('msrepl.proof', true)")
+
+
+def _is_proven(what: str, gid: str, proof: str) -> sql.Composed:
+    """See `twopc.proof`; each is an SQL expression."""
+    return compose("twopc", "is_proven", what=sql.SQL(what), gid=sql.SQL(gid), proof=sql.SQL(proof))
+
+
 def prepare_branch(owner: sql.Identifier, sites: BranchNames, *, may_hold: bool) -> str:
-    """The procedure that prepares the Publisher's branch; with foreign keys, rows may still be held."""
+    """The function that prepares the Publisher's branch; with foreign keys, rows may still be held."""
     held = (
         "\n    perform msrepl.send_held();"
         "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"

@@ -4,7 +4,7 @@ The settings and the gid of a transaction are for anybody to change or to see. S
 key that nobody else gets (``msrepl.introduce_coordinator``), and every transaction carries two proofs made with
 it: that of its *begin* goes into the transaction's settings, where the application may read it; that of the *vote*
 goes out with the question for the votes, and not before. Other sessions of the application's role can read either
-in ``pg_stat_activity``, so both hold for one session. ``msrepl.is_proven`` examines them.
+in ``pg_stat_activity``, so both hold for one session. ``sql/is_proven.sql`` examines them.
 """
 
 from __future__ import annotations

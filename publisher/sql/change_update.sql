@@ -40,18 +40,17 @@ begin
             where {key_match} and t.msrepl_tran_version operator(pg_catalog.=) r.{old_version};
             get diagnostics again = row_count;{closed}
             done := kept + again;
-            if done <> sent then
-                perform 1
-                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r({old_names}, {new_names})
-                join {table} as t on {key_match}
-                for update of t;
-                {opened}update {table} as t
-                set {assignments}
-                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r({old_names}, {new_names})
-                where {key_match} and t.msrepl_tran_version operator(pg_catalog.=) r.{old_version};
-                get diagnostics again = row_count;{closed}
-                done := done + again;
-            end if;
+            exit when done = sent;
+            perform 1
+            from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r({old_names}, {new_names})
+            join {table} as t on {key_match}
+            for update of t;
+            {opened}update {table} as t
+            set {assignments}
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r({old_names}, {new_names})
+            where {key_match} and t.msrepl_tran_version operator(pg_catalog.=) r.{old_version};
+            get diagnostics again = row_count;{closed}
+            done := done + again;
             exit when done = sent or waited;
             perform msrepl.await_branches({tables});
             waited := true;

@@ -13,8 +13,8 @@ declare
     olds text;
     {variables}
 begin{before}
-    select array_agg(row({old_columns}))::text into olds from deleted as o;
-    if olds is null then
+    select array(select row({old_columns}) from deleted as o)::text into olds;
+    if olds = '{{}}' then
         return null;
     end if;
     arguments := quote_literal(olds);

@@ -13,8 +13,8 @@ declare
     news text;
     {variables}
 begin{before}
-    select array_agg(row({new_columns}))::text into news from inserted as n;
-    if news is null then
+    select array(select row({new_columns}) from inserted as n)::text into news;
+    if news = '{{}}' then
         return null;
     end if;
     arguments := quote_literal(news);

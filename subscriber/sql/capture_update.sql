@@ -14,23 +14,24 @@ as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    changed integer;
+    several boolean;
     olds text;
     news text;
     salt text;
     {variables}
 begin{before}
-    select count(*), array_agg(row({old_columns}))::text into changed, olds from deleted as o;
-    if changed = 0 then
+    select array(select row({old_columns}) from deleted as o limit 1)::text,
+           array(select row({new_columns}) from inserted as n limit 1)::text,
+           exists (select from deleted offset 1)
+    into olds, news, several;
+    if olds = '{{}}' then
         return null;
-    elsif changed = 1 then
-        select array_agg(row({new_columns}))::text into news from inserted as n;
-    else
+    elsif several then
         salt := {salt};
-        select array_agg(row({old_columns}) order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
-        into olds from deleted as o;
-        select array_agg(row({new_columns}) order by n.msrepl_tran_version)::text
-        into news from inserted as n;
+        select array(select row({old_columns}) from deleted as o
+                     order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text,
+               array(select row({new_columns}) from inserted as n order by n.msrepl_tran_version)::text
+        into olds, news;
     end if;
     arguments := quote_literal(olds) || ',' || quote_literal(news);
 {ship}

@@ -22,8 +22,7 @@ begin
         return;
     end if;
     update msrepl.branch_marker as m set calls = sent, pending = null where m.ctid = marker
-    returning m.ctid into marker;
-    perform set_config('msrepl.marker', marker::text, true);
+    returning set_config('msrepl.marker', m.ctid::text, true)::tid into marker;
     command := case when sent = 1
             then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
             else 'rollback to s' || sent - 1 end

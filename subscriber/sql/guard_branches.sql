@@ -3,6 +3,7 @@
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 --
+-- It is for the function to leave alone who has sent nothing: a WHEN clause would be parsed for every transaction.
 -- Made once: CREATE TRIGGER waits for whoever has a branch here, whenever a topology is opened again.
 do $msrepl$
 begin
@@ -14,8 +15,7 @@ begin
         set local role {owner};
         create constraint trigger trg_mssync_guard_branches
             after insert or update of turn on msrepl.branch_marker deferrable initially deferred
-            for each row when (new.calls > 0 or new.pending is not null)
-            execute function msrepl.refuse_unprepared();
+            for each row execute function msrepl.refuse_unprepared();
         comment on trigger trg_mssync_guard_branches on msrepl.branch_marker is 'No commit without the Publisher''s branch';
         reset role;
     end if;

@@ -1,7 +1,7 @@
 -- msrepl.name_transaction: the global transaction that a first captured change belongs to.
 -- called by: capture triggers, send_held
 -- tables:    msrepl.branch_marker
--- holes:     owner
+-- holes:     is_proven, owner
 --
 -- The setting msrepl.gid is anybody's to change, and gids of prepared transactions are anybody's to read: a
 -- marker under another's name would pass for that one's decision. So a name counts with its coordinator's proof.
@@ -14,7 +14,8 @@ declare
 begin
     if gid is null then
         return msrepl.begin_any_client($1);
-    elsif msrepl.is_proven('begin', gid, current_setting('msrepl.proof', true)) then
+    end if;
+{is_proven}    if found then
         return gid;
     elsif exists (select from msrepl.branch_marker as m where m.xid = pg_current_xact_id_if_assigned()) then
         perform msrepl.raise_uncoordinated($1);

@@ -3,15 +3,15 @@
 -- tables:    msrepl.branch_marker
 -- holes:     owner, link, held, own_branch
 --
--- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
--- as_whole: for the transaction as a whole; calls is 0 too, and nothing was asked, where a savepoint could be gone
+-- Returns how many calls were sent; 0 if nothing was captured in this transaction: then there is no branch at
+-- the Publisher.
+-- as_whole: for the transaction as a whole; 0 too, and nothing was asked, where a savepoint could be gone
 -- back to: then the Publisher would have prepared what is taken back here.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-drop procedure if exists msrepl.prepare_branch(text, integer, text[]);
-create or replace procedure msrepl.prepare_branch(
-    gid text, inout calls integer, participants text[], as_whole boolean)
+drop procedure if exists msrepl.prepare_branch(text, integer, text[]), msrepl.prepare_branch(text, integer, text[], boolean);
+create or replace function msrepl.prepare_branch(gid text, participants text[], as_whole boolean) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -19,7 +19,7 @@ as $msrepl$
 <<prepare>>
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
-    branch constant text := $1 || ':' || $3[1];
+    branch constant text := $1 || ':' || $2[1];
     marked text;
     sites text[];
     sent integer;
@@ -33,30 +33,28 @@ declare
 begin
     -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
     if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
-        perform set_config('synchronous_commit', 'on', $4);
+        perform set_config('synchronous_commit', 'on', $3);
     end if;{held}
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
-    returning m.gid, m.participants, m.calls, m.pending, m.ctid, m.xmin <> m.xid::xid
+    returning m.gid, m.participants, m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid,
+              m.xmin <> m.xid::xid
     into marked, sites, sent, queued, marker, within;
     if marked is null then
-        $2 := 0;
-        return;
-    elsif $4 and within then
-        update msrepl.branch_marker as m set prepared = false where m.ctid = marker returning m.ctid into marker;
-        perform set_config('msrepl.marker', marker::text, true);
-        $2 := 0;
-        return;
+        return 0;
+    elsif $3 and within then
+        update msrepl.branch_marker as m set prepared = false where m.ctid = marker
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into marker;
+        return 0;
     end if;
-    perform set_config('msrepl.marker', marker::text, true);
     if marked <> $1 || {own_branch} then
         raise exception 'this transaction captured changes as %, not as %', marked, $1 || {own_branch}
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.gid was changed within the transaction: roll back and try again.';
     end if;
-    if sites is distinct from $3 then
-        raise exception 'this transaction captured changes for the branches %, not for %', sites, $3
+    if sites is distinct from $2 then
+        raise exception 'this transaction captured changes for the branches %, not for %', sites, $2
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.participants was changed within the transaction: roll back and try again.';
     end if;
@@ -84,9 +82,9 @@ begin
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
     end if;
-    $2 := greatest(sent, 1);
+    return greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_branch(text, integer, text[], boolean) owner to {owner};
-revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) from public;
-comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
+alter function msrepl.prepare_branch(text, text[], boolean) owner to {owner};
+revoke all on function msrepl.prepare_branch(text, text[], boolean) from public;
+comment on function msrepl.prepare_branch(text, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';

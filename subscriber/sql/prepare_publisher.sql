@@ -1,7 +1,7 @@
 -- msrepl.prepare_publisher: the Publisher's vote, for a coordinator.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker
--- holes:     owner, own_branch, sites
+-- holes:     votes, begins, owner, own_branch, sites
 --
 -- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same.
 --
@@ -9,16 +9,18 @@
 -- message that it is called by. A vote that the application could ask for might be rolled back here to a
 -- savepoint, and would stay prepared at the Publisher.
 -- participants: all branches, this Subscriber's at the Publisher first; given where there are several
--- Subscribers, and part of what is proven. A Subscriber's link is a session of its own at the Publisher, and so is
--- its branch; the marker of a transaction that has none names the others only: it decides nothing for that one.
+-- Subscribers (any other default would be parsed for every transaction), and part of what is proven. A
+-- Subscriber's link is a session of its own at the Publisher, and so is its branch; the marker of a transaction
+-- that has none names the others only: it decides nothing for that one.
 drop procedure if exists msrepl.prepare_publisher(text, integer, text[]);
 create or replace procedure msrepl.prepare_publisher(
-    gid text, inout calls integer, proof text, participants text[] default {sites})
+    gid text, inout calls integer, proof text, participants text[] default null)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     context text;
+    sites constant text[] := coalesce($4, {sites});
 begin
     get diagnostics context = pg_context;
     if strpos(context, E'\n') > 0 then
@@ -26,19 +28,20 @@ begin
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
     end if;
-    if $1 is null then
-        raise exception 'prepare_publisher: the id of the global transaction is missing'
-            using errcode = 'null_value_not_allowed';
-    elsif not msrepl.is_proven('vote ' || array_to_string($4, ','), $1, $3) then
+{votes}    if not found then
+        if $1 is null then
+            raise exception 'prepare_publisher: the id of the global transaction is missing'
+                using errcode = 'null_value_not_allowed';
+        end if;
         raise exception 'prepare_publisher: only the coordinator of transaction % can ask for its votes', $1
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
     end if;
-    call msrepl.prepare_branch($1, $2, $4, false);
+    $2 := msrepl.prepare_branch($1, sites, false);
     if $2 > 0 then
         return;
-    elsif current_setting('msrepl.gid', true) is distinct from $1
-          or not msrepl.is_proven('begin', $1, current_setting('msrepl.proof', true)) then
+    end if;
+{begins}    if not found or current_setting('msrepl.gid', true) is distinct from $1 then
         raise exception 'transaction % was ended by a statement, or its settings msrepl.* were changed', $1
             using errcode = 'invalid_transaction_state',
                   hint = 'Roll back and try again. COMMIT, ROLLBACK and RESET ALL have no place in a global transaction.';
@@ -48,7 +51,7 @@ begin
         begin
             insert into msrepl.branch_marker (gid, xid, participants)
             values ($1 || {own_branch}, pg_current_xact_id(),
-                    case when $4 = {sites} then array[]::text[] else $4[2:] end);
+                    case when sites = {sites} then array[]::text[] else sites[2:] end);
         exception when unique_violation then
             raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                 using errcode = 'invalid_transaction_state',

@@ -32,14 +32,16 @@ declare
     calls integer;
 begin
     select m.* into marker from msrepl.branch_marker as m where m.ctid = here and m.xid = pg_current_xact_id();
-    if marker.gid is null then
-        -- asked before the setting was made, or after somebody has changed it: prepare_branch goes by it
+    if marker.prepared or new.calls = 0 and new.pending is null then
+        return null;
+    elsif marker.gid is null then
+        -- somebody has changed the setting: prepare_branch goes by it
         select m.ctid into here from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
         select m.* into marker from msrepl.branch_marker as m where m.ctid = here;
         perform set_config('msrepl.marker', here::text, true);
-    end if;
-    if marker.prepared then
-        return null;
+        if marker.prepared then
+            return null;
+        end if;
     end if;
     get diagnostics context = pg_context;
     around := substr(context, strpos(context || E'\n', E'\n') + 1);
@@ -62,7 +64,7 @@ begin
             using errcode = 'feature_not_supported',
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
     else
-        call msrepl.prepare_branch(left(marker.gid, -length({own_branch})), calls, {sites}, true);
+        calls := msrepl.prepare_branch(left(marker.gid, -length({own_branch})), {sites}, true);
     end if;
     if calls = 0 then
         -- too early to tell

@@ -125,18 +125,15 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, pending)
         values (transaction || {own_branch}, pg_current_xact_id(), coalesce(sites, {sites}), message)
         on conflict (xid) do nothing
-        returning m.ctid, m.pending into marker, queued;
-        -- as in ship
-        marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, marker);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid, m.pending into marker, queued;
     else
         update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
         where m.ctid = marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.ctid, m.pending into marker, queued;
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid, m.pending into marker, queued;
     end if;
     if marker is null then
         perform msrepl.raise_uncoordinated(step.article);
     end if;
-    perform set_config('msrepl.marker', marker::text, true);
     if cardinality(taking) = 0 and current_setting('msrepl.shipping', true) = 'lazy' and length(queued) <= 16384 then
         return;
     end if;

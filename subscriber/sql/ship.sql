@@ -26,25 +26,23 @@
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
+        returning m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
         sync.transaction := msrepl.name_transaction({table_name});
-        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.sites := nullif(current_setting('msrepl.participants', true), '')::text[];
         sync.call := {call} || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], {publisher_branch}))
             || ',' || coalesce(quote_literal(sync.sites), {sites_text}) || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || {own_branch}, pg_current_xact_id(), coalesce(sync.sites, {sites}), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
-        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
-        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
+        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated({table_name});
     end if;
-    perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
         -- appending copies the text: what has grown long is sent
         if length(sync.queued) > 16384 then
@@ -52,11 +50,13 @@
         end if;
         return null;
     end if;
-    sync.call := case when sync.sent = 1
-            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
-            else 'rollback to s' || sync.sent - 1 end
-        || ';' || coalesce(sync.queued || ';', '') || sync.call
-        || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    if sync.sent = 1 then
+        sync.call := 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            || coalesce(';' || sync.queued, '') || ';' || sync.call || ';savepoint s1';
+    else
+        sync.call := 'rollback to s' || sync.sent - 1 || coalesce(';' || sync.queued, '') || ';' || sync.call
+            || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    end if;
     begin
         {send}
     exception
@@ -71,7 +71,6 @@
     end;{after}
     if sync.queued is not null then
         update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
-        returning m.ctid into sync.marker;
-        perform set_config('msrepl.marker', sync.marker::text, true);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into sync.marker;
     end if;
     return null;

@@ -26,7 +26,6 @@ _DECISION_LOG_FUNCTIONS = ("open_epoch", "resume_epoch", "fence_epochs", "log_de
 _PARTICIPANT = (
     "coordinator_key",
     "introduce_coordinator",
-    "is_proven",
     "fence_branch",
     "forget_branches",
     "forget_epoch",

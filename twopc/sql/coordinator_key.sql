@@ -1,5 +1,5 @@
 -- msrepl.coordinator_key: by what a participant knows the coordinators that may begin transactions here.
--- called by: introduce_coordinator, is_proven, forget_epoch
+-- called by: introduce_coordinator, name_transaction, prepare_publisher, forget_epoch
 -- tables:    itself
 -- holes:     owner
 --

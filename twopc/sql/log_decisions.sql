@@ -14,20 +14,19 @@ as $msrepl$
 declare
     written integer;
 begin
-    if exists (
-        select from msrepl.coordinator_epoch as e where e.epoch = any ($2) and e.fenced
-    ) then
-        raise exception 'an epoch of coordinator % is fenced: another process has taken its branches over', $1
-            using errcode = 'object_not_in_prerequisite_state';
-    end if;
     insert into msrepl.decision as d (coordinator, epoch, sequence, kind, participants)
     select $1, b.epoch, b.sequence, b.kind, string_to_array(b.participants, ',')
     from unnest($2, $3, $4, $5) as b(epoch, sequence, kind, participants)
+    where not exists (select from msrepl.coordinator_epoch as e where e.epoch = any ($2) and e.fenced)
     on conflict (epoch, sequence) do update
         set kind = excluded.kind, participants = excluded.participants, decided_at = clock_timestamp()
         where d.kind = 'collecting';
     get diagnostics written = row_count;
     if written <> cardinality($3) then
+        if exists (select from msrepl.coordinator_epoch as e where e.epoch = any ($2) and e.fenced) then
+            raise exception 'an epoch of coordinator % is fenced: another process has taken its branches over', $1
+                using errcode = 'object_not_in_prerequisite_state';
+        end if;
         raise exception 'a decision of coordinator % was logged before, and a decision never changes', $1
             using errcode = 'unique_violation';
     end if;

@@ -239,18 +239,17 @@ begin
             where "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
-            if done <> sent then
-                perform 1
-                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
-                join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2"
-                for update of t;
-                update "sales"."line" as t
-                set "order" = "r"."n1", "place" = "r"."n2", "code" = "r"."n3", "data" = "r"."n4", "msrepl_tran_version" = "r"."n5"
-                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
-                where "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
-                get diagnostics again = row_count;
-                done := done + again;
-            end if;
+            exit when done = sent;
+            perform 1
+            from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+            join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2"
+            for update of t;
+            update "sales"."line" as t
+            set "order" = "r"."n1", "place" = "r"."n2", "code" = "r"."n3", "data" = "r"."n4", "msrepl_tran_version" = "r"."n5"
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+            where "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
+            get diagnostics again = row_count;
+            done := done + again;
             exit when done = sent or waited;
             perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
             waited := true;

@@ -221,18 +221,17 @@ begin
             where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
-            if done <> sent then
-                perform 1
-                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")
-                join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
-                for update of t;
-                update "public"."customer" as t
-                set "id" = "r"."n1", "name" = "r"."n2", "msrepl_tran_version" = "r"."n3"
-                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")
-                where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
-                get diagnostics again = row_count;
-                done := done + again;
-            end if;
+            exit when done = sent;
+            perform 1
+            from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")
+            join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
+            for update of t;
+            update "public"."customer" as t
+            set "id" = "r"."n1", "name" = "r"."n2", "msrepl_tran_version" = "r"."n3"
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")
+            where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
+            get diagnostics again = row_count;
+            done := done + again;
             exit when done = sent or waited;
             perform msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]);
             waited := true;

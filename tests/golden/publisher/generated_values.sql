@@ -255,20 +255,19 @@ begin
             get diagnostics again = row_count;
             perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
             done := kept + again;
-            if done <> sent then
-                perform 1
-                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
-                join "public"."thing" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
-                for update of t;
-                perform pg_catalog.set_config('search_path', '"pg_catalog", "sales", "pg_temp"', true);
+            exit when done = sent;
+            perform 1
+            from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
+            join "public"."thing" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
+            for update of t;
+            perform pg_catalog.set_config('search_path', '"pg_catalog", "sales", "pg_temp"', true);
             update "public"."thing" as t
-                set "nr" = "r"."n2", "mood" = "r"."n3", "name" = "r"."n4", "msrepl_tran_version" = "r"."n5"
-                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
-                where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
-                get diagnostics again = row_count;
+            set "nr" = "r"."n2", "mood" = "r"."n3", "name" = "r"."n4", "msrepl_tran_version" = "r"."n5"
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
+            where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
+            get diagnostics again = row_count;
             perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-                done := done + again;
-            end if;
+            done := done + again;
             exit when done = sent or waited;
             perform msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]);
             waited := true;

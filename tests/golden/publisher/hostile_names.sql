@@ -214,18 +214,17 @@ begin
             where "t"."t" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
-            if done <> sent then
-                perform 1
-                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
-                join "the ""odd"" one"."t%s{}\'" as t on "t"."t" operator(pg_catalog.=) "r"."k1"
-                for update of t;
-                update "the ""odd"" one"."t%s{}\'" as t
-                set "t" = "r"."n1", "sent" = "r"."n2", "100% {x} %(y)s" = "r"."n3", "it's ""so""" = "r"."n4", "naïve\日本" = "r"."n5", "msrepl_tran_version" = "r"."n6"
-                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
-                where "t"."t" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
-                get diagnostics again = row_count;
-                done := done + again;
-            end if;
+            exit when done = sent;
+            perform 1
+            from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
+            join "the ""odd"" one"."t%s{}\'" as t on "t"."t" operator(pg_catalog.=) "r"."k1"
+            for update of t;
+            update "the ""odd"" one"."t%s{}\'" as t
+            set "t" = "r"."n1", "sent" = "r"."n2", "100% {x} %(y)s" = "r"."n3", "it's ""so""" = "r"."n4", "naïve\日本" = "r"."n5", "msrepl_tran_version" = "r"."n6"
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
+            where "t"."t" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
+            get diagnostics again = row_count;
+            done := done + again;
             exit when done = sent or waited;
             perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
             waited := true;

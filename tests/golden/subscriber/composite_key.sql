@@ -105,8 +105,8 @@ begin
         return null;
     end if;
 
-    select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version"))::text into news from inserted as n;
-    if news is null then
+    select array(select row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version") from inserted as n)::text into news;
+    if news = '{}' then
         return null;
     end if;
     arguments := quote_literal(news);
@@ -138,25 +138,23 @@ begin
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
+        returning m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
         sync.transaction := msrepl.name_transaction('sales.line');
-        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.sites := nullif(current_setting('msrepl.participants', true), '')::text[];
         sync.call := 'call "msrepl"."sp_mssync_ins_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
-        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
-        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
+        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
     end if;
-    perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
         -- appending copies the text: what has grown long is sent
         if length(sync.queued) > 16384 then
@@ -164,13 +162,15 @@ begin
         end if;
         return null;
     end if;
-    sync.call := case when sync.sent = 1
-            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
-            else 'rollback to s' || sync.sent - 1 end
-        || ';' || coalesce(sync.queued || ';', '') || sync.call
-        || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    if sync.sent = 1 then
+        sync.call := 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            || coalesce(';' || sync.queued, '') || ';' || sync.call || ';savepoint s1';
+    else
+        sync.call := 'rollback to s' || sync.sent - 1 || coalesce(';' || sync.queued, '') || ';' || sync.call
+            || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    end if;
     begin
-        perform msrepl_link.dblink_exec('msrepl', sync.call);
+        sync.call := msrepl_link.dblink_exec('msrepl', sync.call);
     exception
         when query_canceled then
             perform msrepl.drain_link();
@@ -183,8 +183,7 @@ begin
     end;
     if sync.queued is not null then
         update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
-        returning m.ctid into sync.marker;
-        perform set_config('msrepl.marker', sync.marker::text, true);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into sync.marker;
     end if;
     return null;
 
@@ -210,7 +209,7 @@ as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    changed integer;
+    several boolean;
     olds text;
     news text;
     salt text;
@@ -256,17 +255,18 @@ begin
         return null;
     end if;
 
-    select count(*), array_agg(row("o"."order", "o"."place", "o"."msrepl_tran_version"))::text into changed, olds from deleted as o;
-    if changed = 0 then
+    select array(select row("o"."order", "o"."place", "o"."msrepl_tran_version") from deleted as o limit 1)::text,
+           array(select row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version") from inserted as n limit 1)::text,
+           exists (select from deleted offset 1)
+    into olds, news, several;
+    if olds = '{}' then
         return null;
-    elsif changed = 1 then
-        select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version"))::text into news from inserted as n;
-    else
+    elsif several then
         salt := extract(epoch from now()) || ' ' || pg_backend_pid();
-        select array_agg(row("o"."order", "o"."place", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
-        into olds from deleted as o;
-        select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
-        into news from inserted as n;
+        select array(select row("o"."order", "o"."place", "o"."msrepl_tran_version") from deleted as o
+                     order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text,
+               array(select row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version") from inserted as n order by n.msrepl_tran_version)::text
+        into olds, news;
     end if;
     arguments := quote_literal(olds) || ',' || quote_literal(news);
 -- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
@@ -297,25 +297,23 @@ begin
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
+        returning m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
         sync.transaction := msrepl.name_transaction('sales.line');
-        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.sites := nullif(current_setting('msrepl.participants', true), '')::text[];
         sync.call := 'call "msrepl"."sp_mssync_upd_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
-        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
-        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
+        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
     end if;
-    perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
         -- appending copies the text: what has grown long is sent
         if length(sync.queued) > 16384 then
@@ -323,13 +321,15 @@ begin
         end if;
         return null;
     end if;
-    sync.call := case when sync.sent = 1
-            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
-            else 'rollback to s' || sync.sent - 1 end
-        || ';' || coalesce(sync.queued || ';', '') || sync.call
-        || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    if sync.sent = 1 then
+        sync.call := 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            || coalesce(';' || sync.queued, '') || ';' || sync.call || ';savepoint s1';
+    else
+        sync.call := 'rollback to s' || sync.sent - 1 || coalesce(';' || sync.queued, '') || ';' || sync.call
+            || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    end if;
     begin
-        perform msrepl_link.dblink_exec('msrepl', sync.call);
+        sync.call := msrepl_link.dblink_exec('msrepl', sync.call);
     exception
         when query_canceled then
             perform msrepl.drain_link();
@@ -342,8 +342,7 @@ begin
     end;
     if sync.queued is not null then
         update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
-        returning m.ctid into sync.marker;
-        perform set_config('msrepl.marker', sync.marker::text, true);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into sync.marker;
     end if;
     return null;
 
@@ -396,8 +395,8 @@ begin
         return null;
     end if;
 
-    select array_agg(row("o"."order", "o"."place", "o"."code", "o"."data", "o"."msrepl_tran_version"))::text into olds from deleted as o;
-    if olds is null then
+    select array(select row("o"."order", "o"."place", "o"."code", "o"."data", "o"."msrepl_tran_version") from deleted as o)::text into olds;
+    if olds = '{}' then
         return null;
     end if;
     arguments := quote_literal(olds);
@@ -429,25 +428,23 @@ begin
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
+        returning m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
         sync.transaction := msrepl.name_transaction('sales.line');
-        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.sites := nullif(current_setting('msrepl.participants', true), '')::text[];
         sync.call := 'call "msrepl"."sp_mssync_del_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
-        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
-        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
+        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
     end if;
-    perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
         -- appending copies the text: what has grown long is sent
         if length(sync.queued) > 16384 then
@@ -455,13 +452,15 @@ begin
         end if;
         return null;
     end if;
-    sync.call := case when sync.sent = 1
-            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
-            else 'rollback to s' || sync.sent - 1 end
-        || ';' || coalesce(sync.queued || ';', '') || sync.call
-        || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    if sync.sent = 1 then
+        sync.call := 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            || coalesce(';' || sync.queued, '') || ';' || sync.call || ';savepoint s1';
+    else
+        sync.call := 'rollback to s' || sync.sent - 1 || coalesce(';' || sync.queued, '') || ';' || sync.call
+            || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    end if;
     begin
-        perform msrepl_link.dblink_exec('msrepl', sync.call);
+        sync.call := msrepl_link.dblink_exec('msrepl', sync.call);
     exception
         when query_canceled then
             perform msrepl.drain_link();
@@ -474,8 +473,7 @@ begin
     end;
     if sync.queued is not null then
         update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
-        returning m.ctid into sync.marker;
-        perform set_config('msrepl.marker', sync.marker::text, true);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into sync.marker;
     end if;
     return null;
 
@@ -549,15 +547,15 @@ create or replace trigger "trg_mssync_truncate_sales__line"
 -- tables:    msrepl.branch_marker
 -- holes:     owner, link, held, own_branch
 --
--- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
--- as_whole: for the transaction as a whole; calls is 0 too, and nothing was asked, where a savepoint could be gone
+-- Returns how many calls were sent; 0 if nothing was captured in this transaction: then there is no branch at
+-- the Publisher.
+-- as_whole: for the transaction as a whole; 0 too, and nothing was asked, where a savepoint could be gone
 -- back to: then the Publisher would have prepared what is taken back here.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-drop procedure if exists msrepl.prepare_branch(text, integer, text[]);
-create or replace procedure msrepl.prepare_branch(
-    gid text, inout calls integer, participants text[], as_whole boolean)
+drop procedure if exists msrepl.prepare_branch(text, integer, text[]), msrepl.prepare_branch(text, integer, text[], boolean);
+create or replace function msrepl.prepare_branch(gid text, participants text[], as_whole boolean) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -565,7 +563,7 @@ as $msrepl$
 <<prepare>>
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
-    branch constant text := $1 || ':' || $3[1];
+    branch constant text := $1 || ':' || $2[1];
     marked text;
     sites text[];
     sent integer;
@@ -579,32 +577,30 @@ declare
 begin
     -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
     if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
-        perform set_config('synchronous_commit', 'on', $4);
+        perform set_config('synchronous_commit', 'on', $3);
     end if;
     perform msrepl.send_held();
     marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
-    returning m.gid, m.participants, m.calls, m.pending, m.ctid, m.xmin <> m.xid::xid
+    returning m.gid, m.participants, m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid,
+              m.xmin <> m.xid::xid
     into marked, sites, sent, queued, marker, within;
     if marked is null then
-        $2 := 0;
-        return;
-    elsif $4 and within then
-        update msrepl.branch_marker as m set prepared = false where m.ctid = marker returning m.ctid into marker;
-        perform set_config('msrepl.marker', marker::text, true);
-        $2 := 0;
-        return;
+        return 0;
+    elsif $3 and within then
+        update msrepl.branch_marker as m set prepared = false where m.ctid = marker
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into marker;
+        return 0;
     end if;
-    perform set_config('msrepl.marker', marker::text, true);
     if marked <> $1 || ':sub1' then
         raise exception 'this transaction captured changes as %, not as %', marked, $1 || ':sub1'
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.gid was changed within the transaction: roll back and try again.';
     end if;
-    if sites is distinct from $3 then
-        raise exception 'this transaction captured changes for the branches %, not for %', sites, $3
+    if sites is distinct from $2 then
+        raise exception 'this transaction captured changes for the branches %, not for %', sites, $2
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.participants was changed within the transaction: roll back and try again.';
     end if;
@@ -632,12 +628,12 @@ begin
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
     end if;
-    $2 := greatest(sent, 1);
+    return greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_branch(text, integer, text[], boolean) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) from public;
-comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
+alter function msrepl.prepare_branch(text, text[], boolean) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.prepare_branch(text, text[], boolean) from public;
+comment on function msrepl.prepare_branch(text, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
 
 -- The row of a subscribed table: what is needed to call for it, and to take the subscription away again.
 -- called by: twopc.subscriber.subscription, the script of a subscription

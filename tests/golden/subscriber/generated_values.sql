@@ -220,8 +220,8 @@ declare
     sites text[];
     stored text;
 begin
-    select array_agg(row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version"))::text into news from inserted as n;
-    if news is null then
+    select array(select row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version") from inserted as n)::text into news;
+    if news = '{}' then
         return null;
     end if;
     arguments := quote_literal(news);
@@ -253,25 +253,23 @@ begin
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
+        returning m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
         sync.transaction := msrepl.name_transaction('thing');
-        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.sites := nullif(current_setting('msrepl.participants', true), '')::text[];
         sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_ins_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
-        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
-        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
+        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('thing');
     end if;
-    perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
         -- appending copies the text: what has grown long is sent
         if length(sync.queued) > 16384 then
@@ -279,11 +277,13 @@ begin
         end if;
         return null;
     end if;
-    sync.call := case when sync.sent = 1
-            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
-            else 'rollback to s' || sync.sent - 1 end
-        || ';' || coalesce(sync.queued || ';', '') || sync.call
-        || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    if sync.sent = 1 then
+        sync.call := 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            || coalesce(';' || sync.queued, '') || ';' || sync.call || ';savepoint s1';
+    else
+        sync.call := 'rollback to s' || sync.sent - 1 || coalesce(';' || sync.queued, '') || ';' || sync.call
+            || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    end if;
     begin
         -- fragment: sends a call and asks, in the same message, for what the Publisher stored otherwise.
 -- called by: rendered into ship for tables that take rows back
@@ -312,8 +312,7 @@ begin
 
     if sync.queued is not null then
         update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
-        returning m.ctid into sync.marker;
-        perform set_config('msrepl.marker', sync.marker::text, true);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into sync.marker;
     end if;
     return null;
 
@@ -339,7 +338,7 @@ as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    changed integer;
+    several boolean;
     olds text;
     news text;
     salt text;
@@ -357,17 +356,18 @@ declare
     sites text[];
     stored text;
 begin
-    select count(*), array_agg(row("o"."id", "o"."msrepl_tran_version"))::text into changed, olds from deleted as o;
-    if changed = 0 then
+    select array(select row("o"."id", "o"."msrepl_tran_version") from deleted as o limit 1)::text,
+           array(select row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version") from inserted as n limit 1)::text,
+           exists (select from deleted offset 1)
+    into olds, news, several;
+    if olds = '{}' then
         return null;
-    elsif changed = 1 then
-        select array_agg(row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version"))::text into news from inserted as n;
-    else
+    elsif several then
         salt := extract(epoch from now()) || ' ' || pg_backend_pid();
-        select array_agg(row("o"."id", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
-        into olds from deleted as o;
-        select array_agg(row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
-        into news from inserted as n;
+        select array(select row("o"."id", "o"."msrepl_tran_version") from deleted as o
+                     order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text,
+               array(select row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version") from inserted as n order by n.msrepl_tran_version)::text
+        into olds, news;
     end if;
     arguments := quote_literal(olds) || ',' || quote_literal(news);
 -- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
@@ -398,25 +398,23 @@ begin
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
+        returning m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
         sync.transaction := msrepl.name_transaction('thing');
-        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.sites := nullif(current_setting('msrepl.participants', true), '')::text[];
         sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_upd_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
-        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
-        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
+        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('thing');
     end if;
-    perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
         -- appending copies the text: what has grown long is sent
         if length(sync.queued) > 16384 then
@@ -424,11 +422,13 @@ begin
         end if;
         return null;
     end if;
-    sync.call := case when sync.sent = 1
-            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
-            else 'rollback to s' || sync.sent - 1 end
-        || ';' || coalesce(sync.queued || ';', '') || sync.call
-        || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    if sync.sent = 1 then
+        sync.call := 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            || coalesce(';' || sync.queued, '') || ';' || sync.call || ';savepoint s1';
+    else
+        sync.call := 'rollback to s' || sync.sent - 1 || coalesce(';' || sync.queued, '') || ';' || sync.call
+            || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    end if;
     begin
         -- fragment: sends a call and asks, in the same message, for what the Publisher stored otherwise.
 -- called by: rendered into ship for tables that take rows back
@@ -457,8 +457,7 @@ begin
 
     if sync.queued is not null then
         update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
-        returning m.ctid into sync.marker;
-        perform set_config('msrepl.marker', sync.marker::text, true);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into sync.marker;
     end if;
     return null;
 
@@ -494,8 +493,8 @@ declare
     marker tid;
     sites text[];
 begin
-    select array_agg(row("o"."id", "o"."nr", "o"."mood", "o"."name", "o"."msrepl_tran_version"))::text into olds from deleted as o;
-    if olds is null then
+    select array(select row("o"."id", "o"."nr", "o"."mood", "o"."name", "o"."msrepl_tran_version") from deleted as o)::text into olds;
+    if olds = '{}' then
         return null;
     end if;
     arguments := quote_literal(olds);
@@ -527,25 +526,23 @@ begin
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
+        returning m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
         sync.transaction := msrepl.name_transaction('thing');
-        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.sites := nullif(current_setting('msrepl.participants', true), '')::text[];
         sync.call := 'call "msrepl"."sp_mssync_del_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
-        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
-        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
+        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('thing');
     end if;
-    perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
         -- appending copies the text: what has grown long is sent
         if length(sync.queued) > 16384 then
@@ -553,13 +550,15 @@ begin
         end if;
         return null;
     end if;
-    sync.call := case when sync.sent = 1
-            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
-            else 'rollback to s' || sync.sent - 1 end
-        || ';' || coalesce(sync.queued || ';', '') || sync.call
-        || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    if sync.sent = 1 then
+        sync.call := 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            || coalesce(';' || sync.queued, '') || ';' || sync.call || ';savepoint s1';
+    else
+        sync.call := 'rollback to s' || sync.sent - 1 || coalesce(';' || sync.queued, '') || ';' || sync.call
+            || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
+    end if;
     begin
-        perform msrepl_link.dblink_exec('msrepl', sync.call);
+        sync.call := msrepl_link.dblink_exec('msrepl', sync.call);
     exception
         when query_canceled then
             perform msrepl.drain_link();
@@ -572,8 +571,7 @@ begin
     end;
     if sync.queued is not null then
         update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
-        returning m.ctid into sync.marker;
-        perform set_config('msrepl.marker', sync.marker::text, true);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into sync.marker;
     end if;
     return null;
 

@@ -470,7 +470,7 @@ comment on function msrepl.raise_uncoordinated(text) is 'Refuses a change outsid
 -- msrepl.name_transaction: the global transaction that a first captured change belongs to.
 -- called by: capture triggers, send_held
 -- tables:    msrepl.branch_marker
--- holes:     owner
+-- holes:     is_proven, owner
 --
 -- The setting msrepl.gid is anybody's to change, and gids of prepared transactions are anybody's to read: a
 -- marker under another's name would pass for that one's decision. So a name counts with its coordinator's proof.
@@ -483,7 +483,19 @@ declare
 begin
     if gid is null then
         return msrepl.begin_any_client($1);
-    elsif msrepl.is_proven('begin', gid, current_setting('msrepl.proof', true)) then
+    end if;
+-- fragment: FOUND if the coordinator of a global transaction itself says what is said.
+-- called by: rendered into name_transaction and prepare_publisher (a function of its own would cost twice as much)
+-- tables:    msrepl.coordinator_key
+-- holes:     what, gid, proof
+--
+-- what: `begin`, which the application's session may know as long as its transaction lasts, or `vote` and all
+-- branches, which it never learns in time; either holds for this session alone. The key stands at both ends, so that
+-- nobody can make a proof of a longer text.
+    perform from msrepl.coordinator_key as k
+    where k.key_id = split_part(current_setting('msrepl.proof', true), '.', 1) and starts_with(gid, 'twopc:' || k.coordinator || ':')
+      and split_part(current_setting('msrepl.proof', true), '.', 2) = encode(sha256(k.key || convert_to('begin' || ' ' || gid || ' ' || pg_backend_pid(), 'UTF8') || k.key), 'hex');
+    if found then
         return gid;
     elsif exists (select from msrepl.branch_marker as m where m.xid = pg_current_xact_id_if_assigned()) then
         perform msrepl.raise_uncoordinated($1);
@@ -1090,8 +1102,7 @@ begin
         return;
     end if;
     update msrepl.branch_marker as m set calls = sent, pending = null where m.ctid = marker
-    returning m.ctid into marker;
-    perform set_config('msrepl.marker', marker::text, true);
+    returning set_config('msrepl.marker', m.ctid::text, true)::tid into marker;
     command := case when sent = 1
             then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
             else 'rollback to s' || sent - 1 end
@@ -1437,18 +1448,15 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, pending)
         values (transaction || ':sub1', pg_current_xact_id(), coalesce(sites, array['pub', 'sub1']), message)
         on conflict (xid) do nothing
-        returning m.ctid, m.pending into marker, queued;
-        -- as in ship
-        marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, marker);
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid, m.pending into marker, queued;
     else
         update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
         where m.ctid = marker and m.xid = pg_current_xact_id() and not m.prepared
-        returning m.ctid, m.pending into marker, queued;
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid, m.pending into marker, queued;
     end if;
     if marker is null then
         perform msrepl.raise_uncoordinated(step.article);
     end if;
-    perform set_config('msrepl.marker', marker::text, true);
     if cardinality(taking) = 0 and current_setting('msrepl.shipping', true) = 'lazy' and length(queued) <= 16384 then
         return;
     end if;
@@ -1777,15 +1785,15 @@ alter event trigger msrepl_rewrite_guard enable always;
 -- tables:    msrepl.branch_marker
 -- holes:     owner, link, held, own_branch
 --
--- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
--- as_whole: for the transaction as a whole; calls is 0 too, and nothing was asked, where a savepoint could be gone
+-- Returns how many calls were sent; 0 if nothing was captured in this transaction: then there is no branch at
+-- the Publisher.
+-- as_whole: for the transaction as a whole; 0 too, and nothing was asked, where a savepoint could be gone
 -- back to: then the Publisher would have prepared what is taken back here.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-drop procedure if exists msrepl.prepare_branch(text, integer, text[]);
-create or replace procedure msrepl.prepare_branch(
-    gid text, inout calls integer, participants text[], as_whole boolean)
+drop procedure if exists msrepl.prepare_branch(text, integer, text[]), msrepl.prepare_branch(text, integer, text[], boolean);
+create or replace function msrepl.prepare_branch(gid text, participants text[], as_whole boolean) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -1793,7 +1801,7 @@ as $msrepl$
 <<prepare>>
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
-    branch constant text := $1 || ':' || $3[1];
+    branch constant text := $1 || ':' || $2[1];
     marked text;
     sites text[];
     sent integer;
@@ -1807,30 +1815,28 @@ declare
 begin
     -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
     if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
-        perform set_config('synchronous_commit', 'on', $4);
+        perform set_config('synchronous_commit', 'on', $3);
     end if;
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
-    returning m.gid, m.participants, m.calls, m.pending, m.ctid, m.xmin <> m.xid::xid
+    returning m.gid, m.participants, m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid,
+              m.xmin <> m.xid::xid
     into marked, sites, sent, queued, marker, within;
     if marked is null then
-        $2 := 0;
-        return;
-    elsif $4 and within then
-        update msrepl.branch_marker as m set prepared = false where m.ctid = marker returning m.ctid into marker;
-        perform set_config('msrepl.marker', marker::text, true);
-        $2 := 0;
-        return;
+        return 0;
+    elsif $3 and within then
+        update msrepl.branch_marker as m set prepared = false where m.ctid = marker
+        returning set_config('msrepl.marker', m.ctid::text, true)::tid into marker;
+        return 0;
     end if;
-    perform set_config('msrepl.marker', marker::text, true);
     if marked <> $1 || ':sub1' then
         raise exception 'this transaction captured changes as %, not as %', marked, $1 || ':sub1'
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.gid was changed within the transaction: roll back and try again.';
     end if;
-    if sites is distinct from $3 then
-        raise exception 'this transaction captured changes for the branches %, not for %', sites, $3
+    if sites is distinct from $2 then
+        raise exception 'this transaction captured changes for the branches %, not for %', sites, $2
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.participants was changed within the transaction: roll back and try again.';
     end if;
@@ -1858,12 +1864,12 @@ begin
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
     end if;
-    $2 := greatest(sent, 1);
+    return greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_branch(text, integer, text[], boolean) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) from public;
-comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
+alter function msrepl.prepare_branch(text, text[], boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.prepare_branch(text, text[], boolean) from public;
+comment on function msrepl.prepare_branch(text, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
 
 -- msrepl.flush_log: returns when every commit that could be seen here is durable, at a synchronous standby too.
 -- called by: the coordinator, behind a last agent's COMMIT; the resolver
@@ -1893,7 +1899,7 @@ comment on function msrepl.flush_log() is 'Returns when every commit that could 
 -- msrepl.prepare_publisher: the Publisher's vote, for a coordinator.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker
--- holes:     owner, own_branch, sites
+-- holes:     votes, begins, owner, own_branch, sites
 --
 -- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same.
 --
@@ -1901,16 +1907,18 @@ comment on function msrepl.flush_log() is 'Returns when every commit that could 
 -- message that it is called by. A vote that the application could ask for might be rolled back here to a
 -- savepoint, and would stay prepared at the Publisher.
 -- participants: all branches, this Subscriber's at the Publisher first; given where there are several
--- Subscribers, and part of what is proven. A Subscriber's link is a session of its own at the Publisher, and so is
--- its branch; the marker of a transaction that has none names the others only: it decides nothing for that one.
+-- Subscribers (any other default would be parsed for every transaction), and part of what is proven. A
+-- Subscriber's link is a session of its own at the Publisher, and so is its branch; the marker of a transaction
+-- that has none names the others only: it decides nothing for that one.
 drop procedure if exists msrepl.prepare_publisher(text, integer, text[]);
 create or replace procedure msrepl.prepare_publisher(
-    gid text, inout calls integer, proof text, participants text[] default array['pub', 'sub1'])
+    gid text, inout calls integer, proof text, participants text[] default null)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     context text;
+    sites constant text[] := coalesce($4, array['pub', 'sub1']);
 begin
     get diagnostics context = pg_context;
     if strpos(context, E'\n') > 0 then
@@ -1918,19 +1926,42 @@ begin
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
     end if;
-    if $1 is null then
-        raise exception 'prepare_publisher: the id of the global transaction is missing'
-            using errcode = 'null_value_not_allowed';
-    elsif not msrepl.is_proven('vote ' || array_to_string($4, ','), $1, $3) then
+-- fragment: FOUND if the coordinator of a global transaction itself says what is said.
+-- called by: rendered into name_transaction and prepare_publisher (a function of its own would cost twice as much)
+-- tables:    msrepl.coordinator_key
+-- holes:     what, gid, proof
+--
+-- what: `begin`, which the application's session may know as long as its transaction lasts, or `vote` and all
+-- branches, which it never learns in time; either holds for this session alone. The key stands at both ends, so that
+-- nobody can make a proof of a longer text.
+    perform from msrepl.coordinator_key as k
+    where k.key_id = split_part($3, '.', 1) and starts_with($1, 'twopc:' || k.coordinator || ':')
+      and split_part($3, '.', 2) = encode(sha256(k.key || convert_to('vote ' || array_to_string(sites, ',') || ' ' || $1 || ' ' || pg_backend_pid(), 'UTF8') || k.key), 'hex');
+    if not found then
+        if $1 is null then
+            raise exception 'prepare_publisher: the id of the global transaction is missing'
+                using errcode = 'null_value_not_allowed';
+        end if;
         raise exception 'prepare_publisher: only the coordinator of transaction % can ask for its votes', $1
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
     end if;
-    call msrepl.prepare_branch($1, $2, $4, false);
+    $2 := msrepl.prepare_branch($1, sites, false);
     if $2 > 0 then
         return;
-    elsif current_setting('msrepl.gid', true) is distinct from $1
-          or not msrepl.is_proven('begin', $1, current_setting('msrepl.proof', true)) then
+    end if;
+-- fragment: FOUND if the coordinator of a global transaction itself says what is said.
+-- called by: rendered into name_transaction and prepare_publisher (a function of its own would cost twice as much)
+-- tables:    msrepl.coordinator_key
+-- holes:     what, gid, proof
+--
+-- what: `begin`, which the application's session may know as long as its transaction lasts, or `vote` and all
+-- branches, which it never learns in time; either holds for this session alone. The key stands at both ends, so that
+-- nobody can make a proof of a longer text.
+    perform from msrepl.coordinator_key as k
+    where k.key_id = split_part(current_setting('msrepl.proof', true), '.', 1) and starts_with($1, 'twopc:' || k.coordinator || ':')
+      and split_part(current_setting('msrepl.proof', true), '.', 2) = encode(sha256(k.key || convert_to('begin' || ' ' || $1 || ' ' || pg_backend_pid(), 'UTF8') || k.key), 'hex');
+    if not found or current_setting('msrepl.gid', true) is distinct from $1 then
         raise exception 'transaction % was ended by a statement, or its settings msrepl.* were changed', $1
             using errcode = 'invalid_transaction_state',
                   hint = 'Roll back and try again. COMMIT, ROLLBACK and RESET ALL have no place in a global transaction.';
@@ -1940,7 +1971,7 @@ begin
         begin
             insert into msrepl.branch_marker (gid, xid, participants)
             values ($1 || ':sub1', pg_current_xact_id(),
-                    case when $4 = array['pub', 'sub1'] then array[]::text[] else $4[2:] end);
+                    case when sites = array['pub', 'sub1'] then array[]::text[] else sites[2:] end);
         exception when unique_violation then
             raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                 using errcode = 'invalid_transaction_state',
@@ -1988,14 +2019,16 @@ declare
     calls integer;
 begin
     select m.* into marker from msrepl.branch_marker as m where m.ctid = here and m.xid = pg_current_xact_id();
-    if marker.gid is null then
-        -- asked before the setting was made, or after somebody has changed it: prepare_branch goes by it
+    if marker.prepared or new.calls = 0 and new.pending is null then
+        return null;
+    elsif marker.gid is null then
+        -- somebody has changed the setting: prepare_branch goes by it
         select m.ctid into here from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
         select m.* into marker from msrepl.branch_marker as m where m.ctid = here;
         perform set_config('msrepl.marker', here::text, true);
-    end if;
-    if marker.prepared then
-        return null;
+        if marker.prepared then
+            return null;
+        end if;
     end if;
     get diagnostics context = pg_context;
     around := substr(context, strpos(context || E'\n', E'\n') + 1);
@@ -2018,7 +2051,7 @@ begin
             using errcode = 'feature_not_supported',
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
     else
-        call msrepl.prepare_branch(left(marker.gid, -length(':sub1')), calls, array['pub', 'sub1'], true);
+        calls := msrepl.prepare_branch(left(marker.gid, -length(':sub1')), array['pub', 'sub1'], true);
     end if;
     if calls = 0 then
         -- too early to tell
@@ -2041,6 +2074,7 @@ comment on function msrepl.refuse_unprepared() is 'Refuses to commit a branch wh
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 --
+-- It is for the function to leave alone who has sent nothing: a WHEN clause would be parsed for every transaction.
 -- Made once: CREATE TRIGGER waits for whoever has a branch here, whenever a topology is opened again.
 do $msrepl$
 begin
@@ -2052,8 +2086,7 @@ begin
         set local role "msrepl_owner_8d9001d32c6a";
         create constraint trigger trg_mssync_guard_branches
             after insert or update of turn on msrepl.branch_marker deferrable initially deferred
-            for each row when (new.calls > 0 or new.pending is not null)
-            execute function msrepl.refuse_unprepared();
+            for each row execute function msrepl.refuse_unprepared();
         comment on trigger trg_mssync_guard_branches on msrepl.branch_marker is 'No commit without the Publisher''s branch';
         reset role;
     end if;
