@@ -192,17 +192,19 @@ async def test_idle_sessions_that_the_server_ended_are_replaced(bank: Bank) -> N
     assert await bank.balances() == (4, 4)
 
 
-async def test_a_session_that_ended_a_moment_ago_is_not_used(bank: Bank) -> None:
+@pytest.mark.parametrize("whose", ["the application's", "the decision log's"])
+async def test_a_session_that_ended_a_moment_ago_is_not_used(bank: Bank, whose: str) -> None:
     """The loop, which watches its socket, has had no turn since."""
+    node, name = SESSIONS[whose]
     query = """
         select pg_terminate_backend(pid, 5000) from pg_stat_activity
-        where application_name like 'twopc %' and datname = current_database()
+        where application_name like %s and datname = current_database()
     """
     async with bank.coordinator() as coordinator:
-        assert (await coordinator.run(SUB, UPDATE)).rowcount == 1
-        with psycopg.connect(bank.topology.node(SUB).dsn) as connection:
-            assert connection.execute(query).fetchall() != []
-        assert (await coordinator.run(SUB, UPDATE)).rowcount == 1
+        assert await attempt(bank, coordinator, "presumed_abort") == "committed"
+        with psycopg.connect(bank.topology.node(node).dsn) as connection:
+            assert connection.execute(query, (name,)).fetchall() != []
+        assert await attempt(bank, coordinator, "presumed_abort") == "committed"
     assert await bank.balances() == (2, 2)
 
 

@@ -146,7 +146,7 @@ class DecisionLog:
     def current(self, variant: str) -> EpochIds | None:
         """The ids for transactions of a variant, if there is an epoch and it can be written for."""
         result, lean = self.epochs.get(variant), self._lean
-        if result is None or result.epoch in self.fenced or lean is None or lean.lost:
+        if result is None or result.epoch in self.fenced or lean is None or not lean.alive():
             return None
         return result
 
@@ -281,7 +281,7 @@ class DecisionLog:
     async def _connect(self) -> None:
         if self._closed:
             raise psycopg.OperationalError("the decision log was closed")
-        if self._lean is not None and not self._lean.lost:
+        if self._lean is not None and self._lean.alive():
             return
         if self._lean is not None:
             await self._lean.close()

@@ -166,11 +166,12 @@ class Lean(Channel):
         self.unwatch()
 
     def alive(self) -> bool:
-        """Whether an idle connection still works, as far as this side can see.
+        """Whether a connection still works, as far as this side can see.
 
-        Its socket is read here even if the loop watches it: the loop may have had no turn since the end.
+        If it is idle, its socket is read here even if the loop watches it: the loop may have had no turn since the
+        end.
         """
-        if not self.lost:
+        if self._done and not self.lost:
             try:
                 # The first reading may bring the server's parting words, the second the end.
                 self.pgconn.consume_input()
