@@ -26,11 +26,13 @@ begin
     -- a snapshot does not show what was published since; the index does, by a failure (40001)
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
         begin
-            insert into msrepl.sysarticles (objid, source_schema, source_object, added_version, propagation, structure)
-            select t, '', t, false, '{{}}', ''
+            -- under a number of no article: those of the sequence would be gone
+            insert into msrepl.sysarticles (article_id, objid, source_schema, source_object, added_version, propagation, structure)
+            overriding system value
+            select (t::int8 - 2147483648)::int4, t, '', t, false, '{{}}', ''
             from unnest(coalesce(msrepl.touched_tables(tg_event), array(select c.oid from pg_class as c where c.relkind in ('r', 'p')))) as t
             order by t
-            on conflict do nothing;
+            on conflict (objid) do nothing;
             raise exception 'undone';
         exception when raise_exception then null;
         end;

@@ -29,10 +29,10 @@ begin
         begin
             insert into msrepl.sysprocarticles (article_id, objid, schema, name, kind, arguments, returns_set, type,
                                                 xact_abort, commits, replicate_ddl, definition)
-            select n, n, '', '', 'p', '{{}}', false, 'proc exec', false, false, false, ''
+            select n, (4294967295 - n)::oid, '', '', 'p', '{{}}', false, 'proc exec', false, false, false, ''
             from msrepl.sysarticles_article_id_seq as s, generate_series(1, s.last_value) as n
             order by n
-            on conflict do nothing;
+            on conflict (article_id) do nothing;
             raise exception 'undone';
         exception when raise_exception then null;
         end;

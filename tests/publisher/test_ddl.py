@@ -199,6 +199,19 @@ async def test_ddl_behind_a_snapshot(make_topology: MakeTopology, level: str, no
         await session.commit()
 
 
+async def test_ddl_takes_no_numbers_of_articles(make_topology: MakeTopology) -> None:
+    """They are few, and anybody may make a table."""
+    topology = await make_topology()
+    await topology.execute("pub", ITEM)
+    await topology.execute("pub", ITEM.replace("item", "other"))
+    await topology.publish("item")
+    ddl = "create table more (id serial); drop table more"
+    await topology.execute("pub", f"begin isolation level repeatable read; {ddl}; commit")
+    await topology.publish("other")
+    numbers = await topology.execute("pub", "select article_id from msrepl.sysarticles order by 1")
+    assert numbers == [(1,), (2,)]
+
+
 async def test_ddl_by_an_ordinary_owner(make_pair: MakePair) -> None:
     """A table's owner has no rights on our objects; the guard works all the same."""
     pair = await make(make_pair)
