@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.explorer.browsing import ExplorerPage
 
@@ -33,6 +36,23 @@ def go_to(page: ExplorerPage, text: str) -> None:
     for kind in ("mousePressed", "mouseReleased"):
         page.browser.mouse(kind, (x, y))
     page.browser.until(f"{INSIDE}.activeElement?.classList.contains('cm-content')")
+
+
+def open_listed(page: ExplorerPage, name: str) -> None:
+    """Click another file in the list."""
+    page.run(
+        f"[...document.querySelectorAll('.files button')].find(e => e.innerText.includes({name!r})).click()"
+    )
+    page.after("h2", name)
+
+
+@pytest.fixture
+def lost_update(folder: Path) -> Iterator[Path]:
+    """The file, which a test may change."""
+    path = folder / LOST_UPDATE
+    before = path.read_text()
+    yield path
+    path.write_text(before)
 
 
 def test_a_mistake_is_shown_at_its_line_while_it_is_written(page: ExplorerPage) -> None:
@@ -74,32 +94,28 @@ def test_keys_are_completed_after_the_schema(page: ExplorerPage) -> None:
 
 
 def test_nothing_is_saved_before_it_is_said_and_nothing_of_others_is_lost(
-    page: ExplorerPage, folder: Path
+    page: ExplorerPage, lost_update: Path
 ) -> None:
     """Somebody else's change is shown beside one's own; either can be kept."""
-    path = folder / LOST_UPDATE
-    before = path.read_text()
-    try:
-        edited(page)
-        go_to(page, "name: lost-update")
-        page.browser.type("-of-mine")
-        page.after(".path", "changed, not saved")
-        assert path.read_text() == before
-        path.write_text(before.replace("name: lost-update", "name: lost-update-of-theirs"))
-        page.expected = ("409",)  # the browser logs it, though the page has dealt with it
+    before = lost_update.read_text()
+    edited(page)
+    go_to(page, "name: lost-update")
+    page.browser.type("-of-mine")
+    page.after(".path", "changed, not saved")
+    assert lost_update.read_text() == before
+    lost_update.write_text(before.replace("name: lost-update", "name: lost-update-of-theirs"))
+    page.expected = ("409",)  # the browser logs it, though the page has dealt with it
 
-        page.click("#save")
-        page.after(".conflict", "Not saved")
+    page.click("#save")
+    page.after(".conflict", "Not saved")
 
-        assert "of-theirs" in path.read_text()
-        mine, theirs = page.texts(".both pre")
-        assert (mine, theirs) == ("name: lost-update-of-mine", "name: lost-update-of-theirs")
-        page.click("#keep-mine")
-        page.browser.until("!document.querySelector('.conflict')")
-        page.browser.until("document.querySelector('#save').disabled")
-        assert "name: lost-update-of-mine\n" in path.read_text()
-    finally:
-        path.write_text(before)
+    assert "of-theirs" in lost_update.read_text()
+    mine, theirs = page.texts(".both pre")
+    assert (mine, theirs) == ("name: lost-update-of-mine", "name: lost-update-of-theirs")
+    page.click("#keep-mine")
+    page.browser.until("!document.querySelector('.conflict')")
+    page.browser.until("document.querySelector('#save').disabled")
+    assert "name: lost-update-of-mine\n" in lost_update.read_text()
 
 
 def test_a_broken_file_opens_in_the_editor_at_its_error(page: ExplorerPage, folder: Path) -> None:
@@ -120,123 +136,92 @@ def test_another_file_is_opened_and_what_was_written_is_still_there(page: Explor
     go_to(page, "name: lost-update")
     page.browser.type("-again")
     page.after(".path", "changed, not saved")
-    page.run(
-        "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('any-client')).click()"
-    )
-    page.after("h2", "any-client")
+    open_listed(page, "any-client")
 
-    page.run(
-        "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('lost-update')).click()"
-    )
+    open_listed(page, "lost-update")
     page.after("h2", "lost-update-again")
 
 
 def test_what_is_shown_is_played_whatever_is_in_the_file_by_now(
-    page: ExplorerPage, folder: Path
+    page: ExplorerPage, lost_update: Path
 ) -> None:
     """Another tab has saved: who has not opened the file again sees what their own text comes to."""
-    path = folder / LOST_UPDATE
-    before = path.read_text()
-    try:
-        page.play(LOST_UPDATE)
-        path.write_text(before.replace(":bal - 20", ":bal - 30"))
-        page.click("[id='switch-protection.version_check']")
-        page.after(".checks li", "✗ no_lost_update")
-        assert ":bal - 20" in page.card("b_write")
-        page.play(LOST_UPDATE)
-        assert ":bal - 30" in page.card("b_write")
-    finally:
-        path.write_text(before)
+    before = lost_update.read_text()
+    page.play(LOST_UPDATE)
+    lost_update.write_text(before.replace(":bal - 20", ":bal - 30"))
+    page.click("[id='switch-protection.version_check']")
+    page.after(".checks li", "✗ no_lost_update")
+    assert ":bal - 20" in page.card("b_write")
+    page.play(LOST_UPDATE)
+    assert ":bal - 30" in page.card("b_write")
 
 
-def test_what_is_written_while_a_text_is_saved_is_kept(page: ExplorerPage, folder: Path) -> None:
+def test_what_is_written_while_a_text_is_saved_is_kept(
+    page: ExplorerPage, lost_update: Path
+) -> None:
     """It is not in the file yet, and still there when another file was looked at."""
-    path = folder / LOST_UPDATE
-    before = path.read_text()
-    try:
-        edited(page)
-        go_to(page, "name: lost-update")
-        page.browser.type("-saved")
-        page.run(
-            "{ const ask = window.fetch; window.fetch = async (path, how) => {"
-            " if (how?.method === 'PUT') await new Promise((go) => { window.go = go; });"
-            " return ask(path, how); }; }"
-        )
-        page.click("#save")
-        page.browser.until("window.go")
-        go_to(page, "name: lost-update-saved")
-        page.browser.type("-later")
-        page.run("window.go(); 0")
-        page.after(".files button", "lost-update-saved")
-        assert "name: lost-update-saved\n" in path.read_text()
-        page.run(
-            "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('any-client')).click()"
-        )
-        page.after("h2", "any-client")
-        page.run(
-            "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('lost-update')).click()"
-        )
-        page.after("h2", "lost-update-saved-later")
-    finally:
-        path.write_text(before)
+    edited(page)
+    go_to(page, "name: lost-update")
+    page.browser.type("-saved")
+    page.run(
+        "{ const ask = window.fetch; window.fetch = async (path, how) => {"
+        " if (how?.method === 'PUT') await new Promise((go) => { window.go = go; });"
+        " return ask(path, how); }; }"
+    )
+    page.click("#save")
+    page.browser.until("window.go")
+    go_to(page, "name: lost-update-saved")
+    page.browser.type("-later")
+    page.run("window.go(); 0")
+    page.after(".files button", "lost-update-saved")
+    assert "name: lost-update-saved\n" in lost_update.read_text()
+    open_listed(page, "any-client")
+    open_listed(page, "lost-update")
+    page.after("h2", "lost-update-saved-later")
 
 
-def test_a_file_that_is_gone_is_saved_again(page: ExplorerPage, folder: Path) -> None:
+def test_a_file_that_is_gone_is_saved_again(page: ExplorerPage, lost_update: Path) -> None:
     """If that is said."""
-    path = folder / LOST_UPDATE
-    before = path.read_text()
-    try:
-        edited(page)
-        go_to(page, "name: lost-update")
-        page.browser.type("-of-mine")
-        page.after(".path", "changed, not saved")
-        path.unlink()
-        page.expected = ("409",)
+    edited(page)
+    go_to(page, "name: lost-update")
+    page.browser.type("-of-mine")
+    page.after(".path", "changed, not saved")
+    lost_update.unlink()
+    page.expected = ("409",)
 
-        page.click("#save")
-        page.after(".conflict", "somebody else has removed this file")
-        assert not path.exists()
-        page.click("#keep-mine")
+    page.click("#save")
+    page.after(".conflict", "somebody else has removed this file")
+    assert not lost_update.exists()
+    page.click("#keep-mine")
 
-        page.browser.until("document.querySelector('#save').disabled")
-        assert "name: lost-update-of-mine\n" in path.read_text()
-    finally:
-        path.write_text(before)
+    page.browser.until("document.querySelector('#save').disabled")
+    assert "name: lost-update-of-mine\n" in lost_update.read_text()
 
 
 def test_what_is_told_and_undone_of_one_file_is_not_of_another(
-    page: ExplorerPage, folder: Path
+    page: ExplorerPage, lost_update: Path
 ) -> None:
     """Neither what others have made of it, nor its text: that would be saved into the other one."""
-    path = folder / LOST_UPDATE
-    before = path.read_text()
-    try:
-        edited(page)
-        go_to(page, "name: lost-update")
-        page.browser.type("-of-mine")
-        page.after(".path", "changed, not saved")
-        path.write_text(before.replace("name: lost-update", "name: lost-update-of-theirs"))
-        page.expected = ("409",)
-        page.click("#save")
-        page.after(".conflict", "Not saved")
+    before = lost_update.read_text()
+    edited(page)
+    go_to(page, "name: lost-update")
+    page.browser.type("-of-mine")
+    page.after(".path", "changed, not saved")
+    lost_update.write_text(before.replace("name: lost-update", "name: lost-update-of-theirs"))
+    page.expected = ("409",)
+    page.click("#save")
+    page.after(".conflict", "Not saved")
 
-        page.run(
-            "[...document.querySelectorAll('.files button')].find(e => e.innerText.includes('any-client')).click()"
-        )
-        page.after("h2", "any-client")
-        page.click("#tab-edit")
-        page.browser.until(
-            f"{INSIDE}.querySelector('.cm-content').innerText.includes('name: any-client')"
-        )
-        assert page.texts(".conflict") == []
-        go_to(page, "name: any-client")
-        page.browser.type("-2")
-        page.after(".path", "changed, not saved")
-        for _ in range(3):
-            page.browser.press("z", ctrl=True)
-        page.browser.until("document.querySelector('#save').disabled")
-        assert page.run(
-            f"{INSIDE}.querySelector('.cm-content').innerText.includes('name: any-client')"
-        )
-    finally:
-        path.write_text(before)
+    open_listed(page, "any-client")
+    page.click("#tab-edit")
+    page.browser.until(
+        f"{INSIDE}.querySelector('.cm-content').innerText.includes('name: any-client')"
+    )
+    assert page.texts(".conflict") == []
+    go_to(page, "name: any-client")
+    page.browser.type("-2")
+    page.after(".path", "changed, not saved")
+    for _ in range(3):
+        page.browser.press("z", ctrl=True)
+    page.browser.until("document.querySelector('#save').disabled")
+    assert page.run(f"{INSIDE}.querySelector('.cm-content').innerText.includes('name: any-client')")
