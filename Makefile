@@ -7,13 +7,17 @@ WORKERS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 # Hundreds of processes import the same modules: compiled once and kept, wherever the caller forbids it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test campaign lint types check golden schema lessons rights clean
+.PHONY: run test test-all campaign lint types check golden schema lessons rights clean
 
 run: $(VENV)/.installed
 	@$(BIN)/twopc run scenarios/immediate/lost_update.twopc.yaml --order "alice first"
 
 test: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+
+# Every test, with a sample of each grid: three quarters of an hour.
+test-all: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --slow-s inf
 
 # Every cell of the grids and every search, of which `make test` plays a sample: hours.
 campaign: $(VENV)/.installed-dev

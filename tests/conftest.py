@@ -22,6 +22,7 @@ collect_ignore_glob = [
 pytest_plugins = [
     "tests.fix_golden",
     "tests.fix_sample",
+    "tests.fix_slow",
     "tests.fix_server",
     "tests.fix_topology",
     "tests.fix_link",

@@ -27,7 +27,7 @@ Sample = Callable[..., list]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """One option for every sample."""
     parser.addoption(
-        "--full", action="store_true", help="play grids and searches in full, not a sample of each"
+        "--full", action="store_true", help="play grids and searches in full, and all slow tests"
     )
 
 
@@ -39,11 +39,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "sample(count, by=()): without --full only so many of the test's cases are played,"
         " of each combination of values of the parameters `by`",
-    )
-    config.addinivalue_line(
-        "markers",
-        "turn(of): without --full only one of so many of its folder's tests with this marker is played:"
-        " another one for another commit",
     )
     config.addinivalue_line("markers", "full: played by --full only: takes minutes")
 
@@ -80,7 +75,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     named = {argument for argument in config.args if "::" in argument}
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
-    turns: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     left_out = set()
     for item in items:
         if item.nodeid in named:
@@ -89,18 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             groups[item.nodeid.partition("[")[0]].append(item)
         elif item.get_closest_marker("full"):
             left_out.add(item)
-        elif marker := item.get_closest_marker("turn"):
-            folder = item.path.relative_to(config.rootpath).parts[:2]
-            turns["/".join(folder), marker.args[0]].append(item)
     for name, group in groups.items():
         sampled = group[0].get_closest_marker("sample")
         left_out.update(group)
         left_out.difference_update(
             drawn(group, sampled.args[0], name, _class(sampled.kwargs.get("by", ())))
         )
-    for (folder, of), group in turns.items():
-        left_out.update(group)
-        left_out.difference_update(drawn(group, -(-len(group) // of), folder))
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
@@ -116,7 +104,7 @@ def pytest_terminal_summary(
     """Tell how to draw the same again."""
     if not config.getoption("--full"):
         terminalreporter.write_line(
-            f"drawn with {SEED}={os.environ[SEED]}; --full (make campaign) plays everything"
+            f"drawn with {SEED}={os.environ[SEED]}; make test-all plays every test, make campaign every case"
         )
 
 

@@ -40,13 +40,6 @@ def test_grid(row, number): pass
 @pytest.mark.full
 def test_long(): pass
 
-@pytest.mark.turn(3)
-@pytest.mark.parametrize("number", range(4))
-def test_costly(number): pass
-
-@pytest.mark.turn(3)
-def test_as_costly(): pass
-
 def test_loop(sample):
     print("played", len(sample(range(9), 4)))
 """
@@ -72,7 +65,7 @@ def counts(tmp_path: Path):
 
 
 def test_what_is_played(counts) -> None:
-    assert counts() == (2 + 2 + 2 + 1, False)
-    assert counts("--full") == (20 + 1 + 5 + 1, True)
-    named = ["test_it.py::test_grid[a-3]", "test_it.py::test_long", "test_it.py::test_as_costly"]
-    assert counts(*named) == (3, False)
+    assert counts() == (2 + 2 + 1, False)
+    assert counts("--full") == (20 + 1 + 1, True)
+    named = ["test_it.py::test_grid[a-3]", "test_it.py::test_long"]
+    assert counts(*named) == (2, False)

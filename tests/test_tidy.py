@@ -15,7 +15,7 @@ import pytest
 
 from tests.sources import nodes_of, text_of, tree_of
 
-pytestmark = pytest.mark.xdist_group("sources")  # one process reads them
+pytestmark = [pytest.mark.always, pytest.mark.xdist_group("sources")]  # one process reads them
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("twopc", "publisher", "subscriber", "sim", "benchmarks")

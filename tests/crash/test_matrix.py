@@ -29,6 +29,9 @@ from tests.grid.program import COMMIT, NO_SUBSCRIBER, ROLLBACK, WORKED
 from tests.grid.rig import RECOVERY_S, Rig
 from twopc.drivers import POINTS
 
+#: Every point with every fault is what the commit protocol stands on.
+pytestmark = pytest.mark.always
+
 COMMITS = (Kind(commit="presumed_abort"), Kind(commit="last_agent"))
 KILLED_KINDS = (
     *COMMITS,

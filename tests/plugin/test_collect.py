@@ -32,7 +32,6 @@ def files(project: Project) -> Project:
     return project
 
 
-@pytest.mark.turn(3)
 def test_an_item_an_order(files: Project) -> None:
     """Named, selected and timed as any other test; the one that fails shows the file, not Python."""
     listed = files.run("--collect-only", "-q").stdout.str()
@@ -64,7 +63,6 @@ def test_an_item_an_order(files: Project) -> None:
     assert properties.count("twopc_seed") == 2
 
 
-@pytest.mark.turn(3)
 def test_files_are_found_wherever_they_are(files: Project) -> None:
     """In workers, and not at all if somebody says so."""
     result = files.run("good.twopc.yaml", "-q", "-n", "2", "-k", "alice")
@@ -83,7 +81,6 @@ def test_a_file_that_is_wrong(project: Project) -> None:
     assert "Traceback" not in result.stdout.str()
 
 
-@pytest.mark.turn(3)
 def test_accepting(files: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has happened is written into the file, comments kept; not in CI."""
     path = files.pytester.path / "wrong.twopc.yaml"
@@ -100,7 +97,6 @@ def test_accepting(files: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     files.run("wrong.twopc.yaml", "-k", "alice and first and not twin").assert_outcomes(passed=1)
 
 
-@pytest.mark.turn(3)
 def test_accepting_several_orders_of_a_file(
     files: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +149,6 @@ def test_a_file_played_from_a_test(files: Project) -> None:
     assert "During handling" not in result.stdout.str()
 
 
-@pytest.mark.turn(3)
 def test_a_sample_of_generated_orders(files: Project) -> None:
     """With the option; the seed is told for machines."""
     result = files.run(

@@ -27,7 +27,6 @@ SHOWN = [
 ]
 
 
-@pytest.mark.turn(3)
 def test_they_run(project: Project) -> None:
     """As a project of their own: psycopg and SQLAlchemy, with warnings as errors."""
     for path in EXAMPLES.iterdir():

@@ -115,7 +115,6 @@ def left(server: ExternalServer) -> dict[str, list[str]]:
         }
 
 
-@pytest.mark.turn(3)
 @pytest.mark.slow
 def test_killed_on_a_server_that_stays(
     project: Path, external: ExternalServer, sample: Sample

@@ -338,7 +338,6 @@ def test_a_machine_of_hypothesis(bank: TestTopology) -> None:
     Bank.play(bank, max_examples=5, stateful_step_count=6)
 
 
-@pytest.mark.turn(3)
 def test_a_machine_that_finds_something(bank: TestTopology) -> None:
     """A claim that does not hold fails with the way to it."""
 

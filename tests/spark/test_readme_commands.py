@@ -31,7 +31,6 @@ def commands() -> list[list[str]]:
     return [shlex.split(line)[2:] for line in block.replace("\\\n", "").splitlines()]
 
 
-@pytest.mark.turn(3)
 async def test_the_commands_run(
     make_topology: Callable[..., Awaitable[Topology]],
     spark: SparkSession,

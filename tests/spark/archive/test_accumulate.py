@@ -49,7 +49,6 @@ def kept(archive: Archive) -> list[tuple[Any, ...]]:
     return [tuple(each.values()) for each in content(archive)["commands"]]
 
 
-@pytest.mark.turn(3)
 async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_path: Path) -> None:
     """Bases, both kinds of transactions with their ids, two shapes; nothing twice, nothing left out."""
     topology = await make_topology(subscribers=("sub1",))
@@ -110,7 +109,6 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
     assert Archive.open(path, verify=True).manifest == second.manifest
 
 
-@pytest.mark.turn(3)
 def test_clean_up_waits_for_it(
     make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -146,7 +144,6 @@ def test_clean_up_waits_for_it(
         assert asked(dsn, _COMMANDS) == []
 
 
-@pytest.mark.turn(3)
 def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path: Path) -> None:
     """The stream brings what is there and what is stored later; segments end where transactions do."""
     with filled(make_database()) as dsn:
@@ -169,7 +166,6 @@ def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path:
         assert not any("not in the manifest" in line for line in lines(held))
 
 
-@pytest.mark.turn(3)
 def test_a_gap_and_another_database(
     make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -37,7 +37,6 @@ def run(folder: Path, *seqnos: int, arm: str = "") -> int:
     ).returncode
 
 
-@pytest.mark.turn(3)
 def test_killed_at_any_point(tmp_path: Path) -> None:
     """What is there is always whole; the next writer removes what was left, and nothing is there twice."""
     undisturbed = content(archive(tmp_path / "undisturbed", [3, 5], [8, 9, 12]))

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 import psycopg
-import pytest
 
 from tests.fix_spark import OWN_SPARK
 from tests.spark.archive.made import content
@@ -68,7 +67,6 @@ def left(mark: str) -> list[str]:
     return found
 
 
-@pytest.mark.turn(3)
 async def test_killed_with_spark_at_work(
     make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
 ) -> None:

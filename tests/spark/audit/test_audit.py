@@ -171,7 +171,6 @@ async def _plant(bank: _Bank, before: Mapping[int, str]) -> None:
     await bank.accumulate()
 
 
-@pytest.mark.turn(3)
 async def test_a_fault_of_each_class_is_found_and_named(
     spark: SparkSession,
     make_topology: Callable[..., Awaitable[Topology]],

@@ -125,7 +125,6 @@ async def _company(make_topology: Callable[..., Awaitable[Topology]], *writers: 
     return topology
 
 
-@pytest.mark.turn(3)
 async def test_rows_beside_calls(
     spark: SparkSession, make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
 ) -> None:
@@ -146,7 +145,6 @@ async def test_rows_beside_calls(
     assert any("employees: 5 rows, last made by 6 commands" in each for each in report.remarks)
 
 
-@pytest.mark.turn(3)
 async def test_a_topology_with_calls(
     spark: SparkSession, make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
 ) -> None:

@@ -79,7 +79,6 @@ def server_of_spark(tmp_path: Path) -> Iterator[str]:
         assert not alive, f"left running: {alive}"
 
 
-@pytest.mark.turn(3)
 async def test_commands(
     server_of_spark: str,
     client: subprocess.Popen[str],

@@ -130,7 +130,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
         yield made, master
 
 
-@pytest.mark.turn(3)
 def test_the_same_on_a_cluster(
     cluster: tuple[Cluster, str], make_database: MakeDatabase, tmp_path: Path
 ) -> None:

@@ -72,7 +72,6 @@ def test_rows_beside_a_call_are_the_tables(spark: SparkSession) -> None:
     assert told(fold(spark, commands)) == [(STAFF, ["1", "b", "v2"]), BOTH[1]]
 
 
-@pytest.mark.turn(3)
 def test_a_call_without_rows(spark: SparkSession) -> None:
     """Only what the routine may write is refused, by name; not declared, it is everything. Before it, all folds."""
     commands = [called(8, 1)]

@@ -47,7 +47,6 @@ def compiled(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
-@pytest.mark.turn(3)
 def test_time_travel(spark: SparkSession) -> None:
     """With updates of keys, NULLs, a column that came later, and a snapshot taken amid transactions.
 

@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 MakeTopology = Callable[..., Awaitable[Topology]]
 
 
-@pytest.mark.turn(3)
 async def test_transactions_that_share_rows_keep_their_order(
     recorded_bank: RecordedBank, make_topology: MakeTopology, spark: SparkSession
 ) -> None:

@@ -14,7 +14,6 @@ from twopc.sim.spark.replay.rows import NothingError
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-@pytest.mark.turn(3)
 def test_time_travel(recorded_bank: RecordedBank, spark: SparkSession, tmp_path: Path) -> None:
     """At a position amid the transactions the rows are those that were there then."""
     bank = recorded_bank
@@ -28,7 +27,6 @@ def test_time_travel(recorded_bank: RecordedBank, spark: SparkSession, tmp_path:
     }
 
 
-@pytest.mark.turn(3)
 def test_against_real_tables(recorded_bank: RecordedBank, spark: SparkSession) -> None:
     """A value and a row that no command made otherwise are named, with the node."""
     bank = recorded_bank

@@ -126,7 +126,6 @@ def test_at_a_pace(logs: dict[str, Path], sync: Sync) -> None:
     assert replay_here(logs["said"], manner).shown(50) == replay_here(logs["said"], fast).shown(50)
 
 
-@pytest.mark.turn(3)
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_here_and_by_tasks(logs: dict[str, Path], spark: SparkSession) -> None:

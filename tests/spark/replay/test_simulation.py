@@ -23,7 +23,6 @@ SMALL = Path(__file__).parents[1] / "sweep/small.yaml"
 PUBLISHER = Publisher(name="office", database="office", number=1, slot="s", distribution="1/2")
 
 
-@pytest.mark.turn(3)
 def test_a_load_is_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
     """As it was: the same. With agents that look seldom, by two seeds: otherwise, and what differs is named."""
     document = grid.read(str(SMALL))

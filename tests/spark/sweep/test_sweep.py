@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-@pytest.mark.turn(3)
 def test_executors_play_what_the_driver_would(spark: SparkSession, tmp_path: Path) -> None:
     """The same seed has the same history in both; what is there is not played again."""
     document = grid.read(str(SMALL))
@@ -63,7 +62,6 @@ def test_a_trial_that_fails_can_be_played_again(spark: SparkSession, tmp_path: P
     assert json.loads(done.stdout)["first_failure"]["message"] == row["failure"]
 
 
-@pytest.mark.turn(3)
 def test_killed_and_resumed(spark: SparkSession, tmp_path: Path) -> None:
     """A sweep that is killed between waves goes on by the same command with ``--resume``."""
     out = tmp_path / "out"

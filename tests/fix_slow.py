@@ -1,0 +1,110 @@
+"""Slow tests, of which a run plays as many as its time allows: ``pytest --slow-s inf`` plays all of them.
+
+Slow are the test functions whose cases took half a second or more each when they were recorded in ``durations.json``
+(``--slow-s inf --record-slow``). What is drawn depends on the seed of the samples (``fix_sample.py``): another part
+for another commit, over time every test. A run whose slow tests fit plays all of them, so that one of a few files
+leaves nothing out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.fix_sample import SEED
+
+DURATIONS = Path("tests", "durations.json")
+#: With four workers on two cores, tests that are not slow and these take ten minutes.
+SLOW_S = 1500.0
+_SLOW_FROM_S = 0.5
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long slow tests may take, and to record how long they take."""
+    parser.addoption(
+        "--slow-s", type=float, metavar="S", default=SLOW_S,
+        help="slow tests are drawn that took so many seconds when recorded, all workers' together;"
+        " inf: all are played (%(default)g)",
+    )  # fmt: skip
+    parser.addoption(
+        "--record-slow", action="store_true", help="record which of the tests played are slow"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record in the process where the reports of all workers arrive."""
+    if config.getoption("--record-slow") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Record(config.rootpath))
+    config.addinivalue_line("markers", "always: played by every run, however long it takes")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect slow tests that are not drawn, after the samples have been."""
+    limit_s = math.inf if config.getoption("--full") else config.getoption("--slow-s")
+    durations = recorded(config.rootpath)
+    seconds = {
+        item.nodeid: durations[function_of(item.nodeid)]
+        for item in items
+        if function_of(item.nodeid) in durations and not item.get_closest_marker("always")
+    }
+    left_out = undrawn(seconds, limit_s)
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+def recorded(root: Path) -> dict[str, float]:
+    """The seconds that a case of each slow function took."""
+    durations: dict[str, float] = json.loads((root / DURATIONS).read_text(encoding="utf-8"))
+    return durations
+
+
+def function_of(nodeid: str) -> str:
+    """A test without its parameters."""
+    return nodeid.partition("[")[0]
+
+
+def undrawn(seconds: Mapping[str, float], limit_s: float) -> set[str]:
+    """The tests that the seed does not draw before those drawn have taken `limit_s`."""
+    left_out, total_s = set(), 0.0
+    for name in sorted(
+        seconds, key=lambda name: random.Random(f"{os.environ[SEED]} {name}").random()
+    ):
+        total_s += seconds[name]
+        if total_s > limit_s:
+            left_out.add(name)
+    return left_out
+
+
+class Record:
+    """Adds up what the cases of each function took, set-up and teardown with them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._cases: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Each phase of a case is reported by itself."""
+        self._cases[function_of(report.nodeid)][report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Replace what was recorded of the functions played, and drop those whose file is gone."""
+        kept = {
+            name: seconds
+            for name, seconds in recorded(self._root).items()
+            if name not in self._cases and (self._root / name.partition("::")[0]).exists()
+        }
+        for name, cases in self._cases.items():
+            mean_s = sum(cases.values()) / len(cases)
+            if mean_s >= _SLOW_FROM_S:
+                kept[name] = round(mean_s, 2)
+        text = json.dumps(dict(sorted(kept.items())), indent=0)
+        (self._root / DURATIONS).write_text(text + "\n", encoding="utf-8")

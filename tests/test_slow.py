@@ -1,0 +1,84 @@
+"""Slow tests: as many as a run has time for, and others with another seed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fix_sample import SEED
+from tests.fix_slow import DURATIONS, Record, undrawn
+
+ROOT = Path(__file__).parents[1]
+PROJECT = """
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+def test_slow(number): pass
+
+@pytest.mark.always
+def test_always(): pass
+
+def test_quick(): pass
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Twenty cases of five seconds, one slow test that is always played, and a quick one."""
+    (tmp_path / "test_it.py").write_text(PROJECT)
+    (tmp_path / "tests").mkdir()
+    durations = {"test_it.py::test_slow": 5.0, "test_it.py::test_always": 600.0}
+    (tmp_path / DURATIONS).write_text(json.dumps(durations))
+    return tmp_path
+
+
+def passed(project: Path, *arguments: str) -> int:
+    plugins = ["-p", "no:cacheprovider", "-p", "tests.fix_sample", "-p", "tests.fix_slow"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--rootdir", str(project), *plugins, *arguments],
+        cwd=project, env={"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", SEED: "one"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(done.stdout.splitlines()[-1].partition(" passed")[0])
+
+
+def test_as_many_as_there_is_time_for(project: Path) -> None:
+    assert passed(project) == 22  # 1,500 s are enough
+    assert passed(project, "--slow-s", "30") == 6 + 2
+    assert passed(project, "--slow-s", "30", "--full") == 22
+    assert passed(project, "--slow-s", "inf") == 22
+
+
+def test_another_seed_draws_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {f"test_{number}": 1.0 for number in range(100)}
+    left_out = []
+    for seed in ("one", "two", "one"):
+        monkeypatch.setenv(SEED, seed)
+        left_out.append(undrawn(seconds, 60))
+    assert left_out[0] == left_out[2] != left_out[1]
+    assert {len(each) for each in left_out} == {40}
+
+
+def test_what_was_played_is_recorded(project: Path) -> None:
+    (project / DURATIONS).write_text(
+        json.dumps(
+            {"test_gone.py::test": 9.0, "test_it.py::test_slow": 5.0, "test_it.py::test_b": 2.0}
+        )
+    )
+    record = Record(project)
+    for nodeid, duration in (("test_slow[1]", 2.0), ("test_slow[2]", 1.0), ("test_quick", 0.4)):
+        for phase in ("setup", "call"):
+            record.pytest_runtest_logreport(
+                pytest.TestReport(
+                    f"test_it.py::{nodeid}", ("test_it.py", 1, nodeid), {}, "passed", None, phase,
+                    duration=duration / 2,
+                )
+            )  # fmt: skip
+    record.pytest_sessionfinish()
+    assert json.loads((project / DURATIONS).read_text()) == {
+        "test_it.py::test_b": 2.0, "test_it.py::test_slow": 1.5,
+    }  # fmt: skip
