@@ -3,7 +3,8 @@
 -- tables:    msrepl.branch_marker
 -- holes:     votes, begins, owner, own_branch, sites
 --
--- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same.
+-- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same,
+-- which takes no calls: whoever guesses its place behind the vote would be heard at the Publisher, and not prepared.
 --
 -- proof: the coordinator's, by which it alone can ask: no function either, which could read the proof in the
 -- message that it is called by. A vote that the application could ask for might be rolled back here to a
@@ -49,9 +50,9 @@ begin
     perform msrepl.reset_link();
     if pg_current_xact_id_if_assigned() is not null then
         begin
-            insert into msrepl.branch_marker (gid, xid, participants)
+            insert into msrepl.branch_marker (gid, xid, participants, prepared)
             values ($1 || {own_branch}, pg_current_xact_id(),
-                    case when sites = {sites} then array[]::text[] else sites[2:] end);
+                    case when sites = {sites} then array[]::text[] else sites[2:] end, true);
         exception when unique_violation then
             raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                 using errcode = 'invalid_transaction_state',

@@ -253,3 +253,33 @@ async def test_an_old_vote_decides_nothing(make_topology: MakeTopology, commit: 
         await coordinator.recover()
         await again.rollback()
     await nothing_happened(topology)
+
+
+#: Runs at COMMIT or PREPARE TRANSACTION, behind the vote, and finds the place of the transaction's marker.
+GUESSES = r"""
+create table late (n int); grant all on late to public;
+create function guesses() returns trigger language plpgsql as $$
+begin
+    for place in 1 .. 200 loop
+        begin
+            perform set_config('msrepl.marker', format('(0,%s)', place), true);
+            update item set n = 7 where id = 1;
+            return null;
+        exception when invalid_transaction_state then
+            null;
+        end;
+    end loop;
+    raise exception 'no marker takes the call';
+end $$;
+create constraint trigger guesses after insert on late deferrable initially deferred
+    for each row execute function guesses()
+"""
+
+
+@pytest.mark.parametrize("commit", ["presumed_abort", "presumed_commit", "last_agent"])
+async def test_no_call_behind_a_vote_for_nothing(make_topology: MakeTopology, commit: str) -> None:
+    """It would be heard at the Publisher, and not prepared there: the change would be at this site only."""
+    topology = await made(make_topology, GUESSES)
+    with pytest.raises(TwopcError, match="no marker takes the call"):
+        await topology.run("sub1", "insert into late values (1)", commit=commit)
+    await nothing_happened(topology)

@@ -112,7 +112,7 @@ revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from pu
 --              between to which the caller could roll back
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
--- prepared     at the Subscriber: the Publisher's branch is prepared; nothing is captured after it
+-- prepared     at the Subscriber: the Publisher's branch is prepared, or there is none; nothing is captured after it
 -- turn         at the Subscriber: how often its transaction was asked whether it is prepared
 -- asked_at     at the Subscriber: at which message of the client's it was asked last
 -- fence        true: not a branch but the row of the one who made sure that there will be none
@@ -1901,7 +1901,8 @@ comment on function msrepl.flush_log() is 'Returns when every commit that could 
 -- tables:    msrepl.branch_marker
 -- holes:     votes, begins, owner, own_branch, sites
 --
--- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same.
+-- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same,
+-- which takes no calls: whoever guesses its place behind the vote would be heard at the Publisher, and not prepared.
 --
 -- proof: the coordinator's, by which it alone can ask: no function either, which could read the proof in the
 -- message that it is called by. A vote that the application could ask for might be rolled back here to a
@@ -1969,9 +1970,9 @@ begin
     perform msrepl.reset_link();
     if pg_current_xact_id_if_assigned() is not null then
         begin
-            insert into msrepl.branch_marker (gid, xid, participants)
+            insert into msrepl.branch_marker (gid, xid, participants, prepared)
             values ($1 || ':sub1', pg_current_xact_id(),
-                    case when sites = array['pub', 'sub1'] then array[]::text[] else sites[2:] end);
+                    case when sites = array['pub', 'sub1'] then array[]::text[] else sites[2:] end, true);
         exception when unique_violation then
             raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                 using errcode = 'invalid_transaction_state',
