@@ -342,7 +342,7 @@ async def refuse_prepared(connection: Connection) -> None:
         where database = current_database() and starts_with(gid, %s)
           -- whose role may take part in global transactions; anybody may prepare under any name
           and coalesce(has_function_privilege(
-              owner, to_regprocedure('msrepl.prepare_publisher(text, integer, text[])'), 'execute'), true)
+              owner, to_regprocedure('msrepl.prepare_publisher(text, integer, text, text[])'), 'execute'), true)
         order by prepared
         """,
         (f"{names.PREFIX}:",),

@@ -297,3 +297,19 @@ async def test_a_publisher_that_could_not_be_told_is_told_the_next_time(
     assert await topology.execute("pub", CATALOG) != before
     await topology.unsubscribe("sub1")
     assert await topology.execute("pub", CATALOG) == before
+
+
+async def test_what_a_stranger_has_prepared_keeps_nobody(make_topology: MakeTopology) -> None:
+    """Any role may prepare under any name; a branch of ours needs what the subscription consists of."""
+    topology = await published(make_topology)
+    await topology.subscribe("sub1")
+    node = topology.node("sub1")
+    await topology.execute("sub1", "create role stranger login password 'x'")
+    dsn = psycopg.conninfo.make_conninfo(node.dsn, user="stranger", password="x")
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as stranger:
+        await stranger.execute("begin; prepare transaction 'twopc:bank:1:1:sub1'")
+        try:
+            await topology.unsubscribe("sub1")
+        finally:
+            await stranger.execute("rollback prepared 'twopc:bank:1:1:sub1'")
+    await topology.execute("sub1", "drop role stranger")
