@@ -53,6 +53,11 @@ SCRIPTS = {
         "insert into other values (11, 11)", "savepoint b", "delete from item where id = 1", "rollback to b",
         "insert into item values (11, 11)",
     ],
+    "asked for its vote in between": [
+        "update item set n = 1", "savepoint a", "set constraints all immediate", "update item set n = 2", "rollback to a",
+        "update item set n = n + 1 where id = 3", "savepoint b", "set constraints all immediate", "update item set n = 3",
+        "update other set n = 3", "rollback to b",
+    ],
     "back and forth": [
         "savepoint a", *["update item set n = n + 1", "rollback to a"] * 5, "update item set n = n + 1",
     ],

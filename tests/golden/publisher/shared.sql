@@ -197,13 +197,13 @@ comment on function msrepl.filter_rows(integer, text[]) is 'Which images of rows
 -- participants the other sites, so that they can be asked if the decision log is lost
 -- originator   at the Publisher: the subscription that sent the change (loopback detection)
 -- calls        at the Subscriber: remote calls sent; rolls back with the savepoint of the caller
--- prior        at the Subscriber: which subtransaction wrote the row before; the same one as now: nothing lies
+-- prior        at the Subscriber: which subtransaction made the call before; the same one as now: nothing lies
 --              between to which the caller could roll back
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
 -- prepared     at the Subscriber: the Publisher's branch is prepared, or there is none; nothing is captured after it
 -- turn         at the Subscriber: how often its transaction was asked whether it is prepared
--- asked_at     at the Subscriber: at which message of the client's it was asked last
+-- asked_at     at the Subscriber: at which message of the client's it was asked last; null since the next call
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 --
 -- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is

@@ -236,6 +236,7 @@ begin
 -- local one without asking how far it got, and a remote side left in error is revived by the same words.
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
+-- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
 --
 -- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
 -- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
@@ -249,7 +250,8 @@ begin
         sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_ins_thing"(''de2789e9070d'',' || 'null,null,' || sync.arguments || ')';
         update msrepl.branch_marker as m
         set calls = m.calls + sync.step,
-            prior = m.xmin,
+            prior = case when m.asked_at is null then m.xmin end,
+            asked_at = null,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
@@ -381,6 +383,7 @@ begin
 -- local one without asking how far it got, and a remote side left in error is revived by the same words.
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
+-- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
 --
 -- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
 -- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
@@ -394,7 +397,8 @@ begin
         sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_upd_thing"(''de2789e9070d'',' || 'null,null,' || sync.arguments || ')';
         update msrepl.branch_marker as m
         set calls = m.calls + sync.step,
-            prior = m.xmin,
+            prior = case when m.asked_at is null then m.xmin end,
+            asked_at = null,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
@@ -509,6 +513,7 @@ begin
 -- local one without asking how far it got, and a remote side left in error is revived by the same words.
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
+-- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
 --
 -- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
 -- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
@@ -522,7 +527,8 @@ begin
         sync.call := 'call "msrepl"."sp_mssync_del_thing"(''de2789e9070d'',' || 'null,null,' || sync.arguments || ')';
         update msrepl.branch_marker as m
         set calls = m.calls + sync.step,
-            prior = m.xmin,
+            prior = case when m.asked_at is null then m.xmin end,
+            asked_at = null,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
