@@ -61,12 +61,14 @@ _SETTLED = """
 select relname from pg_class
 where relnamespace = to_regnamespace(%s) and relkind = 'r' and relname <> all (%s) order by 1
 """
-#: What would see rows being put back: it fires for INSERT or TRUNCATE, and for a replica too.
+#: What would see rows being put back: it fires for INSERT or TRUNCATE, and for a replica too. (The guard of branches
+#: does, and leaves rows of other transactions alone.)
 _SEES_US = """
 select format('trigger %I of table %s', t.tgname, t.tgrelid::regclass)
 from pg_trigger as t
 where t.tgenabled in ('A', 'R') and (t.tgtype::integer & (4 | 32)) <> 0
-  and t.tgfoid is distinct from to_regprocedure('msrepl.sp_mssync_upd_trig()') order by 1 limit 1
+  and t.tgfoid is distinct from to_regprocedure('msrepl.sp_mssync_upd_trig()')
+  and t.tgfoid is distinct from to_regprocedure('msrepl.refuse_unprepared()') order by 1 limit 1
 """
 #: Published tables, and the role whose rows keep the versions that they are put back with.
 _VERSIONED = """

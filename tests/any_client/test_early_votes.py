@@ -74,3 +74,27 @@ async def test_a_commit_after_settings_were_changed(
     await clients.app.execute(message.encode())
     await same_at_both(clients)
     assert (await clients.balances())[0] == 101
+
+
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "set local session_replication_role = replica; commit",
+        "set local session_replication_role = replica; set constraints all immediate; commit",
+        "set local session_replication_role = replica; set constraints all immediate;"
+        " set local session_replication_role = origin; commit",
+    ],
+)
+async def test_a_commit_in_the_replica_role(clients: Clients, message: str, shipping: str) -> None:
+    """What comes in that role is not for the Publisher, what was captured before is."""
+    async with await psycopg.AsyncConnection.connect(
+        clients.topology.node("sub1").dsn, autocommit=True
+    ) as administrator:
+        await administrator.execute("begin")
+        await administrator.execute(f"set local msrepl.shipping = '{shipping}'".encode())
+        await administrator.execute(UPDATE)
+        for statement in message.split("; "):
+            await administrator.execute(statement.encode())
+    await same_at_both(clients)
+    assert (await clients.balances())[0] == 101

@@ -2076,18 +2076,22 @@ comment on function msrepl.refuse_unprepared() is 'Refuses to commit a branch wh
 -- holes:     owner
 --
 -- It is for the function to leave alone who has sent nothing: a WHEN clause would be parsed for every transaction.
+-- ENABLE ALWAYS: a session that goes over to the replica role behind its changes is asked too, and a turn that the
+-- guard puts off comes back.
 -- Made once: CREATE TRIGGER waits for whoever has a branch here, whenever a topology is opened again.
 do $msrepl$
 begin
     if not exists (
         select from pg_catalog.pg_trigger as t
         where t.tgrelid = 'msrepl.branch_marker'::pg_catalog.regclass
-          and t.tgname = 'trg_mssync_guard_branches'
+          and t.tgname = 'trg_mssync_guard_branches' and t.tgenabled = 'A'
     ) then
         set local role "msrepl_owner_8d9001d32c6a";
+        drop trigger if exists trg_mssync_guard_branches on msrepl.branch_marker;
         create constraint trigger trg_mssync_guard_branches
             after insert or update of turn on msrepl.branch_marker deferrable initially deferred
             for each row execute function msrepl.refuse_unprepared();
+        alter table msrepl.branch_marker enable always trigger trg_mssync_guard_branches;
         comment on trigger trg_mssync_guard_branches on msrepl.branch_marker is 'No commit without the Publisher''s branch';
         reset role;
     end if;
