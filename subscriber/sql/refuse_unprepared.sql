@@ -47,11 +47,7 @@ begin
     around := substr(context, strpos(context || E'\n', E'\n') + 1);
     if marker.asked_at is distinct from statement_timestamp()
        or marker.turn < 8 and around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$' then
-        set constraints msrepl.trg_mssync_guard_branches deferred;
-        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
-        where m.gid = marker.gid returning m.ctid into here;
-        perform set_config('msrepl.marker', here::text, true);
-        return null;
+        calls := 0;
     elsif not exists (
         select from msrepl.any_client as a
         where starts_with(marker.gid, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
@@ -69,9 +65,8 @@ begin
     if calls = 0 then
         -- too early to tell
         set constraints msrepl.trg_mssync_guard_branches deferred;
-        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
-        where m.gid = marker.gid returning m.ctid into here;
-        perform set_config('msrepl.marker', here::text, true);
+        update msrepl.branch_marker as m set turn = least(m.turn + 1, 8), asked_at = statement_timestamp()
+        where m.gid = marker.gid returning set_config('msrepl.marker', m.ctid::text, true)::tid into here;
     elsif not pg_try_advisory_xact_lock_shared(1836282471, 0) then
         perform pg_notify('msrepl_any_client', '');
     end if;

@@ -98,3 +98,18 @@ async def test_a_commit_in_the_replica_role(clients: Clients, message: str, ship
             await administrator.execute(statement.encode())
     await same_at_both(clients)
     assert (await clients.balances())[0] == 101
+
+
+async def test_a_transaction_that_is_asked_very_often(clients: Clients) -> None:
+    """Once for each SET CONSTRAINTS ALL IMMEDIATE; the 32,768th was out of range."""
+    async with await psycopg.AsyncConnection.connect(
+        clients.topology.node("sub1").dsn, autocommit=True
+    ) as administrator:
+        await administrator.execute("begin")
+        await administrator.execute(UPDATE)
+        often = "update msrepl.branch_marker set turn = 32767 where xid = pg_current_xact_id()"
+        await administrator.execute(often)
+        await administrator.execute("set constraints all immediate")
+        await administrator.execute("commit")
+    await same_at_both(clients)
+    assert (await clients.balances())[0] == 101

@@ -202,7 +202,7 @@ comment on function msrepl.filter_rows(integer, text[]) is 'Which images of rows
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
 -- prepared     at the Subscriber: the Publisher's branch is prepared, or there is none; nothing is captured after it
--- turn         at the Subscriber: how often its transaction was asked whether it is prepared
+-- turn         at the Subscriber: how often its transaction was asked whether it is prepared, up to 8
 -- asked_at     at the Subscriber: at which message of the client's it was asked last; null since the next call
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 --

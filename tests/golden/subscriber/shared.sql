@@ -113,7 +113,7 @@ revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from pu
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
 -- prepared     at the Subscriber: the Publisher's branch is prepared, or there is none; nothing is captured after it
--- turn         at the Subscriber: how often its transaction was asked whether it is prepared
+-- turn         at the Subscriber: how often its transaction was asked whether it is prepared, up to 8
 -- asked_at     at the Subscriber: at which message of the client's it was asked last; null since the next call
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 --
@@ -2035,11 +2035,7 @@ begin
     around := substr(context, strpos(context || E'\n', E'\n') + 1);
     if marker.asked_at is distinct from statement_timestamp()
        or marker.turn < 8 and around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$' then
-        set constraints msrepl.trg_mssync_guard_branches deferred;
-        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
-        where m.gid = marker.gid returning m.ctid into here;
-        perform set_config('msrepl.marker', here::text, true);
-        return null;
+        calls := 0;
     elsif not exists (
         select from msrepl.any_client as a
         where starts_with(marker.gid, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
@@ -2057,9 +2053,8 @@ begin
     if calls = 0 then
         -- too early to tell
         set constraints msrepl.trg_mssync_guard_branches deferred;
-        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
-        where m.gid = marker.gid returning m.ctid into here;
-        perform set_config('msrepl.marker', here::text, true);
+        update msrepl.branch_marker as m set turn = least(m.turn + 1, 8), asked_at = statement_timestamp()
+        where m.gid = marker.gid returning set_config('msrepl.marker', m.ctid::text, true)::tid into here;
     elsif not pg_try_advisory_xact_lock_shared(1836282471, 0) then
         perform pg_notify('msrepl_any_client', '');
     end if;
