@@ -33,7 +33,11 @@ TABLES = (
     "mstracer_history",
     "registry_changed",
     "article_shaped",
+    "refuse_store",
     "log_was_read",
+    "part_was_read",
+    "drop_parts",
+    "keep_stored",
 )
 
 

@@ -19,6 +19,7 @@ from twopc.publisher.log_reader.brackets import Brackets
 from twopc.publisher.log_reader.rows import (
     CommandColumns,
     LoggedTransaction,
+    StoredPart,
     TransactionColumns,
     blocks,
     parts,
@@ -293,8 +294,8 @@ class LogPlanner:
         self.passed_over = False
         return batch
 
-    def take_part(self) -> list[bytes]:
-        """Rows of COPY data: the transaction that is coming, as far as it has come.
+    def take_part(self) -> StoredPart:
+        """The transaction that is coming, as far as it has come.
 
         Only while no complete one is kept: the store has the order of the log.
         """
@@ -304,7 +305,12 @@ class LogPlanner:
         transaction, count = self._transaction(), len(scanner.codes)
         rows = parts(self._publisher, transaction, self._taken(count))
         scanner.forget_part(count, len(rows))
-        return rows
+        return StoredPart(
+            seqno=transaction.seqno,
+            xid=transaction.xid,
+            originator=transaction.originator,
+            blocks=rows,
+        )
 
     def _taken(self, count: int) -> CommandColumns:
         """The first of the commands that are kept."""

@@ -13,6 +13,7 @@ from typing import Protocol
 from twopc.proc_execution import ProcArticle
 from twopc.publisher.commands import Belonging, CommandBuilder
 from twopc.publisher.log_reader.planner import StoredBatch
+from twopc.publisher.log_reader.rows import StoredPart
 from twopc.publisher.pgoutput import RowMessage
 
 
@@ -23,7 +24,7 @@ class LogReaderProfile:
     read_batch_size: int = 2_000
     """Transactions stored in one commit, at most."""
     store_bytes: int = 4 << 20
-    """What is stored at once, about; a transaction that is larger is stored in parts, in one commit."""
+    """What is stored at once, about; a transaction that is larger is stored in parts."""
     peek_messages: int = 400_000
     """How many messages to ask for at a time while catching up; the server keeps them on its disk."""
     catch_up_bytes: int = 16 << 20
@@ -175,7 +176,7 @@ class StorePort(Protocol):
 
     @property
     def streaming(self) -> bool:
-        """Part of a transaction is sent, and not committed."""
+        """Parts of a transaction are stored, and the last one is not."""
         ...
 
     async def registry(self) -> ReaderArticles:
@@ -193,8 +194,14 @@ class StorePort(Protocol):
         """
         ...
 
-    async def write(self, parts: list[bytes]) -> None:
-        """Store part of a transaction that is too large to wait for; `commit` ends it."""
+    async def write(self, part: StoredPart) -> None:
+        """Store part of a transaction that is too large to wait for; `commit` ends it.
+
+        Agents may begin it, and must not end it before. If `commit` does not come, another session removes it.
+
+        Raises:
+            psycopg.Error: as `commit`.
+        """
         ...
 
     async def commit(self, batch: StoredBatch) -> None:

@@ -55,6 +55,18 @@ class LoggedTransaction(NamedTuple):
     part: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPart:
+    """Part of a transaction that is too large to wait for its end."""
+
+    seqno: int
+    xid: int
+    originator: int
+    """As far as is known by now."""
+    blocks: list[bytes]
+    """Rows of COPY data."""
+
+
 @dataclass(slots=True)
 class TransactionColumns:
     """Complete transactions in their order; see `LoggedTransaction`."""

@@ -1,5 +1,7 @@
 """What was read goes into the distribution database: whole transactions, and the mark in the same commit.
 
+A large transaction goes there in parts, a commit each, which are of no account before the last one.
+
 It must not know how rows are made.
 """
 
@@ -18,6 +20,7 @@ from twopc.publisher.distribution import articles, called, proc_articles
 from twopc.publisher.log_reader import rows
 from twopc.publisher.log_reader.planner import StoredBatch
 from twopc.publisher.log_reader.ports import ReaderArticles
+from twopc.publisher.log_reader.rows import StoredPart
 from twopc.publisher.log_reader.session import connect
 
 _BEGIN = sql.SQL("begin;")
@@ -46,8 +49,14 @@ insert into msrepl.msdistribution_history
 select {publisher}, 'rows', {seqno}, {message}, 'call of ' || a.source_schema || '.' || a.source_object
 from msrepl.msarticles a where a.publisher_database_id = {publisher} and a.article_id = {article};
 """)
+#: What a crash of the server may lose: it loses it with the agent's session.
+_BEGIN_PART = sql.SQL("begin; set local synchronous_commit = off;")
+_PART = sql.SQL("""
+select msrepl.part_was_read({publisher}, {was}, {version}, {seqno}, {xid}::text::xid8, {originator}, {begins});
+commit;
+""")
 _END = sql.SQL("""
-select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time}, {horizon}::text::xid8);
+select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time}, {horizon}::text::xid8, {ends_parts});
 commit;
 """)
 #: PostgreSQL's moments are microseconds since then.
@@ -93,7 +102,7 @@ class ServerStore:
         connection = await connect(dsn, name)
         try:
             cursor = await connection.execute(
-                "select id, (read_to - '0/0')::bigint from msrepl.mspublisher_databases "
+                "select id, (msrepl.drop_parts(id) - '0/0')::bigint from msrepl.mspublisher_databases "
                 "where publisher = %s",
                 (publisher,),
             )
@@ -154,34 +163,41 @@ class ServerStore:
         if horizon:
             await self.connection.execute(_NOTE, {"publisher": self.publisher, "horizon": horizon})
 
-    async def write(self, parts: list[bytes]) -> None:
+    async def write(self, part: StoredPart) -> None:
         """See `StorePort`."""
-        if not self.streaming:
-            await self._begin_copy()
-            self.streaming = True
-        await self._channel.copy_in(parts)
+        end = _PART.format(
+            publisher=self.publisher,
+            was=lsn_text(self.read_to),
+            version=self._version,
+            seqno=lsn_text(part.seqno),
+            xid=part.xid,
+            originator=part.originator,
+            begins=not self.streaming,
+        )
+        await self._copy(_BEGIN_PART, part.blocks, end)
+        self.streaming = True
         await self._reach("log_reader.streamed")
 
     async def commit(self, batch: StoredBatch) -> None:
         """See `StorePort`."""
-        more = self._besides(batch)
-        if self.streaming or self._points.armed:
-            if not self.streaming:
-                await self._begin_copy()
-            await self._channel.copy_in([*batch.blocks, rows.TRAILER])
-            await self._channel.end_copy()
-            await self._channel.finish()
-            await self._reach("log_reader.before_commit")
-            await self._run(more)
-        else:
-            await self._run(_BEGIN + _COPY + more, [[rows.HEADER, *batch.blocks, rows.TRAILER]])
+        await self._copy(_BEGIN, batch.blocks, self._besides(batch))
         self.streaming = False
         self.read_to = batch.read_to
 
-    async def _begin_copy(self) -> None:
-        await self._channel.begin_copy((_BEGIN + _COPY).as_bytes(None))
+    async def _copy(self, begin: sql.SQL, blocks: list[bytes], end: sql.Composed) -> None:
+        """One transaction: rows, and the statements after them."""
+        begin_copy = begin + _COPY
+        if not self._points.armed:
+            await self._run(begin_copy + end, [[rows.HEADER, *blocks, rows.TRAILER]])
+            return
+        await self._channel.begin_copy(begin_copy.as_bytes(None))
         await self._channel.copy_in([rows.HEADER])
         await self._reach("log_reader.before_blocks")
+        await self._channel.copy_in([*blocks, rows.TRAILER])
+        await self._channel.end_copy()
+        await self._channel.finish()
+        await self._reach("log_reader.before_commit")
+        await self._run(end)
 
     async def _run(self, command: sql.Composed, payloads: list[list[bytes]] | None = None) -> None:
         await self._channel.run(command.as_bytes(None), payloads or [])
@@ -227,6 +243,7 @@ class ServerStore:
             read_to=lsn_text(batch.read_to),
             time=_TIME.format(batch.time_us),
             horizon=batch.horizon,
+            ends_parts=self.streaming,
         )
         return sql.SQL("").join([*texts, end])
 

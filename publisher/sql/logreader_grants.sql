@@ -1,13 +1,20 @@
--- What the log reader's role may do in the distribution database: append, and move its own mark.
+-- What the log reader's role may do in the distribution database: append, move its own mark, and remove parts of a
+-- transaction that it begins anew: see msrepl.keep_stored.
 -- called by: twopc.publisher.distribution
 -- tables:    those of the distribution database
 -- holes:     logreader
 grant usage on schema msrepl to {logreader};
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
     msrepl.msarticle_shapes, msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to {logreader};
-grant update (read_to, last_commit, read_at, last_error, horizon) on msrepl.mspublisher_databases to {logreader};
-grant insert on msrepl.msrepl_blocks, msrepl.msdistribution_history, msrepl.mstracer_tokens to {logreader};
+grant update (
+    read_to, last_commit, read_at, last_error, horizon, open_seqno, open_xid, open_originator, open_pid, open_count
+) on msrepl.mspublisher_databases to {logreader};
+grant insert, delete on msrepl.msrepl_blocks to {logreader};
+grant insert on msrepl.msdistribution_history, msrepl.mstracer_tokens to {logreader};
 grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to {logreader};
 grant select (publisher_database_id, last_seqno, transactions, commands), update (command_originators)
     on msrepl.msrepl_blocks to {logreader};
-grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8) to {logreader};
+grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8, boolean),
+    msrepl.part_was_read(integer, pg_lsn, bigint, pg_lsn, xid8, integer, boolean),
+    msrepl.drop_parts(integer),
+    msrepl.refuse_store(integer, pg_lsn, bigint) to {logreader};

@@ -1,5 +1,5 @@
 -- msrepl.mspublisher_databases: the Publisher databases whose changes this distribution database holds.
--- called by: twopc.publisher.distribution; the log reader, which moves read_to with every store; twopc.sim.spark
+-- called by: twopc.publisher.distribution; the log reader, which moves read_to with every store; agents; twopc.sim.spark
 -- tables:    itself
 -- holes:     none
 --
@@ -11,6 +11,10 @@
 -- removed_to   commit LSN of the last transaction that clean-up has removed
 -- identity     made when it was entered here, and never again: what was taken from it is known by that
 -- registry_version  counts the changes to its articles and originators
+-- open_seqno   commit LSN of a large transaction of which parts are stored, and the last one is not; NULL: of none
+-- open_xid, open_originator  what msrepl_transactions will have of it; the originator may still change
+-- open_pid     the process that stores it
+-- open_count   counts such transactions, and how often each was begun
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
     publisher text not null unique,
@@ -23,7 +27,12 @@ create table if not exists msrepl.mspublisher_databases (
     registry_version bigint not null default 0,
     removed_to pg_lsn not null default '0/0',
     horizon xid8 not null default '0',
-    identity uuid not null default gen_random_uuid()
+    identity uuid not null default gen_random_uuid(),
+    open_seqno pg_lsn,
+    open_xid xid8,
+    open_originator integer,
+    open_pid integer,
+    open_count bigint not null default 0
 );
 do $msrepl$
 begin
@@ -39,6 +48,12 @@ begin
     if not exists (select from pg_attribute
                    where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'identity') then
         alter table msrepl.mspublisher_databases add column identity uuid not null default gen_random_uuid();
+    end if;
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'open_seqno') then
+        alter table msrepl.mspublisher_databases add column open_seqno pg_lsn, add column open_xid xid8,
+            add column open_originator integer, add column open_pid integer,
+            add column open_count bigint not null default 0;
     end if;
 end
 $msrepl$;

@@ -1,6 +1,6 @@
 -- msrepl.msrepl_commands: what each transaction does, a command per article and row.
 -- called by: people; tests
--- tables:    msrepl.msrepl_blocks
+-- tables:    msrepl.msrepl_blocks, msrepl.mspublisher_databases
 -- holes:     none
 --
 -- command_id  counts from 1 in its transaction
@@ -12,6 +12,8 @@ create or replace view msrepl.msrepl_commands as
 select b.publisher_database_id, c.seqno as xact_seqno, c.command_id, c.code / 100 as article_id,
     c.code % 100 as type, nullif(c.originator, 0) as originator_id, c.hashkey, c.command
 from msrepl.msrepl_blocks b
+-- without the parts of a transaction that is being stored
+join msrepl.mspublisher_databases d on d.id = b.publisher_database_id and b.last_seqno is distinct from d.open_seqno
 cross join lateral unnest(
     b.command_seqnos, b.command_ids, b.codes, b.command_originators, b.hashkeys, b.texts)
     as c (seqno, command_id, code, originator, hashkey, command);

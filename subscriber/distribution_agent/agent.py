@@ -300,7 +300,8 @@ class DistributionAgent:
         """Deliver the next transactions; whether there were any."""
         source, delivery = self._source, self._delivery
         assert source is not None and delivery is not None
-        changed, window = await source.window(delivery.seen)
+        may_begin = stop is not None and delivery.may_begin
+        changed, window = await source.window(delivery.seen, may_be_open=may_begin)
         if changed:
             delivery.subscribe()
         planner = delivery.planner
@@ -310,7 +311,7 @@ class DistributionAgent:
             return True
         if not planner.terms:
             return False
-        if not len(window):
+        if not len(window) or (window.is_open and not planner.may_begin(window)):
             await delivery.flush()
             return False
         if self._points.armed:

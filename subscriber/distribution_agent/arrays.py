@@ -15,6 +15,11 @@ def int4(value: int) -> bytes:
     return value.to_bytes(4, signed=True)
 
 
+def int8(value: int) -> bytes:
+    """A large integer."""
+    return value.to_bytes(8, signed=True)
+
+
 def lsn8(value: int) -> bytes:
     """A pg_lsn."""
     return value.to_bytes(8)

@@ -24,6 +24,7 @@ from twopc.subscriber.distribution_agent.ports import (
     Signal,
     SourcePort,
     TargetPort,
+    UnfinishedError,
     answers,
     perform,
 )
@@ -83,6 +84,8 @@ class Delivery:
         self.source = source
         self.target = target
         self.counts = DeliveryCounts()
+        self._begun = DeliveryCounts()
+        """Of a batch whose last load has not arrived."""
         self.planner = planner((), profile)
         self.seen = target.position
         """Up to where everything is delivered or is not for this Subscriber: the position or beyond."""
@@ -95,6 +98,11 @@ class Delivery:
         self._streams = streams
         self._profile = profile
         self._points = points
+
+    @property
+    def may_begin(self) -> bool:
+        """A transaction may be begun before all of it is stored."""
+        return self._streams is None and not self._wary
 
     def subscribe(self) -> None:
         """Take over what is subscribed to."""
@@ -136,7 +144,8 @@ class Delivery:
             stop: begin no further batch once it is set.
 
         Returns:
-            The failure of a batch of the usual size; whoever goes on after a larger one meets it there.
+            The failure of a batch of the usual size that is wholly stored; whoever goes on after another one meets
+            it there.
 
         Raises:
             LostError: a connection is gone.
@@ -145,9 +154,13 @@ class Delivery:
         batches = list(self.planner.plan(self.seen, window, grows=grows))
         if self._streams is not None:
             return await self._parallel(batches, self._streams, stop)
-        failure = await self.serial(batches, stop)
+        try:
+            failure = await self.serial(batches, stop)
+        except UnfinishedError:
+            self._wary = True
+            return None
         self._wary = failure is not None
-        if failure is not None and not self.planner.is_usual(failure.batch):
+        if failure is not None and (window.is_open or not self.planner.is_usual(failure.batch)):
             return None
         return failure
 
@@ -156,6 +169,21 @@ class Delivery:
     ) -> DeliveryFailure | None:
         """As `deliver`, over one connection."""
         flight: deque[tuple[BatchLoad, PendingGroup]] = deque()
+        try:
+            failure = await self._serial(batches, flight, stop, depth)
+        except UnfinishedError:
+            await answers(pending for _, pending in flight)
+            await self._give_up()
+            raise
+        if failure is not None:
+            await answers(pending for _, pending in flight)
+            await self._give_up()
+        return failure
+
+    async def _serial(
+        self, batches: Sequence[Batch], flight: deque[tuple[BatchLoad, PendingGroup]],
+        stop: Signal | None, depth: int,
+    ) -> DeliveryFailure | None:  # fmt: skip
         failure = None
         sent = self.target.position
         async with aclosing(self.loads(batches, 1)) as loads:
@@ -176,15 +204,12 @@ class Delivery:
                         break
             while flight and failure is None:
                 failure = await self._confirm(*flight.popleft())
-        if failure is not None:
-            await answers(pending for _, pending in flight)
-            await self._give_up()
         return failure
 
     async def _give_up(self) -> None:
         """Nothing is left of a batch that failed; what comes next begins after the position."""
         await self.target.lines[0].send(s.Rollback())
-        self.seen = self.target.position
+        self.seen, self._begun = self.target.position, DeliveryCounts()
 
     def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[BatchLoad, None]:
         """The batches with their commands, without the Subscriber's own."""
@@ -232,12 +257,15 @@ class Delivery:
         return None
 
     def _count(self, load: BatchLoad) -> None:
-        counts, batch = self.counts, load.batch
+        counts, batch = self._begun, load.batch
         counts.commands += load.count
         counts.posted += load.posted
         if load.last:
             counts.transactions += len(batch.seqnos) - batch.own
             counts.batches += 1
+            self.counts.add(counts)
+            self.counts.posted += counts.posted
+            self._begun = DeliveryCounts()
             self.seen = max(self.seen, batch.upto)
 
     async def _parallel(
@@ -264,6 +292,7 @@ class Delivery:
                     await streams.take(load)
                 except (RefusedError, BlockedError) as error:
                     self.counts.fallbacks.append((batch.upto, str(error)))
+                    self._begun = DeliveryCounts()
                     break
                 self._count(load)
             else:

@@ -61,6 +61,8 @@ class Window:
     bytes: Sequence[int] = ()
     originators: Sequence[int] = ()
     """0: the Publisher itself."""
+    is_open: bool = False
+    """It is one transaction of which more is being stored; how many commands it has so far."""
 
     def __len__(self) -> int:
         return len(self.seqnos)
@@ -148,6 +150,12 @@ class BatchPlanner:
         if seqno > self._settled:
             return self._all
         return tuple(each.article_id for each in self.terms if each.wants(seqno, xid))
+
+    def may_begin(self, window: Window) -> bool:
+        """Whether its first transaction is worth beginning before all of it is stored."""
+        return window.originators[0] != self.own and bool(
+            self.articles_for(window.seqnos[0], window.xids[0])
+        )
 
     def plan(self, position: int, window: Window, *, grows: bool = False) -> Iterator[Batch]:
         """Batches for the transactions of a window, which begins after `position`.

@@ -42,6 +42,10 @@ class PassingError(Exception):
     """It may work a little later."""
 
 
+class UnfinishedError(Exception):
+    """A transaction that was begun while it was being stored is not stored any further, or otherwise."""
+
+
 class AheadError(DeliveryError):
     """A command clashes with what may be the Subscriber's own change, and that change has not come through
     the Publisher's log yet: it is tried again when more of the log has been read."""
@@ -193,8 +197,11 @@ class SourcePort(Protocol):
         """Where the agent records what it does."""
         ...
 
-    async def window(self, position: int) -> tuple[bool, Window]:
+    async def window(self, position: int, *, may_be_open: bool = False) -> tuple[bool, Window]:
         """Whether the subscription has changed, and the next transactions after a position.
+
+        Args:
+            may_be_open: if there is none, a transaction of which a part is stored will do.
 
         Raises:
             SubscriptionError: there is no subscription any more.
@@ -216,6 +223,10 @@ class SourcePort(Protocol):
         Args:
             streams: over how many the commands are spread, by the hash of their keys.
             apart: articles whose commands come in parts of their own.
+
+        Raises:
+            UnfinishedError: a transaction that was begun while it was being stored is not stored any further, or
+                otherwise.
         """
         ...
 

@@ -63,6 +63,31 @@ WINDOW = Statement(
     """,
     binary=True,
 )
+#: The transaction after a position of which parts are stored and the last one is not.
+OPEN = Statement(
+    """
+    select d.open_seqno, d.open_xid, d.open_originator, d.open_count, b.last_command
+    from msrepl.mspublisher_databases d
+    cross join lateral (
+        select last_command from msrepl.msrepl_blocks
+        where publisher_database_id = d.id and last_seqno = d.open_seqno
+        order by part desc limit 1
+    ) b
+    where d.id = $1::int and d.open_seqno > $2::pg_lsn
+    """,
+    binary=True,
+)
+#: Whether it is so still, and its originator if it is wholly stored; a row only if it is the one that was begun.
+OPEN_STATE = Statement(
+    """
+    select d.open_seqno is not null, b.originators[array_position(b.seqnos, $3::pg_lsn)]
+    from msrepl.mspublisher_databases d
+    left join msrepl.msrepl_blocks b
+        on b.publisher_database_id = d.id and b.last_seqno = $3::pg_lsn and b.transactions > 0
+    where d.id = $1::int and d.open_count = $2::bigint and (d.open_seqno = $3::pg_lsn or d.read_to >= $3::pg_lsn)
+    """,
+    binary=True,
+)
 #: Several small batches: a row for each batch, stream, and article that is kept apart. Commands of article 0
 #: are posted for everybody.
 #: The order stands in the aggregates: grouping sorts, and rows of one group may change places in that.

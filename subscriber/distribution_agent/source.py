@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from psycopg import pq
 
 from twopc.distributed import DistributedArticle
 from twopc.errors import DeliveryError, SubscriptionError
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import ProcArticle
 from twopc.subscriber.distribution_agent import queries
-from twopc.subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s
+from twopc.subscriber.distribution_agent.arrays import int4, int4s, int8, lsn8, lsn8s
 from twopc.subscriber.distribution_agent.failures import may_pass
 from twopc.subscriber.distribution_agent.history import AgentHistory
 from twopc.subscriber.distribution_agent.loads import (
@@ -28,7 +31,7 @@ from twopc.subscriber.distribution_agent.loads import (
 )
 from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Statement
 from twopc.subscriber.distribution_agent.planner import Batch, Window
-from twopc.subscriber.distribution_agent.ports import LostError
+from twopc.subscriber.distribution_agent.ports import LostError, UnfinishedError
 from twopc.subscriber.distribution_agent.profile import Profile
 
 CHANNEL = "msrepl_distribution"
@@ -36,8 +39,41 @@ CHANNEL = "msrepl_distribution"
 WINDOW = 40_000
 #: Small batches are read together until they hold so many commands.
 _READ_COMMANDS = 2_000
+#: How long to wait for the next part of a transaction that is being stored.
+_PART_WAIT_S = 1.0
 #: From so many commands on it is worth asking whether they need not be taken out one by one.
 _CUT_OUT_MIN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that is being stored."""
+
+    seqno: int
+    xid: int
+    originator: int
+    count: int
+    """Tells one attempt to store it from the next."""
+    commands: int
+    """So far."""
+
+    @classmethod
+    def from_result(cls, result: pq.abc.PGresult) -> OpenTransaction | None:
+        """From the rows of `queries.OPEN`."""
+        if not result.ntuples:
+            return None
+        return cls(*(int.from_bytes(result.get_value(0, column) or b"") for column in range(5)))
+
+    def window(self) -> Window:
+        """As a window."""
+        return Window(
+            seqnos=(self.seqno,),
+            xids=(self.xid,),
+            commands=(self.commands,),
+            bytes=(0,),
+            originators=(self.originator,),
+            is_open=True,
+        )
 
 
 class ServerSource:
@@ -46,12 +82,16 @@ class ServerSource:
     Args:
         pipe: for reading, and for the news that there is more.
         publisher_database_id, subscriber: whose changes for whom.
+        news: set when there is more.
     """
 
     def __init__(
-        self, pipe: Pipe, publisher_database_id: int, subscriber: str, profile: Profile
-    ) -> None:
+        self, pipe: Pipe, publisher_database_id: int, subscriber: str, profile: Profile, news: asyncio.Event
+    ) -> None:  # fmt: skip
         self.pipe = pipe
+        self._news = news
+        self._open: OpenTransaction | None = None
+        """What the last window has."""
         self.publisher_database_id = publisher_database_id
         self.subscriber = subscriber
         self.profile = profile
@@ -117,15 +157,18 @@ class ServerSource:
             profile = profile or Profile.from_json(json.loads(kept or "{}"))
             timeout = f"set statement_timeout = {profile.query_timeout_ms}"
             checked(await pipe.run((Statement(timeout, kept=False), ())))
-            result = cls(pipe, int(str(number)), subscriber, profile)
+            result = cls(pipe, int(str(number)), subscriber, profile, news)
             result.publisher_db = str(publisher_db)
             return result
         except BaseException:
             await pipe.close()
             raise
 
-    async def window(self, position: int) -> tuple[bool, Window]:
+    async def window(self, position: int, *, may_be_open: bool = False) -> tuple[bool, Window]:
         """What is subscribed to now, and the next transactions after a position.
+
+        Args:
+            may_be_open: if there is none, a transaction of which a part is stored will do.
 
         Returns:
             Whether the subscription has changed, and the transactions.
@@ -141,6 +184,7 @@ class ServerSource:
                     (self._text_id, self.subscriber.encode()),
                 ),
                 (queries.WINDOW, (self._id, lsn8(position), int4(WINDOW))),
+                *[(queries.OPEN, (self._id, lsn8(position)))][: int(may_be_open)],
             )
         )
         changed = (rows := answer.rows(0)) != self._rows
@@ -150,7 +194,11 @@ class ServerSource:
             self._rows = rows
             self.subscription = subscription_of(rows)
             await self._check_kept(position)
-        return changed, window_of(answer.results[1], position)
+        window = window_of(answer.results[1], position)
+        self._open = None
+        if may_be_open and not len(window):
+            self._open = OpenTransaction.from_result(answer.results[2])
+        return changed, window if self._open is None else self._open.window()
 
     async def _check_subscribed(self) -> None:
         answer = checked(
@@ -194,8 +242,12 @@ class ServerSource:
             streams: over how many the commands are spread.
             apart: articles whose commands come in parts of their own.
         """
-        reads = list(self._reads(batches))
         terms = (int4(own or 0), int4s(echoed), int4(streams), int4s(apart))
+        if self._open is not None:
+            async for load in self._open_loads(batches[0], self._open, terms):
+                yield load
+            return
+        reads = list(self._reads(batches))
         ahead = self._ask(reads[0], terms) if reads else None
         for at, read in enumerate(reads):
             assert ahead is not None
@@ -215,6 +267,38 @@ class ServerSource:
                 ahead = self._ask(read, terms, after)
                 yield block
                 answer = checked(await ahead)
+
+    async def _open_loads(
+        self, batch: Batch, begun: OpenTransaction, terms: tuple[bytes, ...]
+    ) -> AsyncGenerator[BatchLoad, None]:
+        """The parts of a transaction as they are stored; a last load when it is whole.
+
+        Raises:
+            UnfinishedError: there will be no more of it, or it is another Subscriber's than was said.
+        """
+        after, first = 0, True
+        state = (queries.OPEN_STATE, (self._id, int8(begun.count), lsn8(begun.seqno)))
+        while True:
+            self._news.clear()
+            block = (queries.BLOCK, self._block_params(batch, terms, after))
+            answer = checked(await self.pipe.run(state, block))
+            if not answer.results[0].ntuples:
+                raise UnfinishedError
+            is_open, originator = (answer.results[0].get_value(0, column) for column in range(2))
+            if is_open == b"\0" and int.from_bytes(originator or b"") != begun.originator:
+                raise UnfinishedError
+            load, upto = block_of(batch, answer.results[1], first)
+            if upto is not None or is_open == b"\0":
+                yield load
+                if upto is None:
+                    return
+                after, first = upto, False
+                continue
+            try:
+                async with asyncio.timeout(_PART_WAIT_S):
+                    await self._news.wait()
+            except TimeoutError as error:
+                raise UnfinishedError from error
 
     def _is_large(self, batch: Batch) -> bool:
         """Whether it travels in blocks; only a single transaction can be so."""
@@ -244,29 +328,32 @@ class ServerSource:
         return reads
 
     def _ask(
-        self, read: Sequence[Batch], terms: tuple[bytes, bytes, bytes, bytes], after: int = 0
+        self, read: Sequence[Batch], terms: tuple[bytes, ...], after: int = 0
     ) -> asyncio.Future[PipeAnswer]:
         first, last = read[0], read[-1]
-        params = (self._id, int4s(first.articles), *terms)
         if len(read) == 1 and self._is_large(first):
-            limits = (self.profile.block_commands, self.profile.block_bytes)
-            return self.pipe.send(
-                (
-                    queries.BLOCK,
-                    (
-                        *params,
-                        lsn8(first.upto),
-                        int4(after),
-                        *(int4(limit) for limit in limits),
-                    ),
-                )
-            )
+            return self.pipe.send((queries.BLOCK, self._block_params(first, terms, after)))
+        params = (self._id, int4s(first.articles), *terms)
         # the first position of every batch but the first; positions count by bytes
         bounds = lsn8s([batch.after + 1 for batch in read[1:]])
         commands, one_stream = sum([batch.commands for batch in read]), terms[2] == int4(1)
         whole = one_stream and commands >= _CUT_OUT_MIN
         query = queries.CUT_OUT if whole else queries.BATCHES
         return self.pipe.send((query, (*params, bounds, lsn8(first.after), lsn8(last.upto))))
+
+    def _block_params(
+        self, batch: Batch, terms: tuple[bytes, ...], after: int
+    ) -> tuple[bytes, ...]:
+        """For `queries.BLOCK`: what comes after a command of a transaction."""
+        limits = (self.profile.block_commands, self.profile.block_bytes)
+        return (
+            self._id,
+            int4s(batch.articles),
+            *terms,
+            lsn8(batch.upto),
+            int4(after),
+            *(int4(limit) for limit in limits),
+        )
 
     async def uniform(
         self, after: int, upto: int, articles: Sequence[int], commands: int

@@ -159,6 +159,7 @@ REFUSED = {
         "delete from msrepl.msrepl_blocks",
         "update msrepl.msrepl_blocks set texts = '{}'",
         "select texts from msrepl.msrepl_blocks",
+        "update msrepl.mspublisher_databases set read_to = '0/0'",
         "update msrepl.mspublisher_databases set slot = ''",
         "update msrepl.msarticles set filter_clause = ''",
         "insert into msrepl.mssubscriptions (publisher_database_id, article_id, subscriber) values (1, 7, 's')",

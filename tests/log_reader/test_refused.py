@@ -284,7 +284,9 @@ async def test_an_article_that_is_regenerated_while_it_reads(both: Rig) -> None:
 
 async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
     """Its role reads no table of the application, and changes nothing that is stored."""
+    await both.pub.execute("insert into item (id) values (1)")
     async with both.reader() as reader:
+        await reader.run_once()
         assert isinstance(reader._wal, ServerWal)
         assert isinstance(reader._store, ServerStore)
         for connection, attempt in (
@@ -296,6 +298,7 @@ async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
             ),
             (reader._store.connection, "delete from msrepl.msrepl_blocks"),
             (reader._store.connection, "update msrepl.msrepl_blocks set texts = '{}'"),
+            (reader._store.connection, "update msrepl.mspublisher_databases set read_to = '0/0'"),
             (reader._store.connection, "update msrepl.mspublisher_databases set slot = ''"),
             (reader._store.connection, "delete from msrepl.msarticles"),
         ):

@@ -19,6 +19,7 @@ from twopc.publisher.commands import Belonging, CommandBuilder
 from twopc.publisher.log_reader import LogReaderEngine, LogReaderProfile
 from twopc.publisher.log_reader.planner import StoredBatch
 from twopc.publisher.log_reader.ports import ReaderArticles
+from twopc.publisher.log_reader.rows import StoredPart
 from twopc.publisher.log_reader.sources import BLOCK_MESSAGES
 from twopc.publisher.pgoutput import RowMessage
 from twopc.sim.model.distribution.articles import Registry
@@ -296,9 +297,9 @@ class ModelStore:
         work = partial(self._write, [], upto=self.read_to, horizon=horizon)
         await self._connection.asked(partial(_and_commit, work), "look at the registry")
 
-    async def write(self, parts: list[bytes]) -> None:
-        """See `StorePort`."""
-        self._parts += parts
+    async def write(self, part: StoredPart) -> None:
+        """See `StorePort`; no agent begins it before `commit`."""
+        self._parts += part.blocks
         await self._reach("log_reader.streamed")
 
     async def commit(self, batch: StoredBatch) -> None:

@@ -85,7 +85,9 @@ class ModelSource:
 
         return await self._process.perform(self._connection.ask(work, what))
 
-    async def window(self, position: int) -> tuple[bool, Window]:
+    async def window(self, position: int, *, may_be_open: bool = False) -> tuple[bool, Window]:
+        """See `SourcePort`; nothing can be begun before it is stored."""
+        del may_be_open
         terms, (window, stored) = await self.ask(
             lambda: (
                 self._registry.terms(self._subscriber),

@@ -77,6 +77,7 @@ with numbered as (
     select last_seqno, sum(sum(commands)) over (order by last_seqno) as upto
     from msrepl.msrepl_blocks
     where publisher_database_id = {publisher} and last_seqno > {after}
+        and last_seqno <= (select read_to from msrepl.mspublisher_databases where id = {publisher})
     group by last_seqno
     order by last_seqno
 )

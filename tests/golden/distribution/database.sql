@@ -1,5 +1,5 @@
 -- msrepl.mspublisher_databases: the Publisher databases whose changes this distribution database holds.
--- called by: twopc.publisher.distribution; the log reader, which moves read_to with every store; twopc.sim.spark
+-- called by: twopc.publisher.distribution; the log reader, which moves read_to with every store; agents; twopc.sim.spark
 -- tables:    itself
 -- holes:     none
 --
@@ -11,6 +11,10 @@
 -- removed_to   commit LSN of the last transaction that clean-up has removed
 -- identity     made when it was entered here, and never again: what was taken from it is known by that
 -- registry_version  counts the changes to its articles and originators
+-- open_seqno   commit LSN of a large transaction of which parts are stored, and the last one is not; NULL: of none
+-- open_xid, open_originator  what msrepl_transactions will have of it; the originator may still change
+-- open_pid     the process that stores it
+-- open_count   counts such transactions, and how often each was begun
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
     publisher text not null unique,
@@ -23,7 +27,12 @@ create table if not exists msrepl.mspublisher_databases (
     registry_version bigint not null default 0,
     removed_to pg_lsn not null default '0/0',
     horizon xid8 not null default '0',
-    identity uuid not null default gen_random_uuid()
+    identity uuid not null default gen_random_uuid(),
+    open_seqno pg_lsn,
+    open_xid xid8,
+    open_originator integer,
+    open_pid integer,
+    open_count bigint not null default 0
 );
 do $msrepl$
 begin
@@ -39,6 +48,12 @@ begin
     if not exists (select from pg_attribute
                    where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'identity') then
         alter table msrepl.mspublisher_databases add column identity uuid not null default gen_random_uuid();
+    end if;
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'open_seqno') then
+        alter table msrepl.mspublisher_databases add column open_seqno pg_lsn, add column open_xid xid8,
+            add column open_originator integer, add column open_pid integer,
+            add column open_count bigint not null default 0;
     end if;
 end
 $msrepl$;
@@ -349,7 +364,7 @@ comment on table msrepl.msrepl_archives is 'Archives that append what is stored 
 
 -- msrepl.msrepl_commands: what each transaction does, a command per article and row.
 -- called by: people; tests
--- tables:    msrepl.msrepl_blocks
+-- tables:    msrepl.msrepl_blocks, msrepl.mspublisher_databases
 -- holes:     none
 --
 -- command_id  counts from 1 in its transaction
@@ -361,6 +376,8 @@ create or replace view msrepl.msrepl_commands as
 select b.publisher_database_id, c.seqno as xact_seqno, c.command_id, c.code / 100 as article_id,
     c.code % 100 as type, nullif(c.originator, 0) as originator_id, c.hashkey, c.command
 from msrepl.msrepl_blocks b
+-- without the parts of a transaction that is being stored
+join msrepl.mspublisher_databases d on d.id = b.publisher_database_id and b.last_seqno is distinct from d.open_seqno
 cross join lateral unnest(
     b.command_seqnos, b.command_ids, b.codes, b.command_originators, b.hashkeys, b.texts)
     as c (seqno, command_id, code, originator, hashkey, command);
@@ -501,6 +518,39 @@ create or replace trigger article_shaped after insert or update on msrepl.msarti
     for each row when (new.kind = 'table') execute function msrepl.article_shaped();
 comment on function msrepl.article_shaped() is 'Notes what an article is like, whenever that is another thing than before';
 
+-- msrepl.refuse_store: says why a log reader cannot store what it has read.
+-- called by: msrepl.log_was_read, msrepl.part_was_read
+-- tables:    msrepl.mspublisher_databases
+-- holes:     none
+create or replace function msrepl.refuse_store(publisher integer, was pg_lsn, version bigint) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    there msrepl.mspublisher_databases;
+begin
+    select * into there from msrepl.mspublisher_databases d where d.id = refuse_store.publisher;
+    if there.read_to is distinct from was then
+        raise exception using
+            errcode = 'object_in_use',
+            message = format(
+                'the log of Publisher %s was read to %s by another log reader (18752): stop one of them',
+                coalesce(there.publisher, refuse_store.publisher::text), there.read_to);
+    elsif there.registry_version <> version then
+        raise exception using
+            errcode = 'serialization_failure',
+            message = format(
+                'articles or originators of Publisher %s were changed while its log was read', there.publisher);
+    end if;
+    raise exception using
+        errcode = 'object_in_use',
+        message = format(
+            'another log reader stores a transaction of Publisher %s (18752): stop one of them', there.publisher);
+end
+$msrepl$;
+revoke all on function msrepl.refuse_store(integer, pg_lsn, bigint) from public;
+comment on function msrepl.refuse_store(integer, pg_lsn, bigint) is 'Says why a log reader cannot store what it has read';
+
 -- msrepl.log_was_read: moves the log reader's mark at the end of each store, and wakes the agents.
 -- called by: twopc.publisher.log_reader
 -- tables:    msrepl.mspublisher_databases
@@ -509,55 +559,146 @@ comment on function msrepl.article_shaped() is 'Notes what an article is like, w
 -- was, version  what the store was made for; if either is another one meanwhile, the store must not happen
 -- read_to       commit LSN of the last transaction stored
 -- horizon       the highest id of a transaction that was stored
+-- ends_parts    parts of the first transaction were stored before
 drop function if exists msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz);
+drop function if exists msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8);
 create or replace function msrepl.log_was_read(
     publisher integer, was pg_lsn, version bigint, read_to pg_lsn, committed timestamptz,
-    horizon xid8
+    horizon xid8, ends_parts boolean
 ) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    there msrepl.mspublisher_databases;
+    name text;
 begin
     update msrepl.mspublisher_databases d
-    set (read_to, last_commit, read_at, last_error, horizon)
-      = (log_was_read.read_to, committed, clock_timestamp(), null, greatest(d.horizon, log_was_read.horizon))
+    set (read_to, last_commit, read_at, last_error, horizon, open_seqno, open_pid)
+      = (log_was_read.read_to, committed, clock_timestamp(), null, greatest(d.horizon, log_was_read.horizon), null, null)
     where d.id = log_was_read.publisher and d.read_to = was and d.registry_version = version
-    returning d.* into there;
+        and case when ends_parts then d.open_pid = pg_backend_pid() else d.open_seqno is null end
+    returning d.publisher into name;
     if not found then
-        select * into there from msrepl.mspublisher_databases d where d.id = log_was_read.publisher;
-        if there.read_to is distinct from was then
-            raise exception using
-                errcode = 'object_in_use',
-                message = format(
-                    'the log of Publisher %s was read to %s by another log reader (18752): stop one of them',
-                    coalesce(there.publisher, log_was_read.publisher::text), there.read_to);
-        end if;
-        raise exception using
-            errcode = 'serialization_failure',
-            message = format('articles or originators of Publisher %s were changed while its log was read', there.publisher);
+        perform msrepl.refuse_store(publisher, was, version);
     end if;
-    perform pg_notify('msrepl_distribution', there.publisher);
+    perform pg_notify('msrepl_distribution', name);
 end
 $msrepl$;
-revoke all on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8) from public;
-comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8)
+revoke all on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8, boolean) from public;
+comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8, boolean)
     is 'Moves the log reader''s mark at the end of each store, and wakes the agents';
 
--- What the log reader's role may do in the distribution database: append, and move its own mark.
+-- msrepl.part_was_read: says that a part of a large transaction is stored, and wakes the agents, which may begin it.
+-- called by: twopc.publisher.log_reader
+-- tables:    msrepl.mspublisher_databases
+-- holes:     none
+--
+-- was, version  as for msrepl.log_was_read, which ends the transaction
+-- seqno, xid, originator  the transaction's
+-- begins        it is the first part
+create or replace function msrepl.part_was_read(
+    publisher integer, was pg_lsn, version bigint, seqno pg_lsn, xid xid8, originator integer,
+    begins boolean
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    name text;
+begin
+    update msrepl.mspublisher_databases d
+    set (open_seqno, open_xid, open_originator, open_pid, open_count)
+      = (seqno, xid, originator, pg_backend_pid(), d.open_count + begins::integer)
+    where d.id = part_was_read.publisher and d.read_to = was and d.registry_version = version
+        and case when begins then d.open_seqno is null else (d.open_seqno, d.open_pid) = (seqno, pg_backend_pid()) end
+    returning d.publisher into name;
+    if not found then
+        perform msrepl.refuse_store(publisher, was, version);
+    end if;
+    perform pg_notify('msrepl_distribution', name);
+end
+$msrepl$;
+revoke all on function msrepl.part_was_read(integer, pg_lsn, bigint, pg_lsn, xid8, integer, boolean) from public;
+comment on function msrepl.part_was_read(integer, pg_lsn, bigint, pg_lsn, xid8, integer, boolean)
+    is 'Says that a part of a large transaction is stored, and wakes the agents';
+
+-- msrepl.drop_parts: removes the parts of a transaction whose last one a log reader has not stored, before another
+--                     one begins; where the log was read to.
+-- called by: twopc.publisher.log_reader
+-- tables:    msrepl.mspublisher_databases, msrepl.msrepl_blocks
+-- holes:     none
+create or replace function msrepl.drop_parts(publisher integer) returns pg_lsn
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    mark pg_lsn;
+begin
+    -- a store that another session has begun is either seen or refused from now on
+    update msrepl.mspublisher_databases d set (open_seqno, open_pid) = (null, null)
+    where d.id = drop_parts.publisher
+    returning d.read_to into mark;
+    delete from msrepl.msrepl_blocks b where b.publisher_database_id = drop_parts.publisher and b.last_seqno > mark;
+    return mark;
+end
+$msrepl$;
+revoke all on function msrepl.drop_parts(integer) from public;
+comment on function msrepl.drop_parts(integer)
+    is 'Removes the parts of a transaction whose last one a log reader has not stored';
+
+-- msrepl.keep_stored: nobody but clean-up removes what is stored, and the mark of a log reader moves forward only.
+-- called by: its triggers on msrepl_blocks and mspublisher_databases
+-- tables:    msrepl.mspublisher_databases
+-- holes:     none
+--
+-- A log reader may delete, for the parts of a transaction whose last one was not stored: see msrepl.drop_parts. Whoever
+-- may truncate the table may remove everything.
+create or replace function msrepl.keep_stored() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if has_table_privilege('msrepl.msrepl_blocks', 'truncate') then
+        return coalesce(new, old);
+    elsif tg_op = 'DELETE' then
+        if old.last_seqno > (select d.read_to from msrepl.mspublisher_databases d
+                             where d.id = old.publisher_database_id) then
+            return old;
+        end if;
+    end if;
+    raise exception using
+        errcode = 'insufficient_privilege',
+        message = format('what is stored stays: role %s may not take it back', current_user);
+end
+$msrepl$;
+revoke all on function msrepl.keep_stored() from public;
+comment on function msrepl.keep_stored()
+    is 'Nobody but clean-up removes what is stored, and the mark of a log reader moves forward only';
+create or replace trigger keep_stored before delete on msrepl.msrepl_blocks
+    for each row execute function msrepl.keep_stored();
+create or replace trigger keep_stored before update of read_to on msrepl.mspublisher_databases
+    for each row when (new.read_to < old.read_to) execute function msrepl.keep_stored();
+
+-- What the log reader's role may do in the distribution database: append, move its own mark, and remove parts of a
+-- transaction that it begins anew: see msrepl.keep_stored.
 -- called by: twopc.publisher.distribution
 -- tables:    those of the distribution database
 -- holes:     logreader
 grant usage on schema msrepl to "msrepl_logreader_01";
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
     msrepl.msarticle_shapes, msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to "msrepl_logreader_01";
-grant update (read_to, last_commit, read_at, last_error, horizon) on msrepl.mspublisher_databases to "msrepl_logreader_01";
-grant insert on msrepl.msrepl_blocks, msrepl.msdistribution_history, msrepl.mstracer_tokens to "msrepl_logreader_01";
+grant update (
+    read_to, last_commit, read_at, last_error, horizon, open_seqno, open_xid, open_originator, open_pid, open_count
+) on msrepl.mspublisher_databases to "msrepl_logreader_01";
+grant insert, delete on msrepl.msrepl_blocks to "msrepl_logreader_01";
+grant insert on msrepl.msdistribution_history, msrepl.mstracer_tokens to "msrepl_logreader_01";
 grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to "msrepl_logreader_01";
 grant select (publisher_database_id, last_seqno, transactions, commands), update (command_originators)
     on msrepl.msrepl_blocks to "msrepl_logreader_01";
-grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8) to "msrepl_logreader_01";
+grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8, boolean),
+    msrepl.part_was_read(integer, pg_lsn, bigint, pg_lsn, xid8, integer, boolean),
+    msrepl.drop_parts(integer),
+    msrepl.refuse_store(integer, pg_lsn, bigint) to "msrepl_logreader_01";
 
 -- What a distribution agent's role may do in the distribution database: read, and say how far it is.
 -- called by: twopc.publisher.distribution

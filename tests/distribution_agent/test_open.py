@@ -1,0 +1,206 @@
+"""A large transaction is begun at the Subscriber while it is being stored, and ends there when it is whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from psycopg import errors
+
+from tests.distribution.blocks import moment_us
+from tests.distribution_agent.ends import PUBLISHER, Does, Ends, ins
+from tests.distribution_agent.test_running import NEVER_MS, TABLE, running
+from twopc.drivers.points import Points
+from twopc.errors import DeliveryError
+from twopc.publisher.log_reader import rows
+from twopc.publisher.log_reader.planner import StoredBatch
+from twopc.publisher.log_reader.rows import CommandColumns, LoggedTransaction, TransactionColumns
+from twopc.publisher.log_reader.store import ServerStore
+from twopc.subscriber.distribution_agent.planner import ArticleTerms, BatchPlanner, Window
+from twopc.subscriber.distribution_agent.profile import Profile
+
+
+class LargeTransaction:
+    """A transaction that a log reader stores part by part."""
+
+    def __init__(self, ends: Ends, store: ServerStore) -> None:
+        ends.at += 0x100
+        self.store = store
+        self.now = LoggedTransaction(
+            ends.at, 5, moment_us(time.time()), originator=0, marks=0, commands=0, length=0
+        )
+
+    async def part(self, *commands: Does) -> None:
+        """Store some more of it."""
+        columns = self._columns(commands)
+        made = rows.parts(self.store.publisher, self.now, columns)
+        await self.store.write(
+            rows.StoredPart(
+                seqno=self.now.seqno, xid=5, originator=self.now.originator, blocks=made
+            )
+        )
+        self.now = self.now._replace(
+            stored=self.now.stored + len(commands), part=self.now.part + len(made)
+        )
+
+    async def end(self, *commands: Does, originator: int = 0) -> None:
+        """Store the last of it."""
+        whole = TransactionColumns()
+        count = self.now.stored + len(commands)
+        whole.add(self.now._replace(commands=count, length=count, originator=originator))
+        columns = self._columns(commands)
+        await self.store.commit(
+            StoredBatch(
+                transactions=1,
+                commands=count,
+                blocks=list(rows.blocks(self.store.publisher, whole, columns)),
+                read_to=self.now.seqno,
+                time_us=self.now.time_us,
+                remarked=[(self.now.seqno, originator)] if originator else [],
+            )
+        )
+
+    @staticmethod
+    def _columns(commands: tuple[Does, ...]) -> CommandColumns:
+        columns = CommandColumns()
+        for each in commands:
+            text = "(" + ",".join(f'"{value}"' for value in each.values) + ")"
+            columns.add(each.article_id * 100 + 1, each.hashkey, text.encode())
+        return columns
+
+
+@asynccontextmanager
+async def storing(ends: Ends) -> AsyncIterator[ServerStore]:
+    """What a log reader stores with."""
+    store = await ServerStore.open(
+        ends.config().distribution_dsn, "msrepl log reader", PUBLISHER, Points()
+    )
+    try:
+        await store.registry()
+        yield store
+    finally:
+        await store.close()
+
+
+async def until_session_is(ends: Ends, state: str) -> None:
+    """Wait until the agent's session at the Subscriber is in this state."""
+    query = """
+        select count(*) from pg_stat_activity
+        where datname = %s and application_name like 'msrepl agent%%' and state = %s
+    """
+    await ends._until(query, (ends.subscriber.name, state), lambda seen: seen[0] == 1)
+
+
+def some(first: int, count: int = 3) -> list[Does]:
+    return [ins(n, "", n) for n in range(first, first + count)]
+
+
+async def test_it_is_begun_before_it_is_whole(ends: Ends) -> None:
+    await ends.subscribe(TABLE)
+    agent = ends.agent(polling_interval_ms=NEVER_MS)
+    async with storing(ends) as store, running(agent) as task:
+        large = LargeTransaction(ends, store)
+        await large.part(*some(1))
+        await until_session_is(ends, "idle in transaction")
+        await large.part(*some(4))
+        for view in ("msrepl_transactions", "msrepl_commands"):
+            cursor = await ends.admin.execute(f"select from msrepl.{view}".encode())
+            assert not cursor.rowcount
+        assert await ends.rows() == []
+        await large.end(*some(7))
+        await ends.until_at(ends.at, task)
+        await ends.store(ins(10, "", 10))
+        await ends.until_at(ends.at, task)
+    assert [key for key, _, _ in await ends.rows()] == [*range(1, 11)]
+    done = task.result()
+    assert (done.transactions, done.commands, done.batches) == (2, 10, 2)
+    assert [row["event"] for row in await ends.history()] == ["started", "succeeded"]
+
+
+async def test_what_is_not_stored_any_further_is_rolled_back(ends: Ends) -> None:
+    """Its log reader has ended; the next one makes other commands of it, as articles have changed meanwhile."""
+    await ends.subscribe(TABLE)
+    async with running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
+        async with storing(ends) as store:
+            large = LargeTransaction(ends, store)
+            await large.part(*some(1))
+            await until_session_is(ends, "idle in transaction")
+        async with storing(ends) as store:
+            large.store = store
+            large.now = large.now._replace(stored=0, part=0)
+            await large.part(*some(101))
+            await large.part(*some(104))
+            await until_session_is(ends, "idle")
+            await large.end(*some(107))
+        await ends.until_at(ends.at, task)
+    assert [key for key, _, _ in await ends.rows()] == [*range(101, 110)]
+
+
+async def test_it_turns_out_to_be_the_subscribers_own(ends: Ends) -> None:
+    """The mark that counts came after parts were stored."""
+    await ends.subscribe(TABLE)
+    async with storing(ends) as store, running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
+        large = LargeTransaction(ends, store)
+        await large.part(*some(1))
+        await until_session_is(ends, "idle in transaction")
+        await large.end(*some(4), originator=ends.originator_id)
+        await ends.until_at(ends.at, task)
+    assert await ends.rows() == []
+    assert task.result().transactions == 0
+
+
+async def test_a_command_that_fails_waits_until_it_is_whole(ends: Ends) -> None:
+    """What to do about it is known only then."""
+    await ends.subscribe(TABLE)
+    await ends.sub.execute("insert into t values (2, 'other', 2)")
+    async with storing(ends) as store:
+        task_error = None
+        try:
+            async with running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
+                large = LargeTransaction(ends, store)
+                await large.part(*some(1))
+                await until_session_is(ends, "idle")
+                assert not task.done()
+                assert not await ends.history("failed", "retry")
+                await large.end(*some(4))
+                await ends.until_event("failed", 1)
+        except DeliveryError as error:
+            task_error = error
+    assert task_error is not None
+    assert task_error.number == 2627
+    assert await ends.rows() == [(2, "other", 2)]
+
+
+@pytest.mark.parametrize("ends_it", [False, True])
+async def test_of_two_log_readers_one_stores_it(ends: Ends, ends_it: bool) -> None:
+    """Whoever comes later begins anew; the other one cannot go on where its parts are gone."""
+    async with storing(ends) as before:
+        async with storing(ends) as other:
+            large = LargeTransaction(ends, before)
+            await large.part(*some(1))
+            with pytest.raises(errors.ObjectInUse, match="18752"):
+                await LargeTransaction(ends, other).end(*some(100))
+        async with storing(ends) as after:
+            with pytest.raises(errors.ObjectInUse, match="18752"):
+                await (large.end if ends_it else large.part)(*some(4))
+            large.now = large.now._replace(stored=0, part=0)
+            large.store = after
+            await large.part(*some(1))
+            await large.end(*some(4))
+    cursor = await ends.admin.execute("select command from msrepl.msrepl_commands")
+    assert len(await cursor.fetchall()) == 6
+
+
+def test_what_is_worth_beginning() -> None:
+    """Neither the Subscriber's own, nor what holds nothing for it."""
+    planner = BatchPlanner((ArticleTerms(article_id=7, after=0x100, own=3),), Profile())
+    window = Window(seqnos=(0x200,), xids=(5,), commands=(9,), originators=(1,), is_open=True)
+    assert planner.may_begin(window)
+    assert not planner.may_begin(
+        Window(seqnos=(0x200,), xids=(5,), commands=(9,), originators=(3,), is_open=True)
+    )
+    assert not planner.may_begin(
+        Window(seqnos=(0x100,), xids=(5,), commands=(9,), originators=(1,), is_open=True)
+    )
