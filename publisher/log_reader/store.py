@@ -30,6 +30,7 @@ _REMARK = sql.SQL("""
 update msrepl.msrepl_blocks
 set command_originators = array_fill({originator}::integer, array[commands])
 where publisher_database_id = {publisher} and last_seqno = {seqno} and transactions = 0;
+update msrepl.mspublisher_databases set open_count = open_count + 1 where id = {publisher};
 """)
 _TOKEN = sql.SQL("""
 insert into msrepl.mstracer_tokens as t

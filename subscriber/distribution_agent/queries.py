@@ -77,14 +77,11 @@ OPEN = Statement(
     """,
     binary=True,
 )
-#: Whether it is so still, and its originator if it is wholly stored; a row only if it is the one that was begun.
+#: Whether it is so still; a row only if nothing that was stored of it has changed or is gone.
 OPEN_STATE = Statement(
     """
-    select d.open_seqno is not null, b.originators[array_position(b.seqnos, $3::pg_lsn)]
-    from msrepl.mspublisher_databases d
-    left join msrepl.msrepl_blocks b
-        on b.publisher_database_id = d.id and b.last_seqno = $3::pg_lsn and b.transactions > 0
-    where d.id = $1::int and d.open_count = $2::bigint and (d.open_seqno = $3::pg_lsn or d.read_to >= $3::pg_lsn)
+    select open_seqno is not null from msrepl.mspublisher_databases
+    where id = $1::int and open_count = $2::bigint and (open_seqno = $3::pg_lsn or read_to >= $3::pg_lsn)
     """,
     binary=True,
 )

@@ -274,7 +274,7 @@ class ServerSource:
         """The parts of a transaction as they are stored; a last load when it is whole.
 
         Raises:
-            UnfinishedError: there will be no more of it, or it is another Subscriber's than was said.
+            UnfinishedError: there is no more of it for long, or what was stored of it is so no longer.
         """
         after, first = 0, True
         state = (queries.OPEN_STATE, (self._id, int8(begun.count), lsn8(begun.seqno)))
@@ -284,11 +284,9 @@ class ServerSource:
             answer = checked(await self.pipe.run(state, block))
             if not answer.results[0].ntuples:
                 raise UnfinishedError
-            is_open, originator = (answer.results[0].get_value(0, column) for column in range(2))
-            if is_open == b"\0" and int.from_bytes(originator or b"") != begun.originator:
-                raise UnfinishedError
+            is_whole = answer.results[0].get_value(0, 0) == b"\0"
             load, upto = block_of(batch, answer.results[1], first)
-            if upto is not None or is_open == b"\0":
+            if upto is not None or is_whole:
                 yield load
                 if upto is None:
                     return

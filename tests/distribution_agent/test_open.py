@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -138,39 +139,45 @@ async def test_what_is_not_stored_any_further_is_rolled_back(ends: Ends) -> None
     assert [key for key, _, _ in await ends.rows()] == [*range(101, 110)]
 
 
-async def test_it_turns_out_to_be_the_subscribers_own(ends: Ends) -> None:
-    """The mark that counts came after parts were stored."""
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_the_mark_that_counts_came_later(ends: Ends, is_own: bool) -> None:
+    """Parts of it were stored as another originator's: as the Subscriber's own, or not."""
     await ends.subscribe(TABLE)
+    first, last = 0, ends.originator_id
+    if not is_own:
+        first, last = ends.other_originator_id, ends.other_originator_id
     async with storing(ends) as store, running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
         large = LargeTransaction(ends, store)
+        large.now = large.now._replace(originator=first)
         await large.part(*some(1))
         await until_session_is(ends, "idle in transaction")
-        await large.end(*some(4), originator=ends.originator_id)
+        large.now = large.now._replace(originator=ends.originator_id)
+        await large.part(*some(4))
+        large.now = large.now._replace(originator=last)
+        await large.end(*some(7), originator=last)
         await ends.until_at(ends.at, task)
-    assert await ends.rows() == []
-    assert task.result().transactions == 0
+    assert [key for key, _, _ in await ends.rows()] == ([] if is_own else [*range(1, 10)])
 
 
 async def test_a_command_that_fails_waits_until_it_is_whole(ends: Ends) -> None:
     """What to do about it is known only then."""
     await ends.subscribe(TABLE)
-    await ends.sub.execute("insert into t values (2, 'other', 2)")
-    async with storing(ends) as store:
-        task_error = None
-        try:
-            async with running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
-                large = LargeTransaction(ends, store)
-                await large.part(*some(1))
-                await until_session_is(ends, "idle")
-                assert not task.done()
-                assert not await ends.history("failed", "retry")
-                await large.end(*some(4))
-                await ends.until_event("failed", 1)
-        except DeliveryError as error:
-            task_error = error
-    assert task_error is not None
-    assert task_error.number == 2627
-    assert await ends.rows() == [(2, "other", 2)]
+    await ends.sub.execute("alter table t add constraint odd check (id <> 2)")
+    sent, points = asyncio.Event(), Points()
+    points.arm("agent.sent", lambda _: sent.set())
+    agent = ends.agent(points=points, polling_interval_ms=NEVER_MS)
+    with pytest.raises(DeliveryError, match="odd") as raised:
+        async with storing(ends) as store, running(agent) as task:
+            large = LargeTransaction(ends, store)
+            await large.part(*some(1))
+            await sent.wait()
+            await until_session_is(ends, "idle")
+            assert not task.done()
+            assert not await ends.history("failed", "retry")
+            await large.end(*some(4))
+            await ends.until_event("failed", 1)
+    assert raised.value.sqlstate == "23514"
+    assert await ends.rows() == []
 
 
 @pytest.mark.parametrize("ends_it", [False, True])
