@@ -282,6 +282,7 @@ INNER_EXCEPTIONS = {
     "PassingError": "the agent's engine tries again",
     "RefusedError": "the agent's engine makes a DeliveryError of it, or skips",
     "RequestLostError": "the model's `errors` make a psycopg error of it",
+    "UnfinishedError": "the agent rolls back and goes on",
     "SqlError": "the model's `errors` make a psycopg error of it",
     "StuckError": "the player ends the order",
     "SyncError": "a lane or a load notes it as the step's end",

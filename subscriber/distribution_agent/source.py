@@ -46,7 +46,7 @@ _CUT_OUT_MIN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class BegunTransaction:
     """A transaction that is being stored."""
 
     seqno: int
@@ -58,7 +58,7 @@ class OpenTransaction:
     """So far."""
 
     @classmethod
-    def from_result(cls, result: pq.abc.PGresult) -> OpenTransaction | None:
+    def from_result(cls, result: pq.abc.PGresult) -> BegunTransaction | None:
         """From the rows of `queries.OPEN`."""
         if not result.ntuples:
             return None
@@ -90,7 +90,7 @@ class ServerSource:
     ) -> None:  # fmt: skip
         self.pipe = pipe
         self._news = news
-        self._open: OpenTransaction | None = None
+        self._open: BegunTransaction | None = None
         """What the last window has."""
         self.publisher_database_id = publisher_database_id
         self.subscriber = subscriber
@@ -197,7 +197,7 @@ class ServerSource:
         window = window_of(answer.results[1], position)
         self._open = None
         if may_be_open and not len(window):
-            self._open = OpenTransaction.from_result(answer.results[2])
+            self._open = BegunTransaction.from_result(answer.results[2])
         return changed, window if self._open is None else self._open.window()
 
     async def _check_subscribed(self) -> None:
@@ -269,7 +269,7 @@ class ServerSource:
                 answer = checked(await ahead)
 
     async def _open_loads(
-        self, batch: Batch, begun: OpenTransaction, terms: tuple[bytes, ...]
+        self, batch: Batch, begun: BegunTransaction, terms: tuple[bytes, ...]
     ) -> AsyncGenerator[BatchLoad, None]:
         """The parts of a transaction as they are stored; a last load when it is whole.
 
