@@ -63,7 +63,8 @@ WINDOW = Statement(
     """,
     binary=True,
 )
-#: The transaction after a position of which parts are stored and the last one is not.
+#: The transaction after a position of which parts are stored and the last one is not, if it is the next one: since
+#: the window was read, others may have been stored before it.
 OPEN = Statement(
     """
     select d.open_seqno, d.open_xid, d.open_originator, d.open_count, b.last_command
@@ -74,6 +75,8 @@ OPEN = Statement(
         order by part desc limit 1
     ) b
     where d.id = $1::int and d.open_seqno > $2::pg_lsn
+        and not exists (select from msrepl.msrepl_blocks
+                        where publisher_database_id = d.id and last_seqno > $2::pg_lsn and last_seqno < d.open_seqno)
     """,
     binary=True,
 )

@@ -11,7 +11,7 @@ import pytest
 from psycopg import errors
 
 from tests.distribution.blocks import moment_us
-from tests.distribution_agent.ends import PUBLISHER, Does, Ends, ins
+from tests.distribution_agent.ends import PUBLISHER, SUBSCRIBER, Does, Ends, ins
 from tests.distribution_agent.test_running import NEVER_MS, TABLE, running
 from twopc.drivers.points import Points
 from twopc.errors import DeliveryError
@@ -19,8 +19,10 @@ from twopc.publisher.log_reader import rows
 from twopc.publisher.log_reader.planner import StoredBatch
 from twopc.publisher.log_reader.rows import CommandColumns, LoggedTransaction, TransactionColumns
 from twopc.publisher.log_reader.store import ServerStore
+from twopc.subscriber.distribution_agent.pipe import PipeAnswer, Query
 from twopc.subscriber.distribution_agent.planner import ArticleTerms, BatchPlanner, Window
 from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.distribution_agent.source import ServerSource
 
 
 class LargeTransaction:
@@ -137,6 +139,37 @@ async def test_what_is_not_stored_any_further_is_rolled_back(ends: Ends) -> None
             await large.end(*some(107))
         await ends.until_at(ends.at, task)
     assert [key for key, _, _ in await ends.rows()] == [*range(101, 110)]
+
+
+async def test_what_is_stored_before_it_is_delivered_before_it(ends: Ends) -> None:
+    """Between two statements of the agent: the first finds nothing to deliver, the second what may be begun."""
+    await ends.subscribe(TABLE)
+    news = asyncio.Event()
+    source = await ServerSource.open(
+        ends.config().distribution_dsn, publisher=PUBLISHER, subscriber=SUBSCRIBER, profile=None, news=news
+    )  # fmt: skip
+    async with storing(ends) as store:
+        run = source.pipe.run
+
+        async def run_slowly(*statements: Query) -> PipeAnswer:
+            answer = await run(*statements[:2])
+            if len(statements) > 2:
+                before = LargeTransaction(ends, store)
+                await before.end(*some(1))
+                await LargeTransaction(ends, store).part(*some(4))
+                answer.results += (await run(*statements[2:])).results
+            return answer
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(source.pipe, "run", run_slowly)
+            _, window = await source.window(0, may_be_open=True)
+        assert not len(window)
+        assert news.is_set()
+        _, window = await source.window(0, may_be_open=True)
+        assert not window.is_open
+        _, window = await source.window(window.seqnos[0], may_be_open=True)
+        assert window.is_open
+    await source.close()
 
 
 @pytest.mark.parametrize("is_own", [True, False])
