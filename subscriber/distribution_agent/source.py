@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from psycopg import pq
@@ -276,7 +277,8 @@ class ServerSource:
         Raises:
             UnfinishedError: there is no more of it for long, or what was stored of it is so no longer.
         """
-        after, first = 0, True
+        after, first, clock = 0, True, asyncio.get_running_loop().time
+        until = clock() + _PART_WAIT_S
         state = (queries.OPEN_STATE, (self._id, int8(begun.count), lsn8(begun.seqno)))
         while True:
             self._news.clear()
@@ -290,13 +292,13 @@ class ServerSource:
                 yield load
                 if upto is None:
                     return
-                after, first = upto, False
+                after, first, until = upto, False, clock() + _PART_WAIT_S
                 continue
-            try:
-                async with asyncio.timeout(_PART_WAIT_S):
+            if clock() >= until:
+                raise UnfinishedError
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
                     await self._news.wait()
-            except TimeoutError as error:
-                raise UnfinishedError from error
 
     def _is_large(self, batch: Batch) -> bool:
         """Whether it travels in blocks; only a single transaction can be so."""

@@ -96,6 +96,16 @@ async def until_session_is(ends: Ends, state: str) -> None:
     await ends._until(query, (ends.subscriber.name, state), lambda seen: seen[0] == 1)
 
 
+async def is_in_transaction(ends: Ends) -> bool:
+    """Whether the agent has begun something at the Subscriber."""
+    query = """
+        select from pg_stat_activity
+        where datname = %s and application_name like 'msrepl agent%%' and xact_start is not null
+    """
+    cursor = await ends.admin.execute(query, (ends.subscriber.name,))
+    return cursor.rowcount > 0
+
+
 def some(first: int, count: int = 3) -> list[Does]:
     return [ins(n, "", n) for n in range(first, first + count)]
 
@@ -139,6 +149,22 @@ async def test_what_is_not_stored_any_further_is_rolled_back(ends: Ends) -> None
             await large.end(*some(107))
         await ends.until_at(ends.at, task)
     assert [key for key, _, _ in await ends.rows()] == [*range(101, 110)]
+
+
+async def test_news_of_others_are_no_part(ends: Ends) -> None:
+    """Whatever else is said in the distribution database, there is no further part, and rows stay locked."""
+    await ends.subscribe(TABLE)
+    async with storing(ends) as store, running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
+        large = LargeTransaction(ends, store)
+        await large.part(*some(1))
+        await until_session_is(ends, "idle in transaction")
+        deadline = time.monotonic() + 5
+        while await is_in_transaction(ends):
+            await ends.admin.execute("notify msrepl_distribution, 'another Publisher'")
+            assert time.monotonic() < deadline
+        await large.end(*some(4))
+        await ends.until_at(ends.at, task)
+    assert [key for key, _, _ in await ends.rows()] == [*range(1, 7)]
 
 
 async def test_what_is_stored_before_it_is_delivered_before_it(ends: Ends) -> None:
