@@ -11,7 +11,8 @@ declare
     mark pg_lsn;
 begin
     -- a store that another session has begun is either seen or refused from now on
-    update msrepl.mspublisher_databases d set (open_seqno, open_pid) = (null, null)
+    update msrepl.mspublisher_databases d
+    set (open_seqno, open_pid, open_count) = (null, null, d.open_count + (d.open_seqno is not null)::integer)
     where d.id = drop_parts.publisher
     returning d.read_to into mark;
     delete from msrepl.msrepl_blocks b where b.publisher_database_id = drop_parts.publisher and b.last_seqno > mark;

@@ -14,7 +14,7 @@
 -- open_seqno   commit LSN of a large transaction of which parts are stored, and the last one is not; NULL: of none
 -- open_xid, open_originator  what msrepl_transactions will have of it; the originator may still change
 -- open_pid     the process that stores it
--- open_count   counts such transactions, how often each was begun, and changes of what was stored of it
+-- open_count   counts how often parts that were stored were removed or changed
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
     publisher text not null unique,

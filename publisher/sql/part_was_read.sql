@@ -17,8 +17,7 @@ declare
     name text;
 begin
     update msrepl.mspublisher_databases d
-    set (open_seqno, open_xid, open_originator, open_pid, open_count)
-      = (seqno, xid, originator, pg_backend_pid(), d.open_count + begins::integer)
+    set (open_seqno, open_xid, open_originator, open_pid) = (seqno, xid, originator, pg_backend_pid())
     where d.id = part_was_read.publisher and d.read_to = was and d.registry_version = version
         and case when begins then d.open_seqno is null else (d.open_seqno, d.open_pid) = (seqno, pg_backend_pid()) end
     returning d.publisher into name;

@@ -151,6 +151,33 @@ async def test_what_is_not_stored_any_further_is_rolled_back(ends: Ends) -> None
     assert [key for key, _, _ in await ends.rows()] == [*range(101, 110)]
 
 
+async def test_the_next_one_is_begun_before_it_ends(ends: Ends) -> None:
+    """An agent that is slower than the log reader goes on with what is whole."""
+    await ends.subscribe(TABLE)
+    sent, points = 0, Points()
+    async with storing(ends) as store:
+        first, second = LargeTransaction(ends, store), LargeTransaction(ends, store)
+
+        async def store_more(point: str) -> None:
+            nonlocal sent
+            sent += 1
+            points.arm(point, store_more)
+            if sent == 1:
+                await first.end(*some(4))
+                await second.part(*some(7))
+
+        points.arm("agent.sent", store_more)
+        agent = ends.agent(points=points, polling_interval_ms=NEVER_MS)
+        async with running(agent) as task:
+            await first.part(*some(1))
+            await ends.until_at(first.now.seqno, task)
+            await until_session_is(ends, "idle in transaction")
+            await second.end(*some(10))
+            await ends.until_at(second.now.seqno, task)
+    assert [key for key, _, _ in await ends.rows()] == [*range(1, 13)]
+    assert sent == 6  # of each: a part, the last part, the end
+
+
 async def test_news_of_others_are_no_part(ends: Ends) -> None:
     """Whatever else is said in the distribution database, there is no further part, and rows stay locked."""
     await ends.subscribe(TABLE)
