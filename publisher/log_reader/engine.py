@@ -24,6 +24,7 @@ from twopc.errors import (
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.publisher.commands import Belonging
+from twopc.publisher.log_reader.failures import alone, may_pass
 from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.publisher.log_reader.ports import (
     HostPort,
@@ -176,7 +177,7 @@ class LogReaderEngine:
                     await self._follow_on()
                 except (psycopg.Error, OSError, SlotInUseError) as error:
                     await self.close()
-                    if not (_may_pass(error) or (has_read and isinstance(error, SlotInUseError))):
+                    if not (may_pass(error) or (has_read and isinstance(error, SlotInUseError))):
                         raise
                     _log.warning(
                         "log reader tries again", publisher=self.publisher, reason=str(error)
@@ -215,7 +216,7 @@ class LogReaderEngine:
                 ) or (self._is_new and isinstance(error, StoredMeanwhileError))
                 if passing and attempt < _ATTEMPTS - 1:
                     continue
-                if isinstance(error, TwopcError | psycopg.Error) and not _may_pass(error):
+                if isinstance(error, TwopcError | psycopg.Error) and not may_pass(error):
                     await self._host.record("failed", error)
                 raise
         return PassResult(
@@ -247,7 +248,7 @@ class LogReaderEngine:
         except (errors.SerializationFailure, ArticleError):
             await self.close()  # the next pass knows the articles as they are now
         except (TwopcError, psycopg.Error) as error:
-            if not _may_pass(error):
+            if not may_pass(error):
                 await self._host.record("failed", error)
             raise
 
@@ -386,7 +387,8 @@ class LogReaderEngine:
             await self._keep()
             full = planner.size >= reading.store_bytes
         if full:
-            await store.write(planner.take_part())
+            with alone():
+                await store.write(planner.take_part())
 
     async def _compared(
         self, planner: LogPlanner, block: list[bytes]
@@ -410,13 +412,8 @@ class LogReaderEngine:
                     publisher=self.publisher,
                     roles=sorted(batch.unknown),
                 )
-            try:
+            with alone():
                 await store.commit(batch)
-            except (errors.ObjectInUse, errors.UniqueViolation) as error:
-                raise StoredMeanwhileError(
-                    "another log reader, with another slot, has stored the same transactions (18752): stop one "
-                    f"of them ({error.diag.message_primary or error})"
-                ) from error
             self._transactions += batch.transactions
             self._commands += batch.commands
             await self._reach("log_reader.after_commit")
@@ -443,8 +440,3 @@ class LogReaderEngine:
     async def _reach(self, point: str) -> None:
         if self.points.armed:
             await self.points.reach(point)
-
-
-def _may_pass(error: BaseException) -> bool:
-    """The server failed, or was away: trying again may help."""
-    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError)

@@ -11,6 +11,7 @@ from psycopg import AsyncConnection, errors
 
 from tests.fix_link import until
 from tests.log_reader.rig import SLOT, Rig, rows, value
+from twopc.drivers.points import Points
 from twopc.errors import ArticleError, RemoteProtocolError, ServerError, SubscriptionError
 from twopc.publisher import publication, slot
 from twopc.publisher.log_reader import LogReader, LogReaderProfile
@@ -19,6 +20,10 @@ from twopc.publisher.log_reader.wal import ServerWal
 from twopc.publisher.pgoutput import Decoded
 
 QUICK = LogReaderProfile(takeover_s=0.2, release_s=0.2)
+
+
+class InterruptionError(Exception):
+    """What ends a log reader in between."""
 
 
 async def history(rig: Rig) -> list[tuple[Any, ...]]:
@@ -125,6 +130,40 @@ async def test_two_readers_with_two_slots_do_not_store_twice(both: Rig) -> None:
             await second.run_once()
         assert len(await both.texts()) == 1
         assert (await second.run_once()).transactions == 0
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_two_readers_with_two_slots_do_not_store_parts_of_the_same(
+    both: Rig, begun: bool
+) -> None:
+    """The one that comes later removes the other's parts, and may have stored its own, when that goes on."""
+    await both.pub.execute("select pg_copy_logical_replication_slot(%s, 'msrepl_b')", (SLOT,))
+    points, parts = Points(), LogReaderProfile(store_bytes=1)
+
+    async def take_over(_: str) -> None:
+        if not begun:
+            await second.open()
+            return
+        with pytest.raises(InterruptionError):
+            await second.run_once()
+
+    def interrupt(_: str) -> None:
+        raise InterruptionError
+
+    async with (
+        both.reader(reading=parts, points=points) as first,
+        both.reader(reading=parts, points=Points(), slot="msrepl_b") as second,
+    ):
+        await first.run_once()
+        await second.close()
+        points.arm("log_reader.streamed", take_over)
+        second.points.arm("log_reader.streamed", interrupt, nth=2)
+        await both.pub.execute("insert into item (id) select generate_series(1, 9000)")
+        with pytest.raises(ServerError, match="18752"):
+            await first.run_once()
+        second.points.disarm()
+        await second.run_once()
+    assert len(await both.texts()) == 9000
 
 
 async def test_the_last_commit_of_a_predecessor_may_come_late(both: Rig) -> None:
