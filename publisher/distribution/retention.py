@@ -75,6 +75,8 @@ select d.id, least(
     coalesce((select min(p.position) from msrepl.mssubscription_positions p
               where p.publisher_database_id = d.id), d.read_to),
     (select min(a.position) from msrepl.msrepl_archives a where a.publisher_database_id = d.id),
+    -- who begins behind a transaction that is being stored does not wait for it
+    d.open_seqno - 1,
     -- positions and commit times do not rise together: nothing after the first young one goes
     (select min(t.xact_seqno) - 1 from msrepl.msrepl_transactions t
      where %(min)s::interval > interval '0' and t.publisher_database_id = d.id

@@ -18,7 +18,7 @@ _READERS = """
 select d.publisher, d.publisher_db, d.slot, d.read_to::text, d.last_commit, d.read_at, d.last_error,
        coalesce(sum(b.transactions), 0)::bigint as transactions, coalesce(sum(b.commands), 0)::bigint as commands
 from msrepl.mspublisher_databases d
-left join msrepl.msrepl_blocks b on b.publisher_database_id = d.id
+left join msrepl.msrepl_blocks b on b.publisher_database_id = d.id and b.last_seqno is distinct from d.open_seqno
 group by d.id
 order by d.publisher
 """
@@ -53,6 +53,7 @@ left join lateral (
             n.seqnos, n.entry_times, n.counts
         from msrepl.msrepl_blocks n
         where n.publisher_database_id = a.publisher_database_id and n.last_seqno > a.delivered
+            and n.last_seqno is distinct from d.open_seqno
     ) as b
     left join lateral (
         select count(*) as transactions, sum(t.commands) as commands, min(t.entry_time) as oldest

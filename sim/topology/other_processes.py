@@ -15,10 +15,11 @@ from twopc.publisher.posting import post_message, stored_message
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 
-#: The last transaction that is stored.
+#: The last transaction that is wholly stored.
 _READ_TO = """
 select coalesce(max(b.last_seqno), '0/0') from msrepl.mspublisher_databases d
-join msrepl.msrepl_blocks b on b.publisher_database_id = d.id where d.publisher = %s
+join msrepl.msrepl_blocks b on b.publisher_database_id = d.id and b.last_seqno is distinct from d.open_seqno
+where d.publisher = %s
 """
 #: Anybody may take a name: it is believed of roles that may deliver only.
 _ATTENDED = """

@@ -41,6 +41,15 @@ async def store(
     await write_blocks(connection, publisher, [(whole, [(1, 7, 1, text)] * commands)])
 
 
+async def store_in_part(connection: Connection, seqno: str) -> None:
+    """Of a transaction that is stored, as if its last part were still to come."""
+    await connection.execute(
+        "with part as (update msrepl.msrepl_blocks set transactions = 0 where last_seqno = %(seqno)s) "
+        "update msrepl.mspublisher_databases set open_seqno = %(seqno)s",
+        {"seqno": seqno},
+    )
+
+
 async def store_commands(
     connection: Connection,
     publisher: int,

@@ -18,7 +18,7 @@ from tests.distribution.made import (
     relation,
     update,
 )
-from tests.distribution.stored import register, store, store_commands
+from tests.distribution.stored import register, store, store_commands, store_in_part
 from twopc.articles import Column
 from twopc.distributed import read_command
 from twopc.errors import ConfigurationError
@@ -192,6 +192,12 @@ async def test_status(stored: Connection) -> None:
     await stored.execute("update msrepl.msdistribution_agents set delivered = '0/40'")
     first, _ = await distribution.agents(stored)
     assert (first.waiting_transactions, first.lag_s) == (0, None)
+    await stored.execute("update msrepl.msdistribution_agents set delivered = '0/20'")
+    await store_in_part(stored, "0/40")
+    [reader] = await distribution.readers(stored)
+    assert (reader.transactions, reader.commands) == (3, 6)
+    first, _ = await distribution.agents(stored)
+    assert (first.waiting_transactions, first.waiting_commands) == (1, 3)
 
 
 async def test_published_and_browsed(stored: Connection, logged: Any) -> None:

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
 from tests.distribution.made import article, columns
-from tests.distribution.stored import register, rows, store
+from tests.distribution.stored import register, rows, store, store_in_part
 from twopc.publisher import distribution
 from twopc.publisher.distribution import retention
 
@@ -83,6 +83,16 @@ async def test_by_the_slowest_agent(stored: Connection) -> None:
     assert await left(stored) == []
     assert (await distribution.clean_up(stored)).transactions == 0
     assert await removed_to(stored) == "0/40"
+
+
+async def test_what_is_being_stored_stays(stored: Connection) -> None:
+    """Of a large transaction that nobody waits for, too: whoever is there begins behind it."""
+    publisher = await prepare(stored, read_to="0/30")
+    await store_in_part(stored, "0/40")
+    await subscribe(stored, publisher, "fresh", subscription_seqno="0/50")
+    assert (await distribution.clean_up(stored)).transactions == 3
+    assert len(await rows(stored, "select from msrepl.msrepl_blocks")) == 1
+    assert await removed_to(stored) == "0/30"
 
 
 async def test_an_article_that_is_added_later(stored: Connection) -> None:

@@ -172,6 +172,32 @@ async def test_a_stranger_under_an_agents_name(
         await topology.sync()
 
 
+async def test_what_is_being_stored_is_not_waited_for(
+    make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent has delivered what is stored; a log reader has only begun to store what comes next."""
+    monkeypatch.setattr(other_processes, "STILL_S", 0.5)
+    topology = await shops(make_topology)
+    await topology.execute("pub", "update account set balance = 1 where id = 1")
+    await topology.sync()
+    await topology.execute(
+        "distribution",
+        """
+        update msrepl.mspublisher_databases set open_seqno = read_to + 1::numeric;
+        insert into msrepl.msrepl_blocks
+        select publisher_database_id, last_seqno + 1::numeric, last_seqno + 1::numeric, 0, 0, commands,
+            last_command, seqnos, xids, entry_times, originators, marks, counts, lengths,
+            command_seqnos, command_ids, codes, command_originators, hashkeys, texts
+        from msrepl.msrepl_blocks order by last_seqno desc limit 1
+        """,
+    )
+    await topology.agents.stop()
+    agent = topology.agents.make_agent("reader")
+    await agent.open()
+    assert await topology.agents._others.have_delivered("reader")
+    await agent.close()
+
+
 async def test_a_routine_is_taken_from_everybody(make_topology: MakeTopology) -> None:
     """A process that does not know every node takes it from nobody."""
     topology = await shops(make_topology)
