@@ -14,7 +14,7 @@
 -- open_seqno   commit LSN of a large transaction of which parts are stored, and the last one is not; NULL: of none
 -- open_xid, open_originator  what msrepl_transactions will have of it; the originator may still change
 -- open_pid     the process that stores it
--- open_count   counts such transactions, how often each was begun, and changes of what was stored of it
+-- open_count   counts how often parts that were stored were removed or changed
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
     publisher text not null unique,
@@ -607,8 +607,7 @@ declare
     name text;
 begin
     update msrepl.mspublisher_databases d
-    set (open_seqno, open_xid, open_originator, open_pid, open_count)
-      = (seqno, xid, originator, pg_backend_pid(), d.open_count + begins::integer)
+    set (open_seqno, open_xid, open_originator, open_pid) = (seqno, xid, originator, pg_backend_pid())
     where d.id = part_was_read.publisher and d.read_to = was and d.registry_version = version
         and case when begins then d.open_seqno is null else (d.open_seqno, d.open_pid) = (seqno, pg_backend_pid()) end
     returning d.publisher into name;
@@ -635,7 +634,8 @@ declare
     mark pg_lsn;
 begin
     -- a store that another session has begun is either seen or refused from now on
-    update msrepl.mspublisher_databases d set (open_seqno, open_pid) = (null, null)
+    update msrepl.mspublisher_databases d
+    set (open_seqno, open_pid, open_count) = (null, null, d.open_count + (d.open_seqno is not null)::integer)
     where d.id = drop_parts.publisher
     returning d.read_to into mark;
     delete from msrepl.msrepl_blocks b where b.publisher_database_id = drop_parts.publisher and b.last_seqno > mark;
