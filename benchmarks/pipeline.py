@@ -4,7 +4,8 @@
 the same statement into an Arrow table, Spark's start-up left out. ``fold_ratio`` is the fold against the same fold
 by DuckDB's ``arg_max`` over the same Parquet, decoded before. ``sweep_ratio`` is trials per second of a sweep on two
 cores over those of a plain loop in one process. ``memory_growth`` is the peak of all processes of accumulating and
-folding over that with a tenth of the commands, both with the same heap.
+folding over that with a tenth of the commands, both with the same heap. ``whole_rate`` is commands per second of
+accumulating, folding and auditing, one after the other; it is measured if it is asked for, or with ``--size huge``.
 
 The sides run in turns. A run is void unless both sides have read, or come to, the same.
 """
@@ -30,7 +31,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from benchmarks.figures import Figure, median, report, spread
 from benchmarks.pipeline_data import filled
-from twopc.sim.spark.archive import Archive, load, writer
+from benchmarks.pipeline_whole import accumulated, child, whole
 from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.fold import state_of
 from twopc.sim.spark.session import SparkOptions, session
@@ -48,13 +49,16 @@ class BenchmarkSize(NamedTuple):
     commands: int
     trials: int
     rounds: int
+    only: tuple[str, ...]
 
 
+RATIOS = ("source_ratio", "fold_ratio", "sweep_ratio", "memory_growth")
+FIGURES = (*RATIOS, "whole_rate")
 SIZES = {
-    "full": BenchmarkSize(commands=10_000_000, trials=200, rounds=3),
-    "quick": BenchmarkSize(commands=2_000_000, trials=60, rounds=1),
+    "full": BenchmarkSize(commands=10_000_000, trials=200, rounds=3, only=RATIOS),
+    "quick": BenchmarkSize(commands=2_000_000, trials=60, rounds=1, only=RATIOS),
+    "huge": BenchmarkSize(commands=100_000_000, trials=0, rounds=1, only=("whole_rate",)),
 }
-FIGURES = ("source_ratio", "fold_ratio", "sweep_ratio", "memory_growth")
 SCENARIO = "scenarios/stress/agent_outage.twopc.yaml"
 SETTINGS = ("workload.for=7500ms", "workload.clients=2")
 OPTIONS = SparkOptions(master="local[2]", conf={"spark.sql.shuffle.partitions": "4"})
@@ -130,13 +134,6 @@ from (
 )
 group by key
 """
-
-
-def accumulated(spark: SparkSession, dsn: str, path: Path) -> Archive:
-    """All there is, in an archive."""
-    wanted = load.LoadRequest(dsn=dsn, partitions=2)
-    with writer(load.opened(path, wanted)) as held:
-        return load.accumulate(held, spark, wanted, lambda *_: None)
 
 
 def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path) -> Figure:
@@ -288,7 +285,9 @@ def measured(only: Sequence[str], commands: int, trials: int, rounds: int) -> li
         folder = Path(directory)
         if "memory_growth" in only:  # before there is a JVM here
             found.append(memory(dsns))
-        if set(only) - {"memory_growth"}:
+        if "whole_rate" in only:
+            found.append(whole(dsns[commands], commands))
+        if set(only) - {"memory_growth", "whole_rate"}:
             began = time.perf_counter()
             with session(OPTIONS) as spark:
                 spark.range(1).count()
@@ -306,14 +305,22 @@ def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--size", choices=SIZES, default="full", help="quick ends in five minutes on two idle cores"
+        "--size",
+        choices=SIZES,
+        default="full",
+        help="quick ends in five minutes on two idle cores, huge takes an hour",
     )
     parser.add_argument("--commands", type=int, help="in place of the size's; likewise the others")
     parser.add_argument("--trials", type=int)
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--only", nargs="*", default=FIGURES, choices=FIGURES)
+    parser.add_argument("--only", nargs="*", choices=FIGURES)
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--whole", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.whole:
+        folder, commands, dsns = json.loads(options.whole)
+        child(Path(folder), commands, dsns)
+        return
     if options.child:
         _child(*json.loads(options.child))
         return
@@ -321,7 +328,7 @@ def main() -> None:
     report(
         "Pipeline",
         measured(
-            options.only,
+            options.only or size.only,
             options.commands or size.commands,
             options.trials or size.trials,
             options.rounds or size.rounds,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from twopc.publisher.distribution.install import install_texts
 from twopc.server import EmbeddedServer
@@ -67,7 +68,7 @@ def filled(*sizes: int) -> Iterator[dict[int, str]]:
 def fill(dsn: str, commands: int) -> None:
     """Make the tables and the commands; a multiple of a block."""
     assert commands % BLOCK == 0, "whole blocks"
-    keys = min(KEYS_MAX, commands // 2)
+    keys = key_count(commands)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("create schema msrepl")
         role = connection.execute("select current_user").fetchone()
@@ -98,6 +99,55 @@ def fill(dsn: str, commands: int) -> None:
             "update msrepl.mspublisher_databases set read_to = (select max(last_seqno) from msrepl.msrepl_blocks)"
         )
         connection.execute("vacuum analyze msrepl.msrepl_blocks")
+
+
+def key_count(commands: int) -> int:
+    """How many rows so many commands come to: those that the first of them insert."""
+    return min(KEYS_MAX, commands // 2)
+
+
+# of each key the last command; a factor without a divisor in common with their number reaches all of them
+_ROWS = """
+insert into account
+select id, repeat(md5(last::text), 2) || last, id
+from (
+    select n * 7919 %% %(keys)s as id, n as last
+    from generate_series(%(commands)s::bigint - %(keys)s, %(commands)s::bigint - 1) as n
+) as c
+"""
+
+
+def nodes(dsn: str, commands: int) -> dict[str, str]:
+    """Make a Publisher and a Subscriber on the server of a distribution database, which gets the subscription.
+
+    Returns:
+        Connection strings by node, that of the distribution database among them.
+    """
+    found = {"distribution": dsn}
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("create table msrepl.coordinator_epoch ()")
+        connection.execute(
+            "insert into msrepl.mssubscriptions (publisher_database_id, article_id, subscriber, status)"
+            " values (1, %s, 'sub', 2)",
+            (ARTICLE,),
+        )
+        for node in ("pub", "sub"):
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(node)))
+            found[node] = make_conninfo(dsn, dbname=node)
+            fill_node(found[node], commands)
+    with psycopg.connect(found["pub"], autocommit=True) as connection:
+        connection.execute("create schema msrepl")
+        connection.execute("create table msrepl.sysarticles ()")
+    return found
+
+
+def fill_node(dsn: str, commands: int) -> None:
+    """Make the table, with the rows that so many commands of `fill` come to."""
+    values = {"keys": key_count(commands), "commands": commands}
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("create table account (id bigint primary key, note text, n integer)")
+        connection.execute(_ROWS, values)
+        connection.execute("vacuum analyze account")
 
 
 def _nullable(*, drop: bool) -> sql.Composed:

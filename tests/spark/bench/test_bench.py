@@ -1,4 +1,4 @@
-"""The pipeline's benchmark reports as the others do."""
+"""The pipeline's benchmark reports as the others do, and its nodes hold what its commands come to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import json
 import pytest
 
 from benchmarks.figures import Figure, report
+from benchmarks.pipeline_data import fill, fill_node
+from tests.fix_server import Database, MakeDatabase
+from twopc.propagation import CommandType, record_values
+
+_COMMANDS = """
+select c.type, c.command from msrepl.commands_between(1, '0/0', 'FFFFFFFF/FFFFFFFF') as c
+order by c.xact_seqno, c.command_id
+"""
 
 
 def test_how_it_reports(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,3 +24,42 @@ def test_how_it_reports(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert not any("missed" in line for line in lines)
     assert json.loads(lines[-1])["target"] is None
+
+
+def _rows_of_commands(database: Database) -> set[tuple[str, ...]]:
+    rows: dict[bytes, list[bytes]] = {}
+    with database.connect() as connection:
+        for kind, command in connection.execute(_COMMANDS):
+            first, note, *others = record_values(command.encode())
+            assert note is not None
+            if kind == CommandType.INSERT:
+                rows[first] = [first, note, *others]
+            else:  # (, note, , key, mask)
+                rows[others[1]][1] = note
+    return {tuple(each.decode() for each in row) for row in rows.values()}
+
+
+@pytest.mark.parametrize(
+    ("commands", "keys"),
+    [pytest.param(2000, 1000, id="each row once"), pytest.param(3000, 700, id="rows often")],
+)
+def test_the_nodes_hold_what_the_commands_come_to(
+    make_database: MakeDatabase, monkeypatch: pytest.MonkeyPatch, commands: int, keys: int
+) -> None:
+    """Else the audit of the benchmark would find differences, or compare with nothing."""
+    monkeypatch.setattr("benchmarks.pipeline_data.KEYS_MAX", keys)
+    log, node = make_database(), make_database()
+    fill(log.dsn, commands)
+    fill_node(node.dsn, commands)
+    with node.connect() as connection:
+        rows = connection.execute("select id::text, note, n::text from account").fetchall()
+    assert len(rows) == keys
+    assert set(rows) == _rows_of_commands(log)
+
+
+def test_nodes_of_many_commands(fresh_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of commands times the factor are beyond what an integer holds."""
+    monkeypatch.setattr("benchmarks.pipeline_data.KEYS_MAX", 100)
+    fill_node(fresh_database.dsn, 100_000_000)
+    with fresh_database.connect() as connection:
+        assert connection.execute("select count(*) from account").fetchone() == (100,)
