@@ -308,7 +308,7 @@ def main() -> None:
         "--size",
         choices=SIZES,
         default="full",
-        help="quick ends in five minutes on two idle cores, huge takes an hour",
+        help="quick ends in five minutes on two idle cores, huge takes hours",
     )
     parser.add_argument("--commands", type=int, help="in place of the size's; likewise the others")
     parser.add_argument("--trials", type=int)
