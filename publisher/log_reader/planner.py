@@ -6,7 +6,7 @@ is still coming. It knows neither where messages come from nor when their rows a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
@@ -223,9 +223,9 @@ class LogPlanner:
                 self._take(block[at], *compared[at])
                 at += 1
             else:
-                at = self._read_on(block, at)
+                at = self._read_on(block, at, compared)
 
-    def _read_on(self, block: Sequence[bytes], at: int) -> int:
+    def _read_on(self, block: Sequence[bytes], at: int, compared: Container[int]) -> int:
         """Take in a message that the scanner has left, and with it changes that follow and are a command each.
 
         Returns:
@@ -234,7 +234,9 @@ class LogPlanner:
         read, scanner, shift = self._read, self._scanner, self._brackets.shift * 100
         add_code, add_hashkey = scanner.codes.append, scanner.hashkeys.append
         add_text, length, first = scanner.texts.extend, 0, at
-        while at < len(block) and (at == first or block[at][0] in _CHANGES):
+        while at < len(block) and (
+            at == first or (block[at][0] in _CHANGES and at not in compared)
+        ):
             message = read(block[at])
             at += 1
             if type(message) is not tuple:

@@ -9,6 +9,7 @@ import pytest
 from tests.log_reader.rig import ROLE, Rig, rows, value
 from twopc.propagation import record_values
 from twopc.publisher.log_reader import LogReaderProfile
+from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.publisher.posting import post_message
 
 NASTY = {
@@ -140,3 +141,19 @@ async def test_row_filters_are_asked(both: Rig) -> None:
     kinds = [(1, "2"), (1, "1"), (1, "1"), (2, None), (3, "2")]
     assert [kind for kind, _ in found] == [kind for kind, _ in kinds]
     assert [key for kind, key in found if kind != 2] == [key for kind, key in kinds if kind != 2]
+
+
+@pytest.mark.parametrize("scans", [True, False])
+async def test_row_filters_are_asked_behind_what_was_learned(
+    both: Rig, scans: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes of which there were many are read together, up to one that is to be compared."""
+    monkeypatch.setattr(LogPlanner, "scans_changes", scans)
+    await both.pub.execute("create table bid (id int primary key, price int)")
+    await both.publish("bid", row_filter="price > 10")
+    async with both.pub.transaction():
+        await both.pub.execute("insert into bid values (0, 50)")
+        await both.pub.execute("insert into item (id) select generate_series(1, 500)")
+        await both.pub.execute("insert into bid values (1, 5), (2, 50)")
+    await both.read()
+    assert len(await both.commands()) == 502
