@@ -6,7 +6,7 @@ Decides nothing about failures: it says which batch failed, and that nothing of 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -172,12 +172,10 @@ class Delivery:
         try:
             failure = await self._serial(batches, flight, stop, depth)
         except UnfinishedError:
-            await answers(pending for _, pending in flight)
-            await self._give_up()
+            await self._give_up(flight)
             raise
         if failure is not None:
-            await answers(pending for _, pending in flight)
-            await self._give_up()
+            await self._give_up(flight)
         return failure
 
     async def _serial(
@@ -206,8 +204,10 @@ class Delivery:
                 failure = await self._confirm(*flight.popleft())
         return failure
 
-    async def _give_up(self) -> None:
-        """Nothing is left of a batch that failed; what comes next begins after the position."""
+    async def _give_up(self, flight: Iterable[tuple[BatchLoad, PendingGroup]] = ()) -> None:
+        """Nothing is left of a batch that failed, nor of what was sent after it; what comes next begins after the
+        position."""
+        await answers(pending for _, pending in flight)
         await self.target.lines[0].send(s.Rollback())
         self.seen, self._begun = self.target.position, DeliveryCounts()
 
