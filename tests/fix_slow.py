@@ -22,7 +22,7 @@ from tests.fix_sample import SEED
 
 DURATIONS = Path("tests", "durations.json")
 #: With four workers on two cores, tests that are not slow and these take ten minutes.
-SLOW_S = 1500.0
+SLOW_S = 1100.0
 _SLOW_FROM_S = 0.5
 
 

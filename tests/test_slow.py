@@ -47,7 +47,7 @@ def passed(project: Path, *arguments: str) -> int:
 
 
 def test_as_many_as_there_is_time_for(project: Path) -> None:
-    assert passed(project) == 22  # 1,500 s are enough
+    assert passed(project) == 22  # the default is enough
     assert passed(project, "--slow-s", "30") == 6 + 2
     assert passed(project, "--slow-s", "30", "--full") == 22
     assert passed(project, "--slow-s", "inf") == 22
