@@ -99,10 +99,12 @@ _CANCEL_BLOCKED = Statement(
 )
 _CANCEL = Statement("select pg_cancel_backend(pid) from unnest($1::integer[]) as pid")
 #: Nothing can tell the order in which rows of different tables change (a trigger, a rule or a procedure of a user
-#: that agents fire can), and no table has two articles.
+#: that agents fire can), and no table has two articles. No agent writes a branch marker.
 _IS_ORDER_FREE = Statement(
     """
-    select not exists (select from pg_trigger where tgenabled in ('A', 'R'))
+    select not exists (
+            select from pg_trigger
+            where tgenabled in ('A', 'R') and tgrelid is distinct from to_regclass('msrepl.branch_marker'))
         and not exists (select from pg_rewrite where ev_enabled in ('A', 'R'))
         and not exists (
             select from msrepl.msreplication_procedures p

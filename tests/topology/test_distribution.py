@@ -50,6 +50,26 @@ async def test_a_change_reaches_the_others_and_does_not_come_back(
     assert await topology.inspect.take_deliveries() == []
 
 
+async def test_our_triggers_do_not_keep_articles_together(make_topology: MakeTopology) -> None:
+    """What fires for agents would see the order of rows; those of an updating Subscriber's marker do not."""
+    topology = await make_topology(subscribers=("a",))
+    await shop(topology)
+    agent = topology.agents.make_agent("a")
+    await agent.open()
+    try:
+        assert agent._target is not None
+        assert await agent._target.is_order_free()
+        await topology.execute(
+            "a",
+            "create function seen() returns trigger language plpgsql as 'begin return null; end';"
+            "create trigger seen after update on account for each row execute function seen();"
+            "alter table account enable always trigger seen",
+        )
+        assert not await agent._target.is_order_free()
+    finally:
+        await agent.close()
+
+
 async def test_reject_sync_retry(make_topology: MakeTopology) -> None:
     """A transaction refused for a stale row goes through after a sync of its Subscriber."""
     topology = await make_topology(subscribers=("a", "b"))
