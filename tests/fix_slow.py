@@ -49,19 +49,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect slow tests that are not drawn, after the samples have been."""
     limit_s = math.inf if config.getoption("--full") else config.getoption("--slow-s")
-    durations = recorded(config.rootpath)
+    durations = read_durations(config.rootpath)
     seconds = {
         item.nodeid: durations[function_of(item.nodeid)]
         for item in items
         if function_of(item.nodeid) in durations and not item.get_closest_marker("always")
     }
-    left_out = undrawn(seconds, limit_s)
+    left_out = leave_out(seconds, limit_s)
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
         items[:] = [item for item in items if item.nodeid not in left_out]
 
 
-def recorded(root: Path) -> dict[str, float]:
+def read_durations(root: Path) -> dict[str, float]:
     """The seconds that a case of each slow function took."""
     durations: dict[str, float] = json.loads((root / DURATIONS).read_text(encoding="utf-8"))
     return durations
@@ -72,7 +72,7 @@ def function_of(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
-def undrawn(seconds: Mapping[str, float], limit_s: float) -> set[str]:
+def leave_out(seconds: Mapping[str, float], limit_s: float) -> set[str]:
     """The tests that the seed does not draw before those drawn have taken `limit_s`."""
     left_out, total_s = set(), 0.0
     for name in sorted(
@@ -99,7 +99,7 @@ class Record:
         """Replace what was recorded of the functions played, and drop those whose file is gone."""
         kept = {
             name: seconds
-            for name, seconds in recorded(self._root).items()
+            for name, seconds in read_durations(self._root).items()
             if name not in self._cases and (self._root / name.partition("::")[0]).exists()
         }
         for name, cases in self._cases.items():

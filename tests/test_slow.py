@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fix_sample import SEED
-from tests.fix_slow import DURATIONS, Record, undrawn
+from tests.fix_slow import DURATIONS, Record, leave_out
 
 ROOT = Path(__file__).parents[1]
 PROJECT = """
@@ -58,7 +58,7 @@ def test_another_seed_draws_others(monkeypatch: pytest.MonkeyPatch) -> None:
     left_out = []
     for seed in ("one", "two", "one"):
         monkeypatch.setenv(SEED, seed)
-        left_out.append(undrawn(seconds, 60))
+        left_out.append(leave_out(seconds, 60))
     assert left_out[0] == left_out[2] != left_out[1]
     assert {len(each) for each in left_out} == {40}
 

@@ -24,7 +24,6 @@ from twopc.errors import (
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.publisher.commands import Belonging
-from twopc.publisher.log_reader.failures import alone, may_pass
 from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.publisher.log_reader.ports import (
     HostPort,
@@ -35,6 +34,8 @@ from twopc.publisher.log_reader.ports import (
     ReaderArticles,
     StorePort,
     WalPort,
+    may_pass,
+    name_rival,
 )
 from twopc.publisher.pgoutput import RowMessage
 
@@ -387,7 +388,7 @@ class LogReaderEngine:
             await self._keep()
             full = planner.size >= reading.store_bytes
         if full:
-            with alone():
+            with name_rival():
                 await store.write(planner.take_part())
 
     async def _compared(
@@ -412,7 +413,7 @@ class LogReaderEngine:
                     publisher=self.publisher,
                     roles=sorted(batch.unknown),
                 )
-            with alone():
+            with name_rival():
                 await store.commit(batch)
             self._transactions += batch.transactions
             self._commands += batch.commands

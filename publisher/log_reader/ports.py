@@ -6,10 +6,15 @@ On servers `reader`, `wal`, `sources` with `live`, and `store` perform it; in vi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+import psycopg
+from psycopg import errors
+
+from twopc.errors import StoredMeanwhileError
 from twopc.proc_execution import ProcArticle
 from twopc.publisher.commands import Belonging, CommandBuilder
 from twopc.publisher.log_reader.planner import StoredBatch
@@ -250,3 +255,24 @@ class HostPort(Protocol):
     async def record(self, event: str, error: BaseException | None = None) -> None:
         """Add to the history that it has started, succeeded, will retry or has failed, and why. Never raises."""
         ...
+
+
+def may_pass(error: BaseException) -> bool:
+    """The server failed, or was away: trying again may help."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError)
+
+
+@contextmanager
+def name_rival() -> Iterator[None]:
+    """Say of what the store refuses within the block that another log reader is at work.
+
+    Raises:
+        StoredMeanwhileError: it has stored the same (18752).
+    """
+    try:
+        yield
+    except (errors.ObjectInUse, errors.UniqueViolation) as error:
+        raise StoredMeanwhileError(
+            "another log reader, with another slot, has stored the same transactions (18752): stop one "
+            f"of them ({error.diag.message_primary or error})"
+        ) from error

@@ -84,7 +84,7 @@ class Delivery:
         self.source = source
         self.target = target
         self.counts = DeliveryCounts()
-        self._begun = DeliveryCounts()
+        self._partial = DeliveryCounts()
         """Of a batch whose last load has not arrived."""
         self.planner = planner((), profile)
         self.seen = target.position
@@ -209,7 +209,7 @@ class Delivery:
         position."""
         await answers(pending for _, pending in flight)
         await self.target.lines[0].send(s.Rollback())
-        self.seen, self._begun = self.target.position, DeliveryCounts()
+        self.seen, self._partial = self.target.position, DeliveryCounts()
 
     def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[BatchLoad, None]:
         """The batches with their commands, without the Subscriber's own."""
@@ -257,7 +257,7 @@ class Delivery:
         return None
 
     def _count(self, load: BatchLoad) -> None:
-        counts, batch = self._begun, load.batch
+        counts, batch = self._partial, load.batch
         counts.commands += load.count
         counts.posted += load.posted
         if load.last:
@@ -265,7 +265,7 @@ class Delivery:
             counts.batches += 1
             self.counts.add(counts)
             self.counts.posted += counts.posted
-            self._begun = DeliveryCounts()
+            self._partial = DeliveryCounts()
             self.seen = max(self.seen, batch.upto)
 
     async def _parallel(
@@ -292,7 +292,7 @@ class Delivery:
                     await streams.take(load)
                 except (RefusedError, BlockedError) as error:
                     self.counts.fallbacks.append((batch.upto, str(error)))
-                    self._begun = DeliveryCounts()
+                    self._partial = DeliveryCounts()
                     break
                 self._count(load)
             else:

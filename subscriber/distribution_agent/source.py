@@ -30,7 +30,7 @@ from twopc.subscriber.distribution_agent.loads import (
     subscription_of,
     window_of,
 )
-from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Statement
+from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Query, Statement
 from twopc.subscriber.distribution_agent.planner import Batch, Window
 from twopc.subscriber.distribution_agent.ports import LostError, UnfinishedError
 from twopc.subscriber.distribution_agent.profile import Profile
@@ -47,7 +47,7 @@ _CUT_OUT_MIN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class BegunTransaction:
+class PartialTransaction:
     """A transaction that is being stored."""
 
     seqno: int
@@ -59,7 +59,7 @@ class BegunTransaction:
     """So far."""
 
     @classmethod
-    def from_result(cls, result: pq.abc.PGresult) -> BegunTransaction | None:
+    def from_result(cls, result: pq.abc.PGresult) -> PartialTransaction | None:
         """From the rows of `queries.OPEN`."""
         if not result.ntuples:
             return None
@@ -91,7 +91,7 @@ class ServerSource:
     ) -> None:  # fmt: skip
         self.pipe = pipe
         self._news = news
-        self._open: BegunTransaction | None = None
+        self._open: PartialTransaction | None = None
         """What the last window has."""
         self.publisher_database_id = publisher_database_id
         self.subscriber = subscriber
@@ -178,16 +178,13 @@ class ServerSource:
             SubscriptionError: there is no subscription any more.
             DeliveryError: what comes next was removed.
         """
-        answer = checked(
-            await self.pipe.run(
-                (
-                    queries.SUBSCRIPTIONS,
-                    (self._text_id, self.subscriber.encode()),
-                ),
-                (queries.WINDOW, (self._id, lsn8(position), int4(WINDOW))),
-                *[(queries.OPEN, (self._id, lsn8(position)))][: int(may_be_open)],
-            )
-        )
+        questions: list[Query] = [
+            (queries.SUBSCRIPTIONS, (self._text_id, self.subscriber.encode())),
+            (queries.WINDOW, (self._id, lsn8(position), int4(WINDOW))),
+        ]
+        if may_be_open:
+            questions.append((queries.OPEN, (self._id, lsn8(position))))
+        answer = checked(await self.pipe.run(*questions))
         changed = (rows := answer.rows(0)) != self._rows
         if changed:
             if not rows:
@@ -198,7 +195,7 @@ class ServerSource:
         window = window_of(answer.results[1], position)
         self._open = None
         if may_be_open and not len(window):
-            self._open = BegunTransaction.from_result(answer.results[2])
+            self._open = PartialTransaction.from_result(answer.results[2])
         return changed, window if self._open is None else self._open.window()
 
     async def _check_subscribed(self) -> None:
@@ -270,7 +267,7 @@ class ServerSource:
                 answer = checked(await ahead)
 
     async def _open_loads(
-        self, batch: Batch, begun: BegunTransaction, terms: tuple[bytes, ...]
+        self, batch: Batch, transaction: PartialTransaction, terms: tuple[bytes, ...]
     ) -> AsyncGenerator[BatchLoad, None]:
         """The parts of a transaction as they are stored; a last load when it is whole.
 
@@ -279,7 +276,7 @@ class ServerSource:
         """
         after, first, clock = 0, True, asyncio.get_running_loop().time
         until = clock() + _PART_WAIT_S
-        state = (queries.OPEN_STATE, (self._id, int8(begun.count), lsn8(begun.seqno)))
+        state = (queries.OPEN_STATE, (self._id, int8(transaction.count), lsn8(transaction.seqno)))
         while True:
             self._news.clear()
             block = (queries.BLOCK, self._block_params(batch, terms, after))

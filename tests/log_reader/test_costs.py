@@ -135,6 +135,8 @@ async def test_a_huge_transaction_needs_little_memory(
     _log.info("%s: %.0f MB more, %.0f MB traced", how, grown_mb, traced_mb)
     assert (transactions, commands) == (1, count)
     assert max(grown_mb, traced_mb) < MEMORY_MB
+    commits = await value(both.dist, "select count(distinct xmin::text) from msrepl.msrepl_blocks")
+    assert commits > 1
     assert await value(both.dist, "select open_seqno is null from msrepl.mspublisher_databases")
     assert await value(both.dist, "select max(command_id) from msrepl.msrepl_commands") == count
 

@@ -24,8 +24,6 @@ STATEMENTS = (
 )
 READER_POINTS = ("log_reader.streamed", "log_reader.before_blocks", "log_reader.before_commit")
 AGENT_POINTS = ("agent.before_send", "agent.sent")
-
-
 #: How often each is killed.
 DEATHS = 12
 
@@ -34,7 +32,7 @@ class Killed(BaseException):
     """What ends a task as if its process had been killed."""
 
 
-async def killed(
+async def kill_repeatedly(
     work: Callable[[Points], Awaitable[object]], chance: random.Random, points: tuple[str, ...]
 ) -> None:
     """Run it, killed at a point each time, and at last until it ends."""
@@ -83,10 +81,10 @@ async def test_killed_between_any_two_parts(make_topology: MakeTopology, seed: i
         finally:
             await agent.close()
 
-    tasks = [asyncio.create_task(killed(read, chance, READER_POINTS))]
+    tasks = [asyncio.create_task(kill_repeatedly(read, chance, READER_POINTS))]
     tasks += [
         asyncio.create_task(
-            killed(lambda points, name=name: deliver(name, points), chance, AGENT_POINTS)
+            kill_repeatedly(lambda points, name=name: deliver(name, points), chance, AGENT_POINTS)
         )
         for name in ("a", "b")
     ]
