@@ -108,9 +108,8 @@ def test_an_order_is_chosen_by_its_name(page: ExplorerPage) -> None:
 
     choose(page, "#switch-isolation", "serializable")
     page.after("#view-run .outcome", "grace is rolled back")
-    page.run("window.isOld = true")
-    page.run("location.reload()")
-    page.browser.until("!window.isOld && document.querySelector('#view-run .outcome')")
+    page.browser.reload()
+    page.browser.until("document.querySelector('#view-run .outcome')")
     assert (page.run(chosen), page.run(level)) == (strict, "serializable")
     assert "grace is rolled back" in page.text("#view-run .outcome")
 

@@ -199,6 +199,11 @@ class Browser:
         self.command("Page.navigate", url=address)
         self.event("Page.loadEventFired")
 
+    def reload(self) -> None:
+        """Load the page again and wait until it is there: what is asked meanwhile ends with the old one."""
+        self.command("Page.reload")
+        self.event("Page.loadEventFired")
+
     def run(self, expression: str) -> Any:
         """The value of an expression on the page."""
         got = self.command(
