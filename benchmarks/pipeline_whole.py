@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +134,12 @@ def _memory(pid: int) -> int:
 
 
 def _disk(folder: Path) -> int:
+    """Of what is there while it is looked at: folders come and go, which `os.walk` passes over."""
     held = 0
-    for path in folder.rglob("*"):
-        try:
-            held += path.lstat().st_size
-        except FileNotFoundError:
-            continue
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                held += os.lstat(os.path.join(above, name)).st_size
     return held
 
 

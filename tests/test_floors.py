@@ -103,6 +103,7 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim.spark": {
         "pyspark",
         "pyarrow",
+        "numpy",
         "pandas",
         "adbc_driver_postgresql",
         "adbc_driver_manager",

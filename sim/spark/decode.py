@@ -1,46 +1,43 @@
-"""Commands as they were distributed → what each does to which row; built-in functions only.
+"""Commands as they were distributed → what each does to which row.
 
-A command is the text of a row in which every value is quoted (`twopc.propagation.record_text`), so that
-quotes alone tell where a value ends. What the values are depends on the format
-(`twopc.propagation.parameters`) and on the shape that its article had at that sequence number.
+What the values of a command are depends on the format (`twopc.propagation.parameters`) and on the shape that its
+article had at that sequence number.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+
+from twopc.articles import Article, Column
 from twopc.proc_execution import BESIDE, CALL_TYPE, DEFINITION_TYPE
-from twopc.propagation import CommandType
+from twopc.propagation import CommandType, Format, changed_columns, parameters
+from twopc.sim.spark import shapes
+from twopc.sim.spark.records import records_of
 
-#: A comma and the quoted value that may follow it. Possessive: the plain form overflows the JVM's stack.
-_FIELD = r',(?:"(?:[^"]++|"")*+")?'
+_READ = ("seqno", "command_id", "article_id", "type", "originator_id", "command")
+_SCHEMA = shapes.arrow_schema(shapes.DECODED)
+#: A bitmask's text.
+_MASK = r"^\\x([0-9a-f]{2})*$"
+#: More than there are types of commands.
+_TYPES_MAX = 100
 #: What an operation's calls and statements are stored as.
 _TYPES = {
     "ins": (CommandType.INSERT, CommandType.SQL_INSERT),
     "upd": (CommandType.UPDATE, CommandType.SQL_UPDATE),
     "del": (CommandType.DELETE, CommandType.SQL_DELETE),
 }
-_COLUMNS = (
-    "seqno",
-    "command_id",
-    "article_id",
-    "shape",
-    "operation",
-    "originator_id",
-    "key",
-    "new_key",
-    "values",
-    "old_values",
-    "changed",
-    "old_version",
-    "new_version",
-    "problem",
-    "beside",
-)
 
 
-def decoded(commands: DataFrame, articles: DataFrame) -> DataFrame:
+def decoded(commands: DataFrame, articles: Iterable[Mapping[str, Any]]) -> DataFrame:
     """What each command does to which row.
 
     Args:
@@ -51,172 +48,200 @@ def decoded(commands: DataFrame, articles: DataFrame) -> DataFrame:
     Returns:
         `shapes.DECODED`. A command that cannot be read has a `problem` and no values.
     """
-    rows = commands.where((F.col("article_id") != 0) & (F.col("type") != DEFINITION_TYPE))
-    joined = (
-        rows.withColumn("beside", F.col("article_id") >= BESIDE)
-        .withColumn("article_id", F.col("article_id") % BESIDE)
-        .join(F.broadcast(_layouts(articles)), on=_applies(), how="left")
-    )
-    split = _once(joined, record_fields(F.col("command")).alias("split"))
-    problem = (
-        F.when(F.col("type") == CALL_TYPE, "call")
-        .when(F.col("of_article").isNull(), "article")
-        .when(F.col("expected").isNull(), F.when(F.col("is_sql"), "sql").otherwise("shape"))
-        .when(F.size("split") != F.col("expected"), "shape")
-        .otherwise("")
-    )
-    text = _once(
-        split,
-        problem.alias("problem"),
-        F.when(F.size("split") == F.col("expected"), F.col("split")).alias("fields"),
-    )
-    images = _once(
-        text,
-        F.slice("fields", F.col("new_at"), F.col("width")).alias("values"),
-        F.slice("fields", F.col("old_at"), F.col("width")).alias("old_values"),
-        _key().alias("key"),
-        _changed().alias("changed"),
-    )
-    return (
-        images.withColumn("new_key", _new_key())
-        .withColumn("old_version", F.get("old_values", F.col("version")))
-        .withColumn("new_version", F.get("values", F.col("version")))
-        .select(*_COLUMNS)
-    )
+    work = partial(_decoded, layouts=_layouts(articles))
+    return commands.select(*_READ).mapInArrow(work, shapes.DECODED)
 
 
-def _once(frame: DataFrame, *columns: Column) -> DataFrame:
-    """Add columns that are computed once, whatever refers to them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """What the values of a shape's commands are, of one type. Places count from 0; empty: it has no such image."""
 
-    Spark would put the expression in the place of each reference, and what filters refer to would be computed
-    for them once more; nothing is moved past a generator.
+    shape: int | None = None
+    after: int = 0
+    """It holds for commands behind this sequence number."""
+    operation: str | None = None
+    problem: str = ""
+    """Why no command of it can be read."""
+    count: int = 0
+    """How many values there are."""
+    new: Sequence[int] = ()
+    old: Sequence[int] = ()
+    key: Sequence[int] = ()
+    mask: Sequence[int] = ()
+    key_columns: Sequence[int] = ()
+    version: int | None = None
+    """Its column."""
+    large: Sequence[int] = ()
+    """These columns: what XCALL does not tell of one may have changed."""
+
+
+_Layouts = Mapping[tuple[int, int], Sequence[_Layout]]
+
+
+def _layouts(articles: Iterable[Mapping[str, Any]]) -> _Layouts:
+    """By article and type of command, in the order of shapes."""
+    results: dict[tuple[int, int], list[_Layout]] = {}
+    for row in sorted(articles, key=lambda each: int(each["shape"])):
+        for operation, (call, statement) in _TYPES.items():
+            alike = {"shape": row["shape"], "after": row["first_seqno"], "operation": operation}
+            places = _places(row, operation)
+            layout = _Layout(**alike, **places) if places else _Layout(**alike, problem="shape")
+            results.setdefault((row["article_id"], call), []).append(layout)
+            results.setdefault((row["article_id"], statement), []).append(
+                _Layout(**alike, problem="sql")
+            )
+    return results
+
+
+def _places(row: Mapping[str, Any], operation: str) -> dict[str, Any]:
+    """Where in its values what is; nothing if its calls have none that could be read."""
+    names = row["columns"]
+    if not all(0 <= each < len(names) for each in row["key"]):
+        return {}
+    article = Article(
+        schema=row["source_schema"],
+        table=row["source_object"],
+        columns=tuple(Column(name=each, type="text") for each in names),
+        key=tuple(names[each] for each in row["key"]),
+    )
+    try:
+        images = [
+            e.image
+            for e in parameters(article, operation, Format(row[operation].split(" ")[0].upper()))
+        ]
+    except ValueError:  # of a format that carries no values
+        return {}
+    new, old, key, mask = (
+        [place for place, each in enumerate(images) if each == image]
+        for image in ("new", "old", "key", "bitmap")
+    )
+    key = key or [(old or new)[each] for each in row["key"]]
+    return {
+        "count": len(images), "new": new, "old": old, "key": key, "mask": mask, "key_columns": row["key"],
+        "version": row["version"], "large": row["large"] or (),
+    }  # fmt: skip
+
+
+# -- on executors ----------------------------------------------------------------------------------
+
+
+def _decoded(batches: Iterable[pa.RecordBatch], *, layouts: _Layouts) -> Iterator[pa.RecordBatch]:
+    """`shapes.DECODED`, of each batch by article, type and shape."""
+    for batch in batches:
+        article, type_ = batch["article_id"].to_numpy(), batch["type"].to_numpy()
+        kind = article.astype(np.int64) * _TYPES_MAX + type_
+        is_row = (article != 0) & (type_ != DEFINITION_TYPE)
+        for each in np.unique(kind[is_row]).tolist():
+            yield from _of_kind(batch.take(pa.array(np.flatnonzero(kind == each))), layouts)
+
+
+def _of_kind(batch: pa.RecordBatch, layouts: _Layouts) -> Iterator[pa.RecordBatch]:
+    """Of one article and type."""
+    number, type_ = batch["article_id"][0].as_py(), batch["type"][0].as_py()
+    if type_ == CALL_TYPE:
+        yield _row_batch(batch, _Layout(), "call")
+        return
+    known = layouts.get((number % BESIDE, type_), ())
+    at = np.searchsorted([each.after for each in known], batch["seqno"].to_numpy()) - 1
+    for place in np.unique(at).tolist():
+        rows = batch.take(pa.array(np.flatnonzero(at == place)))
+        layout = known[place] if place >= 0 else _Layout(problem="article")
+        if layout.problem:
+            yield _row_batch(rows, layout, layout.problem)
+            continue
+        records = records_of(rows["command"])
+        is_read = records.counts == layout.count
+        if layout.mask:
+            last = pa.array(np.where(is_read, records.firsts + layout.count - 1, 0))
+            is_mask = pc.match_substring_regex(records.values.take(last), _MASK).fill_null(False)
+            is_read &= is_mask.to_numpy(zero_copy_only=False)
+        if not is_read.all():
+            yield _row_batch(rows.filter(pa.array(~is_read)), layout, "shape")
+            rows = rows.filter(pa.array(is_read))
+        if len(rows):
+            yield _read(rows, layout, records.values, records.firsts[is_read])
+
+
+def _read(
+    rows: pa.RecordBatch, layout: _Layout, values: pa.StringArray, first: NDArray[np.int64]
+) -> pa.RecordBatch:
+    """Commands of one shape.
+
+    Args:
+        first: of each the place of its first value.
     """
-    return frame.select("*", F.inline(F.array(F.struct(*columns))))
+
+    def flat(places: Sequence[int]) -> pa.StringArray:
+        return values.take(pa.array((first[:, None] + np.array(places, np.int64)).ravel()))
+
+    def lists(name: str, items: pa.Array, size: int) -> pa.Array:
+        offsets = pa.array(np.arange(len(first) + 1, dtype=np.int32) * size)
+        return pa.ListArray.from_arrays(offsets, items, type=_SCHEMA.field(name).type)
+
+    images = {"key": layout.key, "values": layout.new, "old_values": layout.old}
+    columns = {
+        name: lists(name, flat(places), len(places)) for name, places in images.items() if places
+    }
+    if layout.operation == "ins":
+        columns["new_key"] = columns["key"]
+    if layout.operation == "upd":
+        changed = _changed(layout, flat, len(first))
+        columns["changed"] = lists("changed", pa.array(changed.ravel()), changed.shape[1])
+        set_ = pa.array(changed[:, layout.key_columns].ravel())
+        new_key = pc.if_else(
+            set_, flat([layout.new[e] for e in layout.key_columns]), flat(layout.key)
+        )
+        columns["new_key"] = lists("new_key", new_key, len(layout.key))
+    if layout.version is not None:
+        versions = {"old_version": layout.old, "new_version": layout.new}
+        columns |= {
+            name: flat([image[layout.version]]) for name, image in versions.items() if image
+        }
+    return _row_batch(rows, layout, "", columns)
 
 
-def record_fields(text: Column) -> Column:
-    """The values in a record's text: ``twopc.propagation.record_values`` as an expression."""
-    inner = F.concat(F.lit(","), F.substr(text, F.lit(2), F.length(text) - 2))
-    result = F.regexp_extract_all(inner, F.lit(_FIELD), F.lit(0))
-    return F.transform(result, _unquoted)
+def _changed(
+    layout: _Layout, flat: Callable[[Sequence[int]], pa.StringArray], rows: int
+) -> NDArray[np.bool_]:
+    """Per row and column whether an update sets it."""
+    width = len(layout.new)
+    if layout.mask:
+        masks = flat(layout.mask).dictionary_encode()
+        known = np.zeros((len(masks.dictionary), width), bool)
+        for place, text in enumerate(masks.dictionary.to_pylist()):
+            bits = changed_columns(bytes.fromhex(text[2:]))
+            known[place, [each for each in bits if each < width]] = True
+        of_rows: NDArray[np.bool_] = known[masks.indices.to_numpy()]
+        return of_rows
+    if not layout.old:
+        return np.ones((rows, width), bool)
+    new, old = flat(layout.new), flat(layout.old)
+    same = pc.or_(pc.fill_null(pc.equal(new, old), False), pc.and_(new.is_null(), old.is_null()))
+    changed: NDArray[np.bool_] = ~same.to_numpy(zero_copy_only=False).reshape(rows, width)
+    changed[:, list(layout.large)] = True
+    return changed
 
 
-def _unquoted(field: Column) -> Column:
-    inside = F.substr(field, F.lit(3), F.length(field) - 3)
-    inside = F.replace(inside, F.lit('""'), F.lit('"'))
-    return F.when(F.length(field) > 1, F.replace(inside, F.lit("\\\\"), F.lit("\\")))
-
-
-def mask_bits(mask: Column, count: Column) -> Column:
-    """Of a bitmask's text (``\\x06``), whether each of the first columns changed."""
-
-    def bit(place: Column) -> Column:
-        byte = F.substr(mask, F.lit(3) + 2 * F.shiftright(place, 3), F.lit(2))
-        return F.getbit(F.conv(byte, 16, 10).cast("int"), place.bitwiseAND(7)) == 1
-
-    return F.transform(_places(count), bit)
-
-
-def _places(count: Column) -> Column:
-    """0 … count - 1; of no columns, none."""
-    return F.when(count > 0, F.sequence(F.lit(0), count - 1)).otherwise(
-        F.array().cast("array<int>")
+def _row_batch(
+    rows: pa.RecordBatch,
+    layout: _Layout,
+    problem: str,
+    columns: Mapping[str, pa.Array] | None = None,
+) -> pa.RecordBatch:
+    """With what all rows have alike; what is not given is null."""
+    number = rows["article_id"][0].as_py()
+    alike = {
+        "article_id": number % BESIDE, "shape": layout.shape, "operation": layout.operation, "problem": problem,
+        "beside": number >= BESIDE,
+    }  # fmt: skip
+    given = {name: rows[name] for name in ("seqno", "command_id", "originator_id")} | dict(
+        columns or {}
     )
-
-
-def _layouts(articles: DataFrame) -> DataFrame:
-    """Per shape and type of command where in its values what is; as small as a catalog.
-
-    `new_at`, `old_at`, `key_at` count from 1 and are null where a command has no such image; `masked`: the last
-    value is the bitmask.
-    """
-    by_shape = Window.partitionBy("article_id").orderBy("shape")
-    periods = articles.withColumn("next_seqno", F.lead("first_seqno").over(by_shape))
-    kinds = periods.select(
-        F.col("article_id").alias("of_article"),
-        "shape",
-        "first_seqno",
-        "next_seqno",
-        F.size("columns").alias("width"),
-        F.size("key").alias("keys"),
-        F.col("key").alias("key_places"),
-        "version",
-        F.coalesce("large", F.array().cast("array<int>")).alias("large"),
-        F.explode(F.array([_kind(each) for each in _TYPES])).alias("kind"),
-    )
-    calls = kinds.select("*", "kind.*", F.explode("kind.types").alias("of_type"))
-    width, keys, form = F.col("width"), F.col("keys"), F.col("form")
-    is_call = F.col("of_type") < CommandType.SQL_INSERT
-    upd, dele = F.col("operation") == "upd", F.col("operation") == "del"
-    in_values = F.forall("key_places", lambda place: (place >= 0) & (place < width))
-    expected = (
-        F.when(~is_call | ~in_values, None)
-        .when((form == "CALL") & dele, keys)
-        .when((form == "CALL") & upd, width + keys)
-        .when((form == "CALL") | ((form == "XCALL") & dele), width)
-        .when(form == "XCALL", 2 * width)
-        .when(form.isin("SCALL", "MCALL"), width + keys + 1)
-    )
-    return calls.select(
-        "of_article", "of_type", "shape", "first_seqno", "next_seqno", "operation", "width", "keys",
-        "key_places", "version", "large",
-        expected.alias("expected"),
-        (~is_call).alias("is_sql"),
-        F.when(~dele, F.when(form == "XCALL", width + 1).otherwise(1)).alias("new_at"),
-        F.when(form == "XCALL", 1).alias("old_at"),
-        F.when((form != "XCALL") & dele, 1).when((form != "XCALL") & upd, width + 1).alias("key_at"),
-        (upd & form.isin("SCALL", "MCALL")).alias("masked"),
+    return pa.RecordBatch.from_arrays(
+        [
+            given[field.name] if field.name in given
+            else pa.repeat(pa.scalar(alike.get(field.name), field.type), len(rows))
+            for field in _SCHEMA
+        ],
+        schema=_SCHEMA,
     )  # fmt: skip
-
-
-def _kind(operation: str) -> Column:
-    """An operation with its format and the types of its commands."""
-    return F.struct(
-        F.lit(operation).alias("operation"),
-        F.upper(F.substring_index(operation, " ", 1)).alias("form"),
-        F.array([F.lit(int(each)) for each in _TYPES[operation]]).alias("types"),
-    )
-
-
-def _applies() -> Column:
-    return (
-        (F.col("article_id") == F.col("of_article"))
-        & (F.col("type") == F.col("of_type"))
-        & (F.col("seqno") > F.col("first_seqno"))
-        & (F.col("next_seqno").isNull() | (F.col("seqno") <= F.col("next_seqno")))
-    )
-
-
-def _key() -> Column:
-    """As it is said, or out of the first image."""
-    picked = F.transform("key_places", lambda place: F.get("fields", place))
-    text = F.slice("fields", F.col("key_at"), F.col("keys"))
-    return F.when(F.col("fields").isNull(), None).otherwise(F.coalesce(text, picked))
-
-
-def _changed() -> Column:
-    """Per column whether an update sets it. What XCALL does not tell of a large column may have changed."""
-    width, fields = F.col("width"), F.col("fields")
-
-    def differs(place: Column) -> Column:
-        same = F.get(fields, place).eqNullSafe(F.get(fields, place + width))
-        return ~same | F.array_contains("large", place)
-
-    return F.when(
-        fields.isNotNull() & (F.col("operation") == "upd"),
-        F.when(F.col("masked"), mask_bits(F.element_at(fields, -1), width))
-        .when(F.col("old_at").isNotNull(), F.transform(_places(width), differs))
-        .otherwise(F.array_repeat(F.lit(True), width)),
-    )
-
-
-def _new_key() -> Column:
-    """The key after the change: an update that does not set a key column leaves it as it was."""
-
-    def after(place: Column, at: Column) -> Column:
-        return F.when(F.get("changed", place), F.get("values", place)).otherwise(F.get("key", at))
-
-    return F.when(F.col("operation") == "ins", F.col("key")).when(
-        (F.col("operation") == "upd") & F.col("key").isNotNull(),
-        F.transform("key_places", after),
-    )

@@ -27,6 +27,7 @@ _EXTRA = {
     "pyspark": "pyspark",
     "pyarrow": "pyarrow",
     "pandas": "pandas",
+    "numpy": "numpy",
     "adbc_driver_postgresql": "adbc-driver-postgresql",
     "adbc_driver_manager": "adbc-driver-manager",
 }

@@ -35,9 +35,9 @@ def routine_calls(commands: DataFrame) -> DataFrame:
     )
 
 
-def without_calls(commands: DataFrame) -> DataFrame:
-    """`shapes.COMMANDS` without calls: whoever takes it has seen to those whose rows are not there."""
-    return commands.where(F.col("type") != CALL_TYPE).select(*commands.columns)
+def without_calls(decoded: DataFrame) -> DataFrame:
+    """`shapes.DECODED` without calls: whoever takes it has seen to those whose rows are not there."""
+    return decoded.where(F.col("problem") != "call").select(*decoded.columns)
 
 
 def silent(calls: DataFrame) -> DataFrame:

@@ -16,7 +16,8 @@ from pyspark.sql.types import StructType
 from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import files
 from twopc.sim.spark.archive.calls import calls
-from twopc.sim.spark.archive.manifest import File, Manifest
+from twopc.sim.spark.archive.manifest import DECODED, File, Manifest
+from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.source.facts import Publisher
 
@@ -149,13 +150,28 @@ class Archive:
         self, spark: SparkSession, *, after: int = -1, upto: int | None = None
     ) -> DataFrame:
         """`shapes.COMMANDS` between two positions."""
-        return self._between(spark, "commands", shapes.COMMANDS, after, upto)
+        of_range = self.manifest.of_table("commands", after=after, upto=upto)
+        return self._between(spark, of_range, shapes.COMMANDS, after, upto)
+
+    def decoded(
+        self, spark: SparkSession, *, after: int = -1, upto: int | None = None
+    ) -> DataFrame:
+        """`shapes.DECODED` between two positions: as it was written with the commands, or else made of them."""
+        of_range = self.manifest.of_table(DECODED, after=after, upto=upto)
+        stored = self._between(spark, of_range, shapes.DECODED, after, upto)
+        left = self.manifest.of_table("commands", after=after, upto=upto, lacking=DECODED)
+        if not left:
+            return stored
+        commands = self._between(spark, left, shapes.COMMANDS, after, upto)
+        made = decoded(commands, self.manifest.articles)
+        return stored.unionByName(made) if of_range else made
 
     def transactions(
         self, spark: SparkSession, *, after: int = -1, upto: int | None = None
     ) -> DataFrame:
         """`shapes.TRANSACTIONS` between two positions."""
-        return self._between(spark, "transactions", shapes.TRANSACTIONS, after, upto)
+        of_range = self.manifest.of_table("transactions", after=after, upto=upto)
+        return self._between(spark, of_range, shapes.TRANSACTIONS, after, upto)
 
     def articles(self, spark: SparkSession) -> DataFrame:
         """`shapes.ARTICLES`, all shapes."""
@@ -189,9 +205,13 @@ class Archive:
         return calls(self.history(spark, run=run))
 
     def _between(
-        self, spark: SparkSession, table: str, shape: StructType, after: int, upto: int | None
+        self,
+        spark: SparkSession,
+        result: Sequence[File],
+        shape: StructType,
+        after: int,
+        upto: int | None,
     ) -> DataFrame:
-        result = self.manifest.of_table(table, after=after, upto=upto)
         frame = self._read(spark, result, shape)
         if any(each.first <= after for each in result):
             frame = frame.where(f"seqno > {after}")

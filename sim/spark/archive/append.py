@@ -6,24 +6,32 @@ import asyncio
 import itertools
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from twopc.drivers.points import Points
 from twopc.lsn import lsn_text
+from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive, files, now
-from twopc.sim.spark.archive.manifest import File, Segment
+from twopc.sim.spark.archive.manifest import DECODED, TABLES, File, Segment
+from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.source.facts import Facts
 
 points = Points(os.environ)
 """Where a test lets this process end; armed by ``TWOPC_ARM``."""
 
-_KEYS = {"commands": ("seqno", "command_id"), "transactions": ("seqno",)}
+_KEYS = {
+    "transactions": ("seqno",),
+    "commands": ("seqno", "command_id"),
+    DECODED: ("seqno", "command_id"),
+}
 
 
 def reach(name: str) -> None:
@@ -79,6 +87,7 @@ def append(
     write(of_them, staging / "transactions", "transactions", ordered=ordered)
     there = facts()
     there.holds(after=position, upto=upto, where=archive.name)
+    write_decoded(archive.manifest.knows(there).articles, commands.sparkSession, staging)
     return add(archive, staging, upto=upto, facts=there)
 
 
@@ -91,11 +100,27 @@ def write(frame: DataFrame, target: Path, table: str, *, ordered: bool) -> None:
     sorted_.write.mode("overwrite").parquet(files.spark_path(target))
 
 
+def write_decoded(
+    articles: Sequence[Mapping[str, Any]], spark: SparkSession, staging: Path
+) -> None:
+    """Let Spark decode the commands of a staging folder, each file as one, in its order."""
+    target = staging / DECODED
+    target.mkdir()
+    of_files = [
+        spark.read.schema(shapes.COMMANDS).parquet(files.spark_path(path, read=True)).coalesce(1)
+        for path in files.written(staging / "commands")
+    ]
+    if of_files:
+        made = decoded(reduce(DataFrame.unionByName, of_files), articles)
+        made.write.mode("overwrite").parquet(files.spark_path(target))
+
+
 def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
     """Make a segment of what is written in a staging folder: the half of `append` without Spark."""
     archive.is_newest()
     first = archive.manifest.position + 1
-    results = {table: files.written(staging / table) for table in _KEYS}
+    tables = [table for table in (*TABLES, DECODED) if (staging / table).is_dir()]
+    results = {table: files.written(staging / table) for table in tables}
     counted = _counted(archive.name, results, first, upto)
     reach("archive.written")
     below = f"{first:016X}-{upto:016X}"
@@ -140,8 +165,8 @@ def _counted(name: str, result: dict[str, list[Path]], first: int, upto: int) ->
             f"{counts['transactions']} transactions say {requested}: nothing was added; was the distribution "
             "database changed by hand?"
         )
-    for table, every in looked.items():
-        _apart(name, table, every)
+    for table in TABLES:
+        _apart(name, table, looked[table])
     return counts
 
 

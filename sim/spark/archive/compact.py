@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from twopc.sim.spark.archive import Archive, files, now
 from twopc.sim.spark.archive.append import reach, write
-from twopc.sim.spark.archive.manifest import Segment
+from twopc.sim.spark.archive.manifest import DECODED, Segment
 from twopc.sim.spark.errors import ArchiveError
 
 
@@ -48,11 +48,13 @@ def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive
     first, last = old[0].first, old[-1].last
     reach("archive.before_write")
     staging = archive.folder / "staging" / files.fresh_id()
-    for table, frame in (
-        ("commands", archive.commands(spark, after=first - 1, upto=last)),
-        ("transactions", archive.transactions(spark, after=first - 1, upto=last)),
-    ):
-        write(frame, staging / table, table, ordered=False)
+    frames = {
+        "commands": archive.commands,
+        "transactions": archive.transactions,
+        DECODED: archive.decoded,
+    }
+    for table, frame in frames.items():
+        write(frame(spark, after=first - 1, upto=last), staging / table, table, ordered=False)
     reach("archive.written")
     below = f"{first:016X}-{last:016X}"
     moved = {
@@ -61,7 +63,7 @@ def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive
                 files.written(staging / table), archive.folder, f"data/{table}/{below}", key="seqno"
             )
         )
-        for table in ("commands", "transactions")
+        for table in frames
     }
     reach("archive.moved")
     segment = Segment(

@@ -22,6 +22,9 @@ from twopc.sim.spark.source.facts import Facts, Publisher
 VERSION = 1
 #: Tables that segments have.
 TABLES = ("commands", "transactions")
+#: What they may have besides: their commands, decoded. Counted up when `decode.decoded` makes something else of the same
+#: commands; what archives have of before is then no longer read.
+DECODED = "decoded_1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +139,19 @@ class Manifest:
         results += [file for each in self.base for file in each.files]
         return results + [file for each in self.histories for file in each.files]
 
-    def of_table(self, table: str, *, after: int = -1, upto: int | None = None) -> list[File]:
-        """A table's files that may have something between two positions."""
+    def of_table(
+        self, table: str, *, after: int = -1, upto: int | None = None, lacking: str = ""
+    ) -> list[File]:
+        """A table's files that may have something between two positions.
+
+        Args:
+            lacking: only of segments without this table.
+        """
         return [
             file
             for segment in self.segments
             if segment.last > after and (upto is None or segment.first <= upto)
+            if lacking not in segment.files
             for file in segment.files.get(table, ())
             if file.last > after and (upto is None or file.first <= upto)
         ]
@@ -310,12 +320,12 @@ def _agree(where: str, number: int, segment: Segment) -> None:
                 f"{where}: segment {number} ({segment}) has {count} {table}, and its files "
                 f"{sum(each.rows for each in files)}: the manifest was edited"
             )
-        for each in files:
-            if not segment.first <= each.first <= each.last <= segment.last:
-                raise ArchiveError(
-                    f"{where}: {each.path} has {lsn_text(each.first)} to {lsn_text(each.last)}, outside of "
-                    f"its segment {segment}"
-                )
+    for each in itertools.chain.from_iterable(segment.files.values()):
+        if not segment.first <= each.first <= each.last <= segment.last:
+            raise ArchiveError(
+                f"{where}: {each.path} has {lsn_text(each.first)} to {lsn_text(each.last)}, outside of "
+                f"its segment {segment}"
+            )
 
 
 def _apart(where: str, segments: Iterable[Segment]) -> None:

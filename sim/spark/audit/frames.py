@@ -91,7 +91,10 @@ def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFram
     origins = subscriptions.where("originator_id is not null").select(
         F.col("originator_id").alias("of_origin"), F.col("subscriber").alias("origin")
     )
-    text = transactions.select("seqno", F.col("originator_id").alias("of_transaction"), "gid")
+    # the others have nothing to say of their commands
+    text = transactions.where("originator_id is not null or gid is not null").select(
+        "seqno", F.col("originator_id").alias("of_transaction"), "gid"
+    )
     return (
         decoded.join(text, on="seqno", how="left")
         # what the Publisher itself wrote within a Subscriber's transaction has an originator of its own

@@ -180,18 +180,19 @@ class AuditInput:
         }
         tail = self._tail("commands", position, now.read_to)
         of_tail = self._tail("transactions", position, now.read_to)
-        articles = _together(spark, archive.manifest.articles, now.articles, shapes.ARTICLES)
+        known = _together(archive.manifest.articles, now.articles)
+        articles = shapes.frame(spark, known, shapes.ARTICLES)
         subscriptions = shapes.frame(spark, [dict(row) for row in now.subscriptions], shapes.SUBSCRIPTIONS)  # fmt: skip
         based = sorted({each.article_id for each in archive.manifest.base} & set(self._articles))
         if self._decoded is None or self._state is None:
-            commands = decoded(self._rows_of(archive.commands(spark), routines), articles)
+            commands = self._rows_of(archive.decoded(spark), routines)
             text = changes(commands, archive.transactions(spark), subscriptions)
             self._decoded = kept(text, self._work / "told")
             self._state = state_of(archive, spark, until=self._until, left_out=self.untold)
         text, behind = self._decoded, self._decoded.where(F.lit(False))
         if now.read_to > position:
             path = self._work / f"behind-{len(list(self._work.glob('behind-*')))}"
-            commands = decoded(self._rows_of(tail, routines), articles)
+            commands = self._rows_of(decoded(tail, known), routines)
             behind = kept(changes(commands, of_tail, subscriptions), path)
             text = text.unionByName(behind)
         called = self._called(archive.commands(spark), tail, routines)
@@ -379,8 +380,7 @@ def kept(frame: DataFrame, path: Path) -> DataFrame:
 
 
 def _together(
-    spark: SparkSession, known: Sequence[Mapping[str, Any]], live: Sequence[Mapping[str, Any]], columns: Any
-) -> DataFrame:  # fmt: skip
-    """All shapes that the archive or the distribution database knows, each once."""
-    results = {(row["article_id"], row["shape"]): dict(row) for row in (*live, *known)}
-    return shapes.frame(spark, list(results.values()), columns)
+    known: Sequence[Mapping[str, Any]], live: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """`shapes.ARTICLES`: all that the archive or the distribution database knows, each once."""
+    return list({(row["article_id"], row["shape"]): row for row in (*live, *known)}.values())

@@ -15,7 +15,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.lsn import lsn_text
-from twopc.proc_execution import BESIDE
 from twopc.sim.spark.errors import ArchiveError
 
 
@@ -113,12 +112,12 @@ def visible(xid: Column, snapshot: str) -> Column:
 
 
 def remaining(
-    commands: DataFrame,
+    decoded: DataFrame,
     transactions: DataFrame,
     bases: Iterable[ArticleBase],
     ends: Mapping[str, SnapshotBounds],
 ) -> DataFrame:
-    """The commands that are not in their article's base.
+    """The commands (`shapes.DECODED`) that are not in their article's base.
 
     Nearly all are told by their sequence numbers: what lies before the first transaction that the snapshot
     did not see is in it. The few that it saw beyond that one are looked for.
@@ -126,13 +125,12 @@ def remaining(
     by_snapshot: dict[str, list[int]] = {}
     for each in bases:
         by_snapshot.setdefault(each.snapshot, []).append(each.article_id)
-    left = commands
-    number = F.col("article_id") % BESIDE  # rows beside a call are their table's
+    left = decoded
     for snapshot, articles in by_snapshot.items():
         end = ends[snapshot]
         if end.last_seen is None:
             continue
-        of_these = number.isin(articles)
+        of_these = F.col("article_id").isin(articles)
         if end.first_unseen is None:
             left = left.where(~of_these)
             continue
@@ -142,4 +140,4 @@ def remaining(
             ahead = transactions.where(seen).select(F.col("seqno").alias("ahead"))
             in_it = of_these & (F.col("seqno") == F.col("ahead"))
             left = left.join(F.broadcast(ahead), on=in_it, how="left_anti")
-    return left.select(*commands.columns)
+    return left.select(*decoded.columns)

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from twopc.lsn import lsn_text
-from twopc.proc_execution import BESIDE
 from twopc.sim.spark import shapes
 from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import ArchiveError
@@ -65,7 +64,15 @@ def folded(
     Raises:
         ArchiveError: all bases of an article are of later; or see `left_out`.
     """
-    given = _FoldInput(base, bases_of(base), commands, transactions, articles, routines)
+    given = _FoldInput(
+        base,
+        bases_of(base),
+        commands,
+        decoded(commands, [each.asDict() for each in articles.collect()]),
+        transactions,
+        articles,
+        routines,
+    )
     return _folded(given, upto, until, left_out)
 
 
@@ -99,11 +106,10 @@ def state_of(
         for each in manifest.base
     ]
     # transactions of later too: they tell which bases have something of later in them
-    commands, transactions = archive.commands(spark, upto=upto), archive.transactions(spark)
-    articles = archive.articles(spark)
     given = _FoldInput(
-        archive.base(spark), bases, commands, transactions, articles, manifest.routines
-    )
+        archive.base(spark), bases, archive.commands(spark, upto=upto), archive.decoded(spark, upto=upto),
+        archive.transactions(spark), archive.articles(spark), manifest.routines,
+    )  # fmt: skip
     return _folded(given, upto, until, left_out)
 
 
@@ -114,6 +120,8 @@ class _FoldInput:
     base: DataFrame
     bases: Sequence[ArticleBase]
     commands: DataFrame
+    """Looked at for calls only."""
+    decoded: DataFrame
     transactions: DataFrame
     articles: DataFrame
     routines: Sequence[Mapping[str, Any]]
@@ -122,15 +130,15 @@ class _FoldInput:
 def _folded(
     given: _FoldInput, upto: int | None, until: ExitStack | None, left_out: dict[int, str] | None
 ) -> DataFrame:
-    commands, transactions, articles = given.commands, given.transactions, given.articles
-    known = articles.collect()
+    commands, report, transactions = given.commands, given.decoded, given.transactions
+    known = given.articles.collect()
     targets = newest(known, upto=upto)
     blind = unfoldable(known)
     ends = ends_of(transactions, given.bases)
     of_these = [each for each in given.bases if each.article_id in targets]
     bases = chosen(of_these, ends, upto=upto)
     if upto is not None:
-        commands = commands.where(F.col("seqno") <= upto)
+        commands, report = (each.where(F.col("seqno") <= upto) for each in (commands, report))
     if given.routines:
         why = called(commands, transactions, bases, list(targets.values()), given.routines)
         why = {number: text for number, text in why.items() if number not in blind}
@@ -139,11 +147,11 @@ def _folded(
         (left_out if left_out is not None else {}).update(why)
         blind |= set(why)
         bases = [each for each in bases if each.article_id not in why]
-        commands = without_calls(commands)
-    number = F.col("article_id") % BESIDE  # rows beside a call are their table's
-    report = commands.where(~number.isin(*blind)) if blind else commands
+        report = without_calls(report)
+    if blind:
+        report = report.where(~F.col("article_id").isin(*blind))
     left = remaining(report, transactions, bases, ends)
-    changes = checked(decoded(left, articles)).select(
+    changes = checked(left).select(
         "article_id", "shape", "seqno", "command_id", "operation", "key", "new_key", "values", "changed"
     )  # fmt: skip
     rows = rows_of(given.base, bases).select(

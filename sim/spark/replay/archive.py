@@ -24,7 +24,6 @@ from twopc.sim.replay.lanes import Sync, lanes
 from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.files import fresh_id
-from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import unfoldable
 from twopc.sim.spark.fold.bases import ArticleBase, ends_of
@@ -227,10 +226,10 @@ class _Replay:
     def _window(self, window: Sequence[Planned]) -> list[dict[str, Any]]:
         sync = self._options.sync
         between = {"after": window[0].number - 1, "upto": window[-1].number}
-        recorded = self._archive.commands(self._spark, **between)
+        recorded = self._archive.decoded(self._spark, **between)
         if self._archive.manifest.routines:  # all of them have their rows beside them
             recorded = without_calls(recorded)
-        commands = checked(decoded(recorded, self._archive.articles(self._spark))).persist()
+        commands = checked(recorded).persist()
         touches = _touches(commands) if sync is Sync.rows else ()
         plan = lanes(sync, window, self._options.lanes, touches=touches)
         self.longest += max(map(len, plan))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from tests.fix_server import MakeDatabase
@@ -22,8 +23,10 @@ from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.compact import compact
 from twopc.sim.spark.archive.histories import add_history
 from twopc.sim.spark.archive.load import LoadRequest, accumulate, follow, opened, progress_line
+from twopc.sim.spark.archive.manifest import DECODED, TABLES
 from twopc.sim.spark.archive.registration import register, release
 from twopc.sim.spark.archive.show import lines
+from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import ArchiveError, GapError, PipelineError
 from twopc.sim.spark.session import translated
 from twopc.sim.topology import Topology
@@ -47,6 +50,32 @@ def asked(dsn: str, query: str) -> list[tuple[Any, ...]]:
 def kept(archive: Archive) -> list[tuple[Any, ...]]:
     """The commands in an archive's files."""
     return [tuple(each.values()) for each in content(archive)["commands"]]
+
+
+def read_from(frame: DataFrame) -> set[str]:
+    """The tables of an archive whose files a frame reads."""
+    return {each.rpartition("/data/")[2].partition("/")[0] for each in frame.inputFiles()}
+
+
+def check_decoded(archive: Archive, spark: SparkSession, boundary: int) -> None:
+    """Commands are decoded when they come; what an earlier version has stored is decoded when it is read."""
+    result = archive.decoded(spark)
+    assert read_from(result) == {DECODED}
+    assertDataFrameEqual(result, decoded(archive.commands(spark), archive.manifest.articles))
+    assert [row["shape"] for row in result.orderBy("seqno").collect()] == [1, 2]
+    assert archive.decoded(spark, after=boundary).count() == 1
+    # an earlier version has stored commands and no more
+    old, *others = archive.manifest.segments
+    old = replace(old, files={table: old.files[table] for table in TABLES})
+    expected = result.collect()
+    with writer(archive) as held:
+        earlier = held.replaced(held.manifest.next(segments=(old, *others)))
+    assert read_from(earlier.decoded(spark)) == {DECODED, "commands"}
+    assert sorted(earlier.decoded(spark).collect()) == sorted(expected)
+    with writer(earlier) as held:
+        compacted = compact(held, spark)
+    assert read_from(compacted.decoded(spark)) == {DECODED}
+    assert compacted.decoded(spark).collect() == expected
 
 
 async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_path: Path) -> None:
@@ -107,6 +136,7 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
     assert kept(second) == asked(dsn, _COMMANDS)
     assert second.commands(spark, after=boundary).count() == 1
     assert Archive.open(path, verify=True).manifest == second.manifest
+    check_decoded(second, spark, boundary)
 
 
 def test_clean_up_waits_for_it(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.testing import assertDataFrameEqual
 
 from twopc.articles import Article, Column
@@ -22,7 +22,8 @@ from twopc.propagation import (
     record_values,
 )
 from twopc.sim.spark import shapes
-from twopc.sim.spark.decode import decoded, record_fields
+from twopc.sim.spark.decode import decoded
+from twopc.sim.spark.records import records_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -63,7 +64,7 @@ def command(operation: str, form: Format) -> str:
     return text(values)
 
 
-def test_records_are_read_as_they_are_written(spark: SparkSession) -> None:
+def test_records_are_read_as_they_are_written() -> None:
     chance = random.Random(7)
     letters = ['"', "\\", ",", "(", ")", "a", "é", "\n", "😀", " ", "x06"]
     records = [
@@ -80,9 +81,26 @@ def test_records_are_read_as_they_are_written(spark: SparkSession) -> None:
     assert [
         [None if v is None else v.decode() for v in record_values(each.encode())] for each in texts
     ] == records
-    frame = shapes.frame(spark, list(enumerate(texts)), shapes.shape("place int, command string"))
-    read = frame.select("place", record_fields(F.col("command")).alias("fields")).orderBy("place")
-    assert [row.fields for row in read.collect()] == records
+    for wrong in (
+        "",
+        "(",
+        ")",
+        "()x",
+        '("a',
+        "select 1",
+        '{"v":["1"]}',
+        '("a"x)',
+        'x("a")',
+        "(a,b)",
+    ):
+        at = chance.randrange(len(texts))  # what is no record does not spoil its neighbours
+        texts.insert(at, wrong)
+        records.insert(at, [])
+    read = records_of(pa.array(["(", *texts])[1:])
+    read.values.validate(full=True)
+    values = read.values.to_pylist()
+    assert [values[i : i + n] for i, n in zip(read.firsts, read.counts, strict=True)] == records
+    assert len(records_of(pa.array([], pa.string())).firsts) == 0
 
 
 def articles() -> list[tuple[object, ...]]:
@@ -138,6 +156,8 @@ def test_every_format_of_every_operation(spark: SparkSession) -> None:
         (100, 9, 1, text(NEW), None, None, "article"),
         (100, 1, 1, text(NEW[:3]), 1, "ins", "shape"),
         (501, 1, 1, text(NEW), 2, "ins", "shape"),
+        (100, 2, 2, text([*NEW, *key, None]), 1, "upd", "shape"),
+        (100, 3, 2, text([*NEW, *key, r"\x0"]), 1, "upd", "shape"),
     ]:
         at = (seqno, len(commands) + 1, article)
         commands.append((*at, type_, None, 0, said))
@@ -154,6 +174,6 @@ def test_every_format_of_every_operation(spark: SparkSession) -> None:
     commands.append((502, 1, 0, 20, None, 0, '{"tracer": 1}'))
     actual = decoded(
         shapes.frame(spark, commands, shapes.COMMANDS),
-        shapes.frame(spark, articles(), shapes.ARTICLES),
+        [dict(zip(shapes.ARTICLES.names, each, strict=True)) for each in articles()],
     )
     assertDataFrameEqual(actual, shapes.frame(spark, expected, shapes.DECODED))

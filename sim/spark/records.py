@@ -1,0 +1,88 @@
+"""The values in the texts of records (`twopc.propagation.record_text`), of many at once. Runs on executors.
+
+Every value is quoted, so that the number of quotes before a byte tells whether it is in a value; the bytes of all
+texts are looked at together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+_QUOTE, _OPEN, _CLOSE, _COMMA, _BACKSLASH = b'"(),\\'
+#: Stands for a text that is no record.
+_NOTHING = "()"
+
+
+class Records(NamedTuple):
+    """What is in some texts."""
+
+    values: pa.StringArray
+    """Of all of them, one after the other; null: nothing between two commas."""
+    firsts: NDArray[np.int64]
+    """Of each text the place of its first value."""
+    counts: NDArray[np.int64]
+    """Of each text how many there are; 0: it is no record."""
+
+
+def records_of(texts: pa.StringArray) -> Records:
+    """The values in texts, none of which is null."""
+    data, ends = _bytes(texts)
+    wrong = _misshapen(data, ends)
+    if wrong.any():
+        data, ends = _bytes(pa.compute.if_else(pa.array(wrong), _NOTHING, texts))
+    starts = np.append(0, ends)[:-1]
+    quote = data == _QUOTE
+    is_inside = ((np.cumsum(quote, dtype=np.int32) - quote) & 1).astype(bool)  # before the byte
+    kept = is_inside & ~quote
+    kept[1:] |= (
+        quote[1:] & ~is_inside[1:] & quote[:-1]
+    )  # a doubled quote ends a value and begins it again
+    kept[_second_of_pairs(data)] = False
+    between = np.flatnonzero(~is_inside & ~quote)  # what is in no value: brackets and commas
+    is_first, is_last = np.zeros((2, len(between)), bool)
+    is_first[np.searchsorted(between, starts)] = True
+    is_last[np.searchsorted(between, ends - 1)] = True
+    foreign = between[~is_first & ~is_last & (data[between] != _COMMA)]
+    wrong[np.searchsorted(ends, foreign, side="right")] = True
+    before, behind = between[~is_last], between[~is_first]
+    count = np.diff(np.searchsorted(before, np.append(0, ends)))
+    offsets = np.append(np.cumsum(kept, dtype=np.int32)[before], np.int32(kept.sum()))
+    there = behind - before > 1
+    values = pa.StringArray.from_buffers(
+        len(before),
+        pa.py_buffer(offsets.astype(np.int32)),
+        pa.py_buffer(data[kept]),
+        pa.py_buffer(np.packbits(there, bitorder="little")),
+    )
+    return Records(values, np.cumsum(count) - count, np.where(wrong, 0, count))
+
+
+def _bytes(texts: pa.StringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Those of all texts, and where each ends."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+    every = np.frombuffer(data or b"", np.uint8)
+    return every[bounds[0] : bounds[-1]], bounds[1:] - bounds[0]
+
+
+def _misshapen(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which texts have no brackets around them, or an odd number of quotes."""
+    starts = np.append(0, ends)[:-1]
+    quotes = np.append(0, np.cumsum(data == _QUOTE, dtype=np.int32))
+    wrong: NDArray[np.bool_] = (ends - starts < 2) | ((quotes[ends] - quotes[starts]) & 1 == 1)
+    within = ~wrong
+    wrong[within] = (data[starts[within]] != _OPEN) | (data[ends[within] - 1] != _CLOSE)
+    return wrong
+
+
+def _second_of_pairs(data: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Where the second of each two backslashes is."""
+    places = np.flatnonzero(data == _BACKSLASH)
+    begins = np.diff(places, prepend=-2) > 1
+    number = np.arange(len(places))
+    run = np.maximum.accumulate(np.where(begins, number, 0))
+    return np.compress((number - run) % 2 == 1, places)
