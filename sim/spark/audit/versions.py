@@ -45,9 +45,9 @@ def check(frames: Frames, names: Names, *, bucket: int = BUCKET) -> DataFrame:
         ),
     )  # fmt: skip
     # of most formats no command tells the version that it replaces
-    told = changes.where("old_version is not null").select("article_id").distinct()
+    numbers = changes.where("old_version is not null").select("article_id").distinct()
     broken = (
-        chained(changes.join(F.broadcast(told), on="article_id", how="left_semi"), bucket=bucket)
+        chained(changes.join(F.broadcast(numbers), on="article_id", how="left_semi"), bucket=bucket)
         .where(
             "old_version is not null and previous is not null and previous.new_version is not null"
         )
