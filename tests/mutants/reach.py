@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.fix_slow import DURATIONS, read_durations
 
 #: Where the product's command begins, which tests start as a process.
 _COMMANDS = {"twopc.sim": "sim/__main__.py", "twopc": "sim/__main__.py"}
@@ -27,7 +30,10 @@ class Reach:
                     self._fixtures.setdefault(name, set()).add(path.resolve())
 
     def tests(self, path: str) -> list[list[str]]:
-        """The test files that reach a file: those that import it, then those one step further, and so on."""
+        """The test files that reach a file: those that import it, then those one step further, and so on.
+
+        Of a step the file named after it comes first, then those without slow tests.
+        """
         files = self._importers()
         target = self._root / path
         if target.suffix == ".sql":
@@ -41,8 +47,24 @@ class Reach:
             seen |= edge
             tests = sorted(each for each in edge if each.name.startswith("test_"))
             if tests:
-                steps.append([each.relative_to(self._root).as_posix() for each in tests])
+                names = [each.relative_to(self._root).as_posix() for each in tests]
+                named = f"/test_{target.stem}.py"
+                steps.append(
+                    sorted(
+                        names, key=lambda each: (not each.endswith(named), self._slow_s[each], each)
+                    )
+                )
         return steps
+
+    @functools.cached_property
+    def _slow_s(self) -> Counter[str]:
+        """Seconds of a file's slow tests, one case of each."""
+        recorded = self._root / DURATIONS
+        durations = read_durations(self._root) if recorded.exists() else {}
+        seconds: Counter[str] = Counter()
+        for name, duration in durations.items():
+            seconds[name.partition("::")[0]] += duration
+        return seconds
 
     @functools.cached_property
     def _sources(self) -> list[Path]:

@@ -97,6 +97,16 @@ def test_who_can_see_it(project: Path) -> None:
     assert Reach(project).tests("twopc/sql/pay.sql") == [["tests/test_fee.py"]]
 
 
+def test_quick_tests_come_first(project: Path) -> None:
+    """What the file is called comes before that; all of them are run."""
+    for name in ("a", "b", "money"):
+        (project / "tests" / f"test_{name}.py").write_text("import twopc.money\n")
+    slow = {f"tests/test_{name}.py::test": 9 for name in ("a", "money")}
+    (project / "tests" / "durations.json").write_text(json.dumps(slow))
+    ((*names,),) = Reach(project).tests("twopc/money.py")
+    assert names == [f"tests/test_{name}.py" for name in ("money", "b", "fee", "a")]
+
+
 def test_some_are_killed_and_one_survives(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
