@@ -36,7 +36,7 @@ def records_of(texts: pa.StringArray) -> Records:
         data, ends = _bytes(pa.compute.if_else(pa.array(wrong), _NOTHING, texts))
     starts = np.append(0, ends)[:-1]
     quote = data == _QUOTE
-    is_inside = ((np.cumsum(quote, dtype=np.int32) - quote) & 1).astype(bool)  # before the byte
+    is_inside = _is_odd(np.cumsum(quote, dtype=np.uint8) - quote)  # before the byte
     kept = is_inside & ~quote
     kept[1:] |= (
         quote[1:] & ~is_inside[1:] & quote[:-1]
@@ -50,7 +50,7 @@ def records_of(texts: pa.StringArray) -> Records:
     wrong[np.searchsorted(ends, foreign, side="right")] = True
     before, behind = between[~is_last], between[~is_first]
     count = np.diff(np.searchsorted(before, np.append(0, ends)))
-    offsets = np.append(np.cumsum(kept, dtype=np.int32)[before], np.int32(kept.sum()))
+    offsets = np.append(0, np.cumsum(np.add.reduceat(kept, before, dtype=np.int32)))
     there = behind - before > 1
     values = pa.StringArray.from_buffers(
         len(before),
@@ -72,11 +72,16 @@ def _bytes(texts: pa.StringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 def _misshapen(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which texts have no brackets around them, or an odd number of quotes."""
     starts = np.append(0, ends)[:-1]
-    quotes = np.append(0, np.cumsum(data == _QUOTE, dtype=np.int32))
-    wrong: NDArray[np.bool_] = (ends - starts < 2) | ((quotes[ends] - quotes[starts]) & 1 == 1)
+    quotes = np.append(np.uint8(0), np.cumsum(data == _QUOTE, dtype=np.uint8))
+    wrong: NDArray[np.bool_] = (ends - starts < 2) | _is_odd(quotes[ends] - quotes[starts])
     within = ~wrong
     wrong[within] = (data[starts[within]] != _OPEN) | (data[ends[within] - 1] != _CLOSE)
     return wrong
+
+
+def _is_odd(counts: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Of counts modulo 256: more than a byte of each would be several times what is looked at."""
+    return (counts & 1).view(np.bool_)
 
 
 def _second_of_pairs(data: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -101,6 +102,19 @@ def test_records_are_read_as_they_are_written() -> None:
     values = read.values.to_pylist()
     assert [values[i : i + n] for i, n in zip(read.firsts, read.counts, strict=True)] == records
     assert len(records_of(pa.array([], pa.string())).firsts) == 0
+
+
+def test_reading_records_takes_little_memory() -> None:
+    """A few times what the texts have: one value may be large."""
+    texts = pa.array([text([one, "x" * 100_000]) for one in "abcdefghij"])
+    tracemalloc.start()
+    try:
+        read = records_of(texts)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert read.counts.tolist() == [2] * 10
+    assert peak < 8 * texts.nbytes
 
 
 def articles() -> list[tuple[object, ...]]:
