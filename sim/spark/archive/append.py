@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ _KEYS = {
     "commands": ("seqno", "command_id"),
     DECODED: ("seqno", "command_id"),
 }
+#: Spark takes the square of so many reads to plan them together; more files than these are read as groups of neighbours.
+_READS_MAX = 64
 
 
 def reach(name: str) -> None:
@@ -103,15 +106,15 @@ def write(frame: DataFrame, target: Path, table: str, *, ordered: bool) -> None:
 def write_decoded(
     articles: Sequence[Mapping[str, Any]], spark: SparkSession, staging: Path
 ) -> None:
-    """Let Spark decode the commands of a staging folder, each file as one, in its order."""
+    """Let Spark decode the commands of a staging folder, each file as a task or more, whose ranges are its own."""
     target = staging / DECODED
     target.mkdir()
-    of_files = [
-        spark.read.schema(shapes.COMMANDS).parquet(files.spark_path(path, read=True)).coalesce(1)
-        for path in files.written(staging / "commands")
-    ]
-    if of_files:
-        made = decoded(reduce(DataFrame.unionByName, of_files), articles)
+    paths = [files.spark_path(path, read=True) for path in files.written(staging / "commands")]
+    each = ceil(len(paths) / _READS_MAX)
+    reader = spark.read.schema(shapes.COMMANDS)
+    parts = [reader.parquet(*paths[at : at + each]) for at in range(0, len(paths), each or 1)]
+    if parts:
+        made = decoded(reduce(DataFrame.unionByName, parts), articles)
         made.write.mode("overwrite").parquet(files.spark_path(target))
 
 

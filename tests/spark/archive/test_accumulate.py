@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from tests.fix_server import MakeDatabase
-from tests.spark.archive.made import content
+from tests.spark.archive.made import ARTICLE, content, stage
 from tests.spark.source.filled import TEXT, filled, made, store
 from twopc.publisher.distribution import clean_up
 from twopc.sim.report.history import History
 from twopc.sim.spark import shapes, source
 from twopc.sim.spark.archive import Archive, writer
+from twopc.sim.spark.archive.append import write_decoded
 from twopc.sim.spark.archive.compact import compact
+from twopc.sim.spark.archive.files import written
 from twopc.sim.spark.archive.histories import add_history
 from twopc.sim.spark.archive.load import LoadRequest, accumulate, follow, opened, progress_line
 from twopc.sim.spark.archive.manifest import DECODED, TABLES
@@ -137,6 +141,26 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
     assert second.commands(spark, after=boundary).count() == 1
     assert Archive.open(path, verify=True).manifest == second.manifest
     check_decoded(second, spark, boundary)
+
+
+def test_files_are_decoded_side_by_side(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task and a file each, with the same range; of very many, neighbours together."""
+    staging = stage(tmp_path, [1, 2])
+    for number in (1, 2):
+        later = stage(tmp_path, [10 * number, 10 * number + 1]) / "commands" / "part-00000.parquet"
+        later.rename(staging / "commands" / f"part-0000{number}.parquet")
+    write_decoded([ARTICLE], spark, staging)
+    of_files = [pq.read_table(each)["seqno"].to_pylist() for each in written(staging / DECODED)]
+    assert of_files == [[1, 1, 2, 2], [10, 10, 11, 11], [20, 20, 21, 21]]
+    shutil.rmtree(staging / DECODED)
+    monkeypatch.setattr("twopc.sim.spark.archive.append._READS_MAX", 2)
+    write_decoded([ARTICLE], spark, staging)
+    together = [
+        n for e in written(staging / DECODED) for n in pq.read_table(e)["seqno"].to_pylist()
+    ]
+    assert sorted(together) == [number for each in of_files for number in each]
 
 
 def test_clean_up_waits_for_it(
