@@ -83,13 +83,12 @@ def _layouts(articles: Iterable[Mapping[str, Any]]) -> _Layouts:
     results: dict[tuple[int, int], list[_Layout]] = {}
     for row in sorted(articles, key=lambda each: int(each["shape"])):
         for operation, (call, statement) in _TYPES.items():
-            alike = {"shape": row["shape"], "after": row["first_seqno"], "operation": operation}
-            places = _places(row, operation)
-            layout = _Layout(**alike, **places) if places else _Layout(**alike, problem="shape")
-            results.setdefault((row["article_id"], call), []).append(layout)
-            results.setdefault((row["article_id"], statement), []).append(
-                _Layout(**alike, problem="sql")
-            )
+            fields = {"shape": row["shape"], "after": row["first_seqno"], "operation": operation}
+            places = _places(row, operation) or {"problem": "shape"}
+            for type_, others in ((call, places), (statement, {"problem": "sql"})):
+                results.setdefault((row["article_id"], type_), []).append(
+                    _Layout(**fields, **others)
+                )
     return results
 
 
@@ -105,10 +104,8 @@ def _places(row: Mapping[str, Any], operation: str) -> dict[str, Any]:
         key=tuple(names[each] for each in row["key"]),
     )
     try:
-        images = [
-            e.image
-            for e in parameters(article, operation, Format(row[operation].split(" ")[0].upper()))
-        ]
+        form = Format(row[operation].split(" ")[0].upper())
+        images = [each.image for each in parameters(article, operation, form)]
     except ValueError:  # of a format that carries no values
         return {}
     new, old, key, mask = (
@@ -141,11 +138,11 @@ def _of_kind(batch: pa.RecordBatch, layouts: _Layouts) -> Iterator[pa.RecordBatc
     if type_ == CALL_TYPE:
         yield _row_batch(batch, _Layout(), "call")
         return
-    known = layouts.get((number % BESIDE, type_), ())
-    at = np.searchsorted([each.after for each in known], batch["seqno"].to_numpy()) - 1
+    of_shapes = layouts.get((number % BESIDE, type_), ())
+    at = np.searchsorted([each.after for each in of_shapes], batch["seqno"].to_numpy()) - 1
     for place in np.unique(at).tolist():
         rows = batch.take(pa.array(np.flatnonzero(at == place)))
-        layout = known[place] if place >= 0 else _Layout(problem="article")
+        layout = of_shapes[place] if place >= 0 else _Layout(problem="article")
         if layout.problem:
             yield _row_batch(rows, layout, layout.problem)
             continue
@@ -163,50 +160,52 @@ def _of_kind(batch: pa.RecordBatch, layouts: _Layouts) -> Iterator[pa.RecordBatc
 
 
 def _read(
-    rows: pa.RecordBatch, layout: _Layout, values: pa.StringArray, first: NDArray[np.int64]
+    rows: pa.RecordBatch, layout: _Layout, values: pa.StringArray, firsts: NDArray[np.int64]
 ) -> pa.RecordBatch:
     """Commands of one shape.
 
     Args:
-        first: of each the place of its first value.
+        firsts: of each the place of its first value.
     """
 
-    def flat(places: Sequence[int]) -> pa.StringArray:
-        return values.take(pa.array((first[:, None] + np.array(places, np.int64)).ravel()))
+    def values_at(places: Sequence[int]) -> pa.StringArray:
+        return values.take(pa.array((firsts[:, None] + np.array(places, np.int64)).ravel()))
 
-    def lists(name: str, items: pa.Array, size: int) -> pa.Array:
-        offsets = pa.array(np.arange(len(first) + 1, dtype=np.int32) * size)
+    def list_array(name: str, items: pa.Array, size: int) -> pa.Array:
+        offsets = pa.array(np.arange(len(firsts) + 1, dtype=np.int32) * size)
         return pa.ListArray.from_arrays(offsets, items, type=_SCHEMA.field(name).type)
 
     images = {"key": layout.key, "values": layout.new, "old_values": layout.old}
     columns = {
-        name: lists(name, flat(places), len(places)) for name, places in images.items() if places
+        name: list_array(name, values_at(places), len(places))
+        for name, places in images.items()
+        if places
     }
     if layout.operation == "ins":
         columns["new_key"] = columns["key"]
     if layout.operation == "upd":
-        changed = _changed(layout, flat, len(first))
-        columns["changed"] = lists("changed", pa.array(changed.ravel()), changed.shape[1])
+        changed = _changed(layout, values_at, len(firsts))
+        columns["changed"] = list_array("changed", pa.array(changed.ravel()), changed.shape[1])
         set_ = pa.array(changed[:, layout.key_columns].ravel())
         new_key = pc.if_else(
-            set_, flat([layout.new[e] for e in layout.key_columns]), flat(layout.key)
+            set_, values_at([layout.new[e] for e in layout.key_columns]), values_at(layout.key)
         )
-        columns["new_key"] = lists("new_key", new_key, len(layout.key))
+        columns["new_key"] = list_array("new_key", new_key, len(layout.key))
     if layout.version is not None:
         versions = {"old_version": layout.old, "new_version": layout.new}
         columns |= {
-            name: flat([image[layout.version]]) for name, image in versions.items() if image
+            name: values_at([image[layout.version]]) for name, image in versions.items() if image
         }
     return _row_batch(rows, layout, "", columns)
 
 
 def _changed(
-    layout: _Layout, flat: Callable[[Sequence[int]], pa.StringArray], rows: int
+    layout: _Layout, values_at: Callable[[Sequence[int]], pa.StringArray], rows: int
 ) -> NDArray[np.bool_]:
     """Per row and column whether an update sets it."""
     width = len(layout.new)
     if layout.mask:
-        masks = flat(layout.mask).dictionary_encode()
+        masks = values_at(layout.mask).dictionary_encode()
         known = np.zeros((len(masks.dictionary), width), bool)
         for place, text in enumerate(masks.dictionary.to_pylist()):
             bits = changed_columns(bytes.fromhex(text[2:]))
@@ -215,7 +214,7 @@ def _changed(
         return of_rows
     if not layout.old:
         return np.ones((rows, width), bool)
-    new, old = flat(layout.new), flat(layout.old)
+    new, old = values_at(layout.new), values_at(layout.old)
     same = pc.or_(pc.fill_null(pc.equal(new, old), False), pc.and_(new.is_null(), old.is_null()))
     changed: NDArray[np.bool_] = ~same.to_numpy(zero_copy_only=False).reshape(rows, width)
     changed[:, list(layout.large)] = True
@@ -228,19 +227,18 @@ def _row_batch(
     problem: str,
     columns: Mapping[str, pa.Array] | None = None,
 ) -> pa.RecordBatch:
-    """With what all rows have alike; what is not given is null."""
+    """`shapes.DECODED` of rows with one layout; a column that is neither given nor the same for all is null."""
     number = rows["article_id"][0].as_py()
-    alike = {
+    constants = {
         "article_id": number % BESIDE, "shape": layout.shape, "operation": layout.operation, "problem": problem,
         "beside": number >= BESIDE,
     }  # fmt: skip
-    given = {name: rows[name] for name in ("seqno", "command_id", "originator_id")} | dict(
-        columns or {}
-    )
+    arrays = {name: rows[name] for name in ("seqno", "command_id", "originator_id")}
+    arrays |= columns or {}
     return pa.RecordBatch.from_arrays(
         [
-            given[field.name] if field.name in given
-            else pa.repeat(pa.scalar(alike.get(field.name), field.type), len(rows))
+            arrays[field.name] if field.name in arrays
+            else pa.repeat(pa.scalar(constants.get(field.name), field.type), len(rows))
             for field in _SCHEMA
         ],
         schema=_SCHEMA,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _QUOTE, _OPEN, _CLOSE, _COMMA, _BACKSLASH = b'"(),\\'
@@ -33,16 +34,15 @@ def records_of(texts: pa.StringArray) -> Records:
     data, ends = _bytes(texts)
     wrong = _misshapen(data, ends)
     if wrong.any():
-        data, ends = _bytes(pa.compute.if_else(pa.array(wrong), _NOTHING, texts))
+        data, ends = _bytes(pc.if_else(pa.array(wrong), _NOTHING, texts))
     starts = np.append(0, ends)[:-1]
     quote = data == _QUOTE
     is_inside = _is_odd(np.cumsum(quote, dtype=np.uint8) - quote)  # before the byte
     kept = is_inside & ~quote
-    kept[1:] |= (
-        quote[1:] & ~is_inside[1:] & quote[:-1]
-    )  # a doubled quote ends a value and begins it again
+    # a doubled quote ends a value and begins it again: the second one is kept
+    kept[1:] |= quote[1:] & ~is_inside[1:] & quote[:-1]
     kept[_second_of_pairs(data)] = False
-    between = np.flatnonzero(~is_inside & ~quote)  # what is in no value: brackets and commas
+    between = np.flatnonzero(~is_inside & ~quote)  # what is in no value: parentheses and commas
     is_first, is_last = np.zeros((2, len(between)), bool)
     is_first[np.searchsorted(between, starts)] = True
     is_last[np.searchsorted(between, ends - 1)] = True
@@ -70,7 +70,7 @@ def _bytes(texts: pa.StringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def _misshapen(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which texts have no brackets around them, or an odd number of quotes."""
+    """Which texts have no parentheses around them, or an odd number of quotes."""
     starts = np.append(0, ends)[:-1]
     quotes = np.append(np.uint8(0), np.cumsum(data == _QUOTE, dtype=np.uint8))
     wrong: NDArray[np.bool_] = (ends - starts < 2) | _is_odd(quotes[ends] - quotes[starts])

@@ -29,11 +29,11 @@ points = Points(os.environ)
 """Where a test lets this process end; armed by ``TWOPC_ARM``."""
 
 _KEYS = {
-    "transactions": ("seqno",),
     "commands": ("seqno", "command_id"),
+    "transactions": ("seqno",),
     DECODED: ("seqno", "command_id"),
 }
-#: Spark takes the square of so many reads to plan them together; more files than these are read as groups of neighbours.
+#: A union of hundreds of reads takes Spark minutes to plan: more files than these are read as groups of neighbours.
 _READS_MAX = 64
 
 
@@ -106,16 +106,17 @@ def write(frame: DataFrame, target: Path, table: str, *, ordered: bool) -> None:
 def write_decoded(
     articles: Sequence[Mapping[str, Any]], spark: SparkSession, staging: Path
 ) -> None:
-    """Let Spark decode the commands of a staging folder, each file as a task or more, whose ranges are its own."""
+    """Let Spark decode the commands of a staging folder, so that each file written has the range of one that is read."""
     target = staging / DECODED
     target.mkdir()
     paths = [files.spark_path(path, read=True) for path in files.written(staging / "commands")]
-    each = ceil(len(paths) / _READS_MAX)
+    if not paths:
+        return
+    size = ceil(len(paths) / _READS_MAX)
     reader = spark.read.schema(shapes.COMMANDS)
-    parts = [reader.parquet(*paths[at : at + each]) for at in range(0, len(paths), each or 1)]
-    if parts:
-        made = decoded(reduce(DataFrame.unionByName, parts), articles)
-        made.write.mode("overwrite").parquet(files.spark_path(target))
+    parts = [reader.parquet(*paths[at : at + size]) for at in range(0, len(paths), size)]
+    result = decoded(reduce(DataFrame.unionByName, parts), articles)
+    result.write.mode("overwrite").parquet(files.spark_path(target))
 
 
 def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
@@ -140,6 +141,7 @@ def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
         at=now(),
         how="append",
         files=moved,
+        decoded=counted.get(DECODED, 0),
     )
     manifest = archive.manifest.knows(facts)
     manifest = manifest.next(segments=(*manifest.segments, segment))

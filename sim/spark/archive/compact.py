@@ -74,6 +74,7 @@ def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive
         at=now(),
         how="compact",
         files=moved,
+        decoded=sum(each.rows for each in moved[DECODED]),
     )
     note = {"at": now(), "what": f"compacted {len(old)} segments to 1"}
     manifest = manifest.next(

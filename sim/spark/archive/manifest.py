@@ -22,8 +22,8 @@ from twopc.sim.spark.source.facts import Facts, Publisher
 VERSION = 1
 #: Tables that segments have.
 TABLES = ("commands", "transactions")
-#: What they may have besides: their commands, decoded. Counted up when `decode.decoded` makes something else of the same
-#: commands; what archives have of before is then no longer read.
+#: A third one, which segments of earlier versions lack: their commands, decoded. The number in its name rises when
+#: `decode.decoded` yields something else for the same commands; files of the old name are then no longer read.
 DECODED = "decoded_1"
 
 
@@ -55,6 +55,8 @@ class Segment:
     """``append`` or ``compact``."""
     files: Mapping[str, tuple[File, ...]]
     """By table."""
+    decoded: int = 0
+    """Rows of the table `DECODED`, if it has that one."""
 
     @property
     def bytes(self) -> int:
@@ -313,7 +315,10 @@ def _segment(result: Mapping[str, Any]) -> Segment:
 
 def _agree(where: str, number: int, segment: Segment) -> None:
     """A segment's files have as many rows as it says, within its range."""
-    for table, count in (("commands", segment.commands), ("transactions", segment.transactions)):
+    counts = {"commands": segment.commands, "transactions": segment.transactions}
+    if DECODED in segment.files:
+        counts[DECODED] = segment.decoded
+    for table, count in counts.items():
         files = segment.files.get(table, ())
         if sum(each.rows for each in files) != count:
             raise ArchiveError(

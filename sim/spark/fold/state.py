@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
@@ -64,15 +64,11 @@ def folded(
     Raises:
         ArchiveError: all bases of an article are of later; or see `left_out`.
     """
+    known = articles.collect()
     given = _FoldInput(
-        base,
-        bases_of(base),
-        commands,
-        decoded(commands, [each.asDict() for each in articles.collect()]),
-        transactions,
-        articles,
+        base, bases_of(base), commands, decoded(commands, [each.asDict() for each in known]), transactions, known,
         routines,
-    )
+    )  # fmt: skip
     return _folded(given, upto, until, left_out)
 
 
@@ -108,7 +104,7 @@ def state_of(
     # transactions of later too: they tell which bases have something of later in them
     given = _FoldInput(
         archive.base(spark), bases, archive.commands(spark, upto=upto), archive.decoded(spark, upto=upto),
-        archive.transactions(spark), archive.articles(spark), manifest.routines,
+        archive.transactions(spark), archive.articles(spark).collect(), manifest.routines,
     )  # fmt: skip
     return _folded(given, upto, until, left_out)
 
@@ -123,7 +119,7 @@ class _FoldInput:
     """Looked at for calls only."""
     decoded: DataFrame
     transactions: DataFrame
-    articles: DataFrame
+    articles: Sequence[Row]
     routines: Sequence[Mapping[str, Any]]
 
 
@@ -131,7 +127,7 @@ def _folded(
     given: _FoldInput, upto: int | None, until: ExitStack | None, left_out: dict[int, str] | None
 ) -> DataFrame:
     commands, report, transactions = given.commands, given.decoded, given.transactions
-    known = given.articles.collect()
+    known = given.articles
     targets = newest(known, upto=upto)
     blind = unfoldable(known)
     ends = ends_of(transactions, given.bases)

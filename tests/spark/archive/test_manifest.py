@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from tests.spark.archive.made import ARTICLE, PUBLISHER, facts
 from twopc.sim.spark.archive.compact import plan
-from twopc.sim.spark.archive.manifest import BaseTable, File, Manifest, RecordedHistory, Segment
+from twopc.sim.spark.archive.manifest import (
+    DECODED,
+    BaseTable,
+    File,
+    Manifest,
+    RecordedHistory,
+    Segment,
+)
 from twopc.sim.spark.errors import ArchiveError, GapError
 
 Document = dict[str, Any]
@@ -26,7 +33,11 @@ def segment(first: int, last: int, transactions: int, commands: int) -> Segment:
         table: (
             File(path=f"{table}-{last}", rows=rows, bytes=9, sha256="0", first=first, last=last),
         )
-        for table, rows in (("commands", commands), ("transactions", transactions))
+        for table, rows in (
+            ("commands", commands),
+            ("transactions", transactions),
+            (DECODED, commands),
+        )
         if rows
     }
     return Segment(
@@ -37,6 +48,7 @@ def segment(first: int, last: int, transactions: int, commands: int) -> Segment:
         at="2026-01-01T00:00:00Z",
         how="append",
         files=files,
+        decoded=commands,
     )
 
 
@@ -113,6 +125,10 @@ def _outside(found: Document) -> None:
     found["segments"][0]["files"]["commands"][0]["last"] = 11
 
 
+def _undecoded(found: Document) -> None:
+    found["segments"][0]["files"][DECODED] = []
+
+
 def _counts(found: Document) -> None:
     found["counts"]["transactions"] += 1
 
@@ -136,6 +152,7 @@ def _no_base(found: Document) -> None:
         (_swapped, GapError, r"numbers 0/1 to 0/14 are missing before segment 1"),
         (_twice, ArchiveError, r"0/B to 0/14 is in two files: commands-20 and commands-20"),
         (_lost, ArchiveError, r"segment 1 \(0/1 to 0/A\) has 4 commands, and its files 0"),
+        (_undecoded, ArchiveError, rf"segment 1 \(0/1 to 0/A\) has 4 {DECODED}, and its files 0"),
         (_outside, ArchiveError, r"commands-10 has 0/1 to 0/B, outside of its segment"),
         (
             _counts,
