@@ -3,6 +3,10 @@
 ``python -m tests.mutants [--count N] [--seed S] [--paths PATH...]``. The draw is the same for the same seed and
 commit; what was tried is kept, and a second run with the same seed goes on from there. Exits with 1 if one has
 survived.
+
+Of a line that tests run in their own process only those need to be tried. Coverage tells which (`pip install
+pytest-cov`): ``SAMPLE_SEED=S python -m pytest -n 4 --cov=twopc --cov-context=test``, then ``--seed S --coverage
+.coverage``.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.mutants.lines import Lines
 from tests.mutants.operators import Mutant, mutants
 from tests.mutants.reach import Reach
 from tests.mutants.trial import Trials, worktree
@@ -56,6 +61,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     parser.add_argument("--seed", default="", help="what is drawn; the commit if left out")
     parser.add_argument("--paths", nargs="+", default=PATHS, help="files or folders of the product")
     parser.add_argument("--limit", type=float, default=900, metavar="S", help="seconds a mutant")
+    parser.add_argument("--coverage", type=Path, metavar="FILE", help="which tests run which lines")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="processes of pytest")
     options = parser.parse_args(arguments)
     commit = commit_of(root)
@@ -68,11 +74,13 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
         tried = {line["name"]: line for line in lines}
     drawn = draw(root, options.paths, seed, options.count)
     reach = Reach(root)
+    lines = Lines(root, options.coverage) if options.coverage else None
     with worktree(root) as tree:
         trials = Trials(tree, limit_s=options.limit, jobs=options.jobs, seed=seed)
         for number, mutant in enumerate(drawn, 1):
             if mutant.name not in tried:
-                trial = trials.run(mutant, reach.tests(mutant.path))
+                runs_it = lines.tests(mutant.path, mutant.line) if lines else []
+                trial = trials.run(mutant, [runs_it] if runs_it else reach.tests(mutant.path))
                 tried[mutant.name] = {
                     "name": mutant.name, **asdict(trial), "diff": mutant.diff(root),
                 }  # fmt: skip

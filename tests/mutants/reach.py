@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ class Reach:
     def tests(self, path: str) -> list[list[str]]:
         """The test files that reach a file: those that import it, then those one step further, and so on.
 
-        Of a step the file named after it comes first, then those without slow tests.
+        Of a step those come first whose names share most words with its own, and of these those without slow tests.
         """
         files = self._importers()
         target = self._root / path
@@ -47,11 +48,11 @@ class Reach:
             seen |= edge
             tests = sorted(each for each in edge if each.name.startswith("test_"))
             if tests:
-                names = [each.relative_to(self._root).as_posix() for each in tests]
-                named = f"/test_{target.stem}.py"
+                words = set(target.stem.split("_"))
                 steps.append(
                     sorted(
-                        names, key=lambda each: (not each.endswith(named), self._slow_s[each], each)
+                        (each.relative_to(self._root).as_posix() for each in tests),
+                        key=lambda each: (-len(words & _words(each)), self._slow_s[each], each),
                     )
                 )
         return steps
@@ -114,6 +115,11 @@ class Reach:
             base = self._root.joinpath(*parts[:count])
             yield (base / "__init__.py").resolve()
         yield base.with_suffix(".py").resolve()
+
+
+def _words(path: str) -> set[str]:
+    """The words of a test file's path; ``merge_clean_up.sql`` is about `merge`, `clean` and `up`."""
+    return set(re.split(r"[/_.]", path))
 
 
 def _fixtures(tree: ast.Module) -> Iterator[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.mutants.__main__ import main
+from tests.mutants.lines import Lines
 from tests.mutants.operators import mutants
 from tests.mutants.reach import Reach
 
@@ -105,6 +107,28 @@ def test_quick_tests_come_first(project: Path) -> None:
     (project / "tests" / "durations.json").write_text(json.dumps(slow))
     ((*names,),) = Reach(project).tests("twopc/money.py")
     assert names == [f"tests/test_{name}.py" for name in ("money", "b", "fee", "a")]
+
+
+def test_tests_of_a_line(project: Path) -> None:
+    """Those that run it, or the line before it that any runs; a module's own lines belong to no test."""
+    (project / "twopc/small.py").write_text(f"{SMALL}def unused():\n    return 1\n")
+    more = "from twopc.small import is_dear\ndef test_it(): assert is_dear(101)\n"
+    (project / "tests/test_dear.py").write_text(more)
+    (project / ".coveragerc").write_text("[run]\nrelative_files = true\n")
+    command = [sys.executable, "-m", "pytest", "-q", "--cov=twopc", "--cov-context=test"]
+    subprocess.run(
+        [*command, "tests/test_fee.py", "tests/test_dear.py"],
+        cwd=project, check=True, capture_output=True,
+    )  # fmt: skip
+    lines = Lines(project, project / ".coverage")
+    dear, fee = "tests/test_dear.py::test_it", "tests/test_fee.py::test_fee"
+    assert [lines.tests("twopc/small.py", line) for line in (1, 3, 5)] == [
+        [],
+        [dear, fee],
+        [dear, fee],
+    ]
+    assert lines.tests("twopc/money.py", 7) == [fee]
+    assert lines.tests("twopc/sql/pay.sql", 2) == []
 
 
 def test_some_are_killed_and_one_survives(
