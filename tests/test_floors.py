@@ -148,15 +148,6 @@ CIRCLES: dict[frozenset[str], str] = {
             "twopc.sim.model.sql.expressions",
         }
     ): "an expression may be a query, and a query has expressions",
-    frozenset({"twopc.sim.faults.stage", "twopc.sim.scenario.postgres_stage"}): (
-        "a stage with faults is a stage; few scenarios need one"
-    ),
-    frozenset(
-        {
-            "twopc.sim.faults.model_stage", "twopc.sim.scenario.merge_model_stage",
-            "twopc.sim.scenario.model_stage",
-        }
-    ): "likewise, and so is one of nodes that merge",
 }  # fmt: skip
 
 

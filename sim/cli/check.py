@@ -67,7 +67,7 @@ def check(
 async def _ask(loaded: Sequence[LoadedScenario], pg: str) -> None:
     """Note in each document what a server does not take."""
     from twopc.sim.scenario.connect import check_statements
-    from twopc.sim.scenario.postgres_stage import PostgresTheatre
+    from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 
     async with PostgresTheatre(pg=pg, rewinds=False) as theatre:
         for each in loaded:

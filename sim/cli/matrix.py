@@ -77,7 +77,7 @@ def matrix(
 
 
 async def _played(chosen: Sequence[LoadedScenario]) -> list[MatrixRow]:
-    from twopc.sim.scenario.postgres_stage import PostgresTheatre
+    from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 
     async with PostgresTheatre() as theatre:
         return [row for each in chosen for row in await rows(each, theatre)]

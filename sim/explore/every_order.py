@@ -23,7 +23,7 @@ from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.judging import judge
 from twopc.sim.scenario.model import OrderItem
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.ordering import Courses, courses
 from twopc.sim.scenario.run import begin
 from twopc.sim.scenario.runner import Runner

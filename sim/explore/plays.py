@@ -24,7 +24,8 @@ from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.story import story
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
-from twopc.sim.scenario.model_stage import ModelStage, ModelTheatre
+from twopc.sim.scenario.model_stage import ModelStage
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import begin, header
 from twopc.sim.scenario.runner import Runner
 from twopc.sim.scenario.theatres import played

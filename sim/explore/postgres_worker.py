@@ -24,7 +24,7 @@ from twopc.sim.explore.worker import Answering, StoppedError, serve
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.agree import Disagreement, compare, free
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import begin, header, refuse
 from twopc.sim.scenario.runner import Runner
 from twopc.sim.scenario.values import CaseLesson, Selection

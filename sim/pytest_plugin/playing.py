@@ -18,7 +18,7 @@ from twopc.sim.report.terminal import console, failure, failure_story
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 from twopc.sim.scenario.values import Case, Selection

@@ -14,7 +14,8 @@ from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.merge_stage import MergeStage
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
+from twopc.sim.scenario.postgres_stage import PostgresStage
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.values import Case, Path
 

@@ -24,7 +24,7 @@ from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.judging import judge
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.ordering import courses
 from twopc.sim.scenario.run import begin, header
 from twopc.sim.scenario.runner import Runner

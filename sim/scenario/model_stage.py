@@ -1,50 +1,32 @@
-"""Plays scenarios on a model, in virtual time: no server, and the same bytes each time.
-
-Whoever plays has to run on a `twopc.sim.model.loop.VirtualLoop`; what happens when is the runner's business.
-"""
+"""A scenario's stage on a model, in virtual time."""
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from twopc.drivers.points import Points
 from twopc.drivers.recovery import SettledBranch
-from twopc.errors import ConfigurationError, from_sqlstate
-from twopc.merge.protections import MergeProtection
+from twopc.errors import from_sqlstate
 from twopc.names import PREFIX
-from twopc.sim.faults.capabilities import ON_MODEL
 from twopc.sim.model.bridge import performed
-from twopc.sim.model.kernel import SimpyKernel
-from twopc.sim.model.loop import VirtualLoop
-from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
 from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.sql.types import client_value
 from twopc.sim.model.system import System
 from twopc.sim.model.values import (
-    BEGAN_S,
-    ModelSpec,
     SqlError,
     StatementResult,
     Steps,
     UnsupportedError,
 )
-from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import (
     NullRecorder,
-    built,
-    built_to_merge,
     path_of,
     refusal_text,
 )
-from twopc.sim.scenario.model_setup import SETTINGS, spec_of
 from twopc.sim.scenario.stage import (
     AGENTS,
     AwayError,
@@ -54,7 +36,7 @@ from twopc.sim.scenario.stage import (
     StageDelivery,
     lost_table,
 )
-from twopc.sim.scenario.values import Capabilities, Case, FaultStrike, NotPlayableError
+from twopc.sim.scenario.values import FaultStrike, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import (
     CoordinatedSession,
@@ -63,120 +45,6 @@ from twopc.sim.sessions.model import (
     VirtualSession,
 )
 from twopc.sim.sessions.waits import Waits, clients_of, read_waits
-
-
-class ModelTheatre:
-    """Makes a model for each case; an async context manager.
-
-    Args:
-        seed: of all chance, where neither case nor scenario says one.
-        wiring: what the models are made of, but for what a twin switches off.
-        servers: ``one`` server for all nodes, or one for ``each``: who shares room with whom.
-        began_s: what nodes' clocks show when a run begins, in seconds since 1970.
-        kernel: makes the time of each, of its seed; who watches what happens puts his own here.
-        points: likewise what processes come to.
-    """
-
-    def __init__(
-        self,
-        *,
-        seed: int | None = None,
-        wiring: Wiring | None = None,
-        servers: str = "one",
-        began_s: float = BEGAN_S,
-        kernel: Callable[[int], SimpyKernel] = SimpyKernel,
-        points: Callable[[], Points] = Points,
-    ) -> None:
-        self._seed = seed
-        self._began_s = began_s
-        self._kernel = kernel
-        self._points = points
-        self._one_server = servers == "one"
-        self._wiring = wiring or Wiring()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """There is nothing to end."""
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What a model can do."""
-        return Capabilities(
-            name="model",
-            protections=SUPPORTED | frozenset(MergeProtection),
-            faults=frozenset(ON_MODEL),
-            points=frozenset().union(*ON_MODEL.values()),
-            faults_at=ON_MODEL,
-            workloads=True,
-            outages=True,
-            plain_sessions=True,
-            procedures=True,
-            merges=True,
-            is_virtual=True,
-            settings=SETTINGS,
-        )
-
-    @property
-    def kept(self) -> Sequence[tuple[str, str, str]]:
-        """Nothing is left of a model."""
-        return ()
-
-    def stage(self, case: Case) -> AbstractAsyncContextManager[ModelStage]:
-        """See `twopc.sim.scenario.stage.Theatre`.
-
-        Raises:
-            ConfigurationError: time is not virtual here.
-        """
-        return self._stage(case)
-
-    @asynccontextmanager
-    async def _stage(self, case: Case) -> AsyncIterator[ModelStage]:
-        loop = asyncio.get_running_loop()
-        if not isinstance(loop, VirtualLoop):
-            raise ConfigurationError(
-                "a model is played in virtual time: run it with twopc.sim.scenario.theatres.played"
-            )
-        spec = spec_of(case, seed=self._seed, one_server=self._one_server)
-        spec = dataclasses.replace(spec, began_s=self._began_s)
-        kernel, recorder = self._kernel(spec.seed), NullRecorder()
-        if case.scenario.merges:
-            with loop.inside(kernel):
-                stage = _merging(case, spec, kernel, recorder, self._points())
-                yield stage
-                await stage.take_down()
-            return
-        with loop.inside(kernel):
-            wiring = wiring_for(case.off, self._wiring)
-            model = built(
-                case.scenario, spec, wiring,
-                kernel=kernel, recorder=recorder, points=self._points(),
-            )  # fmt: skip
-            stage = _stage_of(model, case, recorder)
-            yield stage
-            await stage.take_down()
-
-
-def _merging(
-    case: Case, spec: ModelSpec, kernel: SimpyKernel, recorder: NullRecorder, points: Points
-) -> ModelStage:
-    """The stage for a case of merge replication."""
-    from twopc.sim.scenario.merge_model_stage import MergeModelStage  # which is a stage, too
-
-    model, merging = built_to_merge(
-        case.scenario, spec, points, case.off, kernel=kernel, recorder=recorder
-    )
-    return MergeModelStage(model, case, recorder, merging, points)
-
-
-def _stage_of(model: System, case: Case, recorder: NullRecorder) -> ModelStage:
-    """The stage for a case: one on which faults happen, if it arms any."""
-    if not case.faults:
-        return ModelStage(model, case.scenario, recorder)
-    from twopc.sim.faults.model_stage import FaultyModelStage  # which few scenarios need
-
-    return FaultyModelStage(model, case, recorder)
 
 
 class ModelStage:

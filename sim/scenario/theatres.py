@@ -38,7 +38,7 @@ class TheatreOptions:
 
 
 def _postgres(options: TheatreOptions) -> Theatre:
-    from twopc.sim.scenario.postgres_stage import PostgresTheatre  # psycopg and the servers
+    from twopc.sim.scenario.postgres_theatre import PostgresTheatre  # psycopg and the servers
 
     return PostgresTheatre(
         pg=options.pg,
@@ -50,7 +50,7 @@ def _postgres(options: TheatreOptions) -> Theatre:
 
 
 def _model(options: TheatreOptions) -> Theatre:
-    from twopc.sim.scenario.model_stage import ModelTheatre  # simpy and the model
+    from twopc.sim.scenario.model_theatre import ModelTheatre  # simpy and the model
 
     return ModelTheatre(seed=options.seed, servers=options.servers)
 

@@ -20,8 +20,8 @@ from twopc.sim.report.history import History
 from twopc.sim.scenario.agree import compare
 from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.model import OrderItem
-from twopc.sim.scenario.model_stage import ModelTheatre
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.stage import Theatre
 from twopc.sim.scenario.theatres import played

@@ -11,9 +11,9 @@ from twopc.sim.model.loop import VirtualLoop
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.agree import Disagreement, compare
 from twopc.sim.scenario.model import OrderItem, Scenario
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.player import Player
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.stage import AGENTS
 from twopc.sim.scenario.values import Case
 

@@ -16,8 +16,8 @@ from tests.report.normal import stories
 from twopc.sim.report.history import History
 from twopc.sim.scenario.agree import compare
 from twopc.sim.scenario.check import LoadedScenario, load
-from twopc.sim.scenario.model_stage import ModelTheatre
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Selection

@@ -16,7 +16,7 @@ from pathlib import Path
 from twopc import log
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import LoadedScenario, load
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.values import Selection
 

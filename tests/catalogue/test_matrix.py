@@ -10,7 +10,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.cli.matrix import BEGIN, END, inserted, outcome, rows, table
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -13,7 +13,7 @@ from tests.report.normal import stories
 from twopc.errors import ConfigurationError
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import LoadedScenario, load
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.values import Selection
 

@@ -52,7 +52,10 @@ def test_as_a_process(tmp_path):
     ("does", "unneeded"),
     [
         (f"sys.argv = ['twopc', 'check', {str(LOST_UPDATE)!r}]; main()", {"psycopg", "asyncio"}),
-        ("import twopc.sim.cli.playing, twopc.sim.scenario.postgres_stage; sys.exit()", {"anyio"}),
+        (
+            "import twopc.sim.cli.playing, twopc.sim.scenario.postgres_theatre; sys.exit()",
+            {"anyio"},
+        ),
     ],
     ids=["check", "run"],
 )

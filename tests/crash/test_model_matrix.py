@@ -17,7 +17,7 @@ from twopc.sim.faults.matrix import (
     left_out,
 )
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.theatres import TheatreOptions, played
 from twopc.sim.scenario.values import Selection
 

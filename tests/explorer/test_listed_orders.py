@@ -23,7 +23,7 @@ from twopc.sim.explore.wire import ListedOrder, OrdersEvent, PlayVariant, WireBe
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import LoadedScenario, examine_text, load
 from twopc.sim.scenario.judging import OrderVerdict
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.theatres import played

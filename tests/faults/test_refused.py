@@ -11,8 +11,8 @@ from twopc.sim.faults.plans import Heal, deed_of, heal_of, plan_of
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.faults_meaning import DEEDS
-from twopc.sim.scenario.model_stage import ModelTheatre
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.refusals import refuse
 from twopc.sim.scenario.run import run
 

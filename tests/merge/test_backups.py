@@ -13,7 +13,7 @@ from twopc.sim.merge import MergeTopology
 from twopc.sim.report.history import History
 from twopc.sim.scenario.agree import compare
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.values import Selection
 

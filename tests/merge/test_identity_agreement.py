@@ -14,7 +14,7 @@ from twopc.server import EmbeddedServer
 from twopc.sim.report.history import History
 from twopc.sim.scenario.agree import compare
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
 

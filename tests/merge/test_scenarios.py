@@ -16,7 +16,7 @@ from twopc.sim.report.timeline import timeline
 from twopc.sim.scenario.agree import compare
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_check import unknown
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 from twopc.sim.scenario.values import Selection
 

@@ -10,7 +10,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.replay.loads import committed
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
 

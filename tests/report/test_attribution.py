@@ -19,7 +19,7 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.theatres import TheatreOptions, played
 from twopc.sim.scenario.values import Selection
 

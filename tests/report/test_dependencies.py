@@ -8,7 +8,7 @@ from twopc.sim.report.dependencies import across_nodes
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
 

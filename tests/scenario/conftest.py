@@ -10,7 +10,7 @@ import pytest
 
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 
 #: What most scenarios here begin with: a Publisher, and two rows to quarrel about.

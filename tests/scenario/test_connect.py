@@ -10,7 +10,7 @@ import pytest
 from tests.scenario.conftest import HEAD
 from twopc.sim.scenario.check import load, parse
 from twopc.sim.scenario.connect import check_statements
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 

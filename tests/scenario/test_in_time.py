@@ -14,7 +14,7 @@ import pytest
 from tests.scenario.waiting import LATE_US, percentile, told_after_us
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.values import Selection
 

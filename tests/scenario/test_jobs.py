@@ -14,7 +14,7 @@ from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.jobs import UNTIL_FAIL_MAX, CaseOutcome, Jobs
 from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.refusals import refuse
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.values import CaseLesson, NotPlayableError, Selection

@@ -7,8 +7,8 @@ import pytest
 from twopc.errors import ScenarioError
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.model_stage import ModelTheatre
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Selection

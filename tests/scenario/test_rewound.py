@@ -9,7 +9,7 @@ import pytest
 from twopc.sim.report.history import History
 from twopc.sim.scenario import postgres_prepared
 from twopc.sim.scenario.check import load, parse
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.values import Selection
 

@@ -10,7 +10,8 @@ from twopc.errors import ScenarioError, ServerError
 from twopc.server import EmbeddedServer
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
+from twopc.sim.scenario.postgres_stage import PostgresStage
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.sessions.waits import LOOK_EVERY_S
 

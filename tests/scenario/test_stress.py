@@ -13,7 +13,7 @@ import pytest
 from twopc.sim.report.history import History
 from twopc.sim.report.load import of
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from twopc.sim.report.history import History
 from twopc.sim.report.load import of
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
 

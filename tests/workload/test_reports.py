@@ -19,7 +19,7 @@ from twopc.sim.report.story import story
 from twopc.sim.report.terminal import console
 from twopc.sim.report.verdict import verdict
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
 from twopc.sim.workload.plots import write_plots

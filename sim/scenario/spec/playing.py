@@ -7,7 +7,7 @@ import asyncio
 from twopc.server import EmbeddedServer, ExternalServer
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import from_document
-from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.spec import convert
 from twopc.sim.scenario.spec.grammar import parse

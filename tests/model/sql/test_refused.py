@@ -10,7 +10,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_check import unknown
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
 

@@ -10,7 +10,7 @@ from tests.model.stage.toys import ONE_ORDER, TWO_WRITERS, loaded, play
 from twopc.errors import ConfigurationError, ScenarioError
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.model_check import unknown
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.values import Selection
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import LoadedScenario, parse
-from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Selection

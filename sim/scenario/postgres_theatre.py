@@ -1,0 +1,291 @@
+"""Plays scenarios on real servers: a fresh `twopc.sim.topology.Topology` for each order.
+
+What happens when is the runner's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+import psycopg
+
+from twopc.errors import ConfigurationError, ServerError
+from twopc.merge.protections import MergeProtection
+from twopc.server import EmbeddedServer, ExternalServer, choose
+from twopc.server.ahead import ServerAhead, start_in_thread
+from twopc.server.choice import EMBEDDED, kind_of
+from twopc.sim.faults.capabilities import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology, Printed
+from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, take_down
+from twopc.sim.scenario.postgres_stage import PostgresStage
+from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.values import Capabilities, Case
+from twopc.sim.sessions.waits import Observer
+from twopc.sim.topology import Topology
+from twopc.sim.topology.nodes import AnyServer, fresh_name
+from twopc.sim.topology.owner import prefix
+from twopc.sim.topology.protections import SUPPORTED, switch_off
+from twopc.sim.topology.sweeping import sweep
+
+if TYPE_CHECKING:
+    from twopc.sim.scenario.merge_stage import MergeStage
+
+#: Branch markers are what is looked at in the end, however long a load has lasted.
+MARKERS_KEPT_S = 24 * 3600.0
+
+
+_count = itertools.count(1)
+
+
+class PostgresTheatre:
+    """Makes stages on embedded servers, or on those of the DSNs given; an async context manager.
+
+    Args:
+        servers: ``one`` embedded server for all nodes and orders, or one for ``each`` node.
+        dsns: an administrator's connection string per node, for servers that run already.
+        server: one that runs already and is not stopped at the end.
+        pg: which one to take or to start otherwise, as `twopc.server.choose`.
+        keep: leave each order's databases for a look, until the theatre is left.
+        ahead: starts the server of all cases already; where it is given, `pg` says what it starts.
+        rewinds: where it can be, put what a case has changed back for the next one of its scenario,
+            instead of making everything anew.
+
+    Raises:
+        ConfigurationError: a server for each node, and these are not embedded ones.
+    """
+
+    def __init__(
+        self,
+        *,
+        servers: str = "one",
+        dsns: Mapping[str, str] | None = None,
+        server: AnyServer | None = None,
+        pg: str = "",
+        keep: bool = False,
+        ahead: ServerAhead | None = None,
+        rewinds: bool = True,
+    ) -> None:
+        if servers == "each" and pg not in ("", EMBEDDED):
+            raise ConfigurationError(
+                "a server for each node is started of the embedded programs only: leave out --pg or "
+                "--servers each"
+            )
+        self._pg = pg
+        self._ahead = ahead
+        self._starting = asyncio.Lock()
+        """Several cases may need the server first."""
+        self._given = server
+        self._servers = servers
+        self._dsns = dict(dsns or {})
+        self._keep = keep
+        self._server = server
+        self._turn = asyncio.Lock()
+        """Databases that are there already are for one case at a time."""
+        self._preparing = PreparedTopologies(self._make, rewinds=rewinds and not keep)
+        self._kept: list[tuple[str, str, str]] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            goes_away = isinstance(self._server, EmbeddedServer) and self._given is None
+            await self._preparing.close(leave=goes_away and not self._dsns)
+        except psycopg.OperationalError as error:
+            raise ServerError(f"a node's server cannot be used: {error}") from error
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        if self._server is not None and self._given is None:
+            await asyncio.to_thread(self._server.stop)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What real servers can do, with no simulator of faults around them."""
+        return Capabilities(
+            name="postgres",
+            protections=frozenset(SUPPORTED) | IN_PROCESS | frozenset(MergeProtection),
+            why_on=WHY_ON,
+            workloads=True,
+            faults=frozenset(ON_POSTGRES),
+            points=frozenset().union(*ON_POSTGRES.values()),
+            faults_at=ON_POSTGRES,
+            reasons=WHY_NOT,
+            outages=True,
+            plain_sessions=True,
+            procedures=True,
+            merges=True,
+        )
+
+    @property
+    def kept(self) -> Sequence[tuple[str, str, str]]:
+        """Case, node and the administrator's connection string of what is kept."""
+        return self._kept
+
+    def stage(self, case: Case) -> AbstractAsyncContextManager[PostgresStage | MergeStage]:
+        """See `twopc.sim.scenario.stage.Theatre`."""
+        return self._stage(case)
+
+    @asynccontextmanager
+    async def _stage(self, case: Case) -> AsyncIterator[PostgresStage | MergeStage]:
+        try:
+            async with AsyncExitStack() as stack:
+                if case.scenario.merges:
+                    yield await self._merging(case, stack)
+                    return
+                if self._dsns:
+                    await stack.enter_async_context(self._turn)
+                prepared = await stack.enter_async_context(self._preparing.prepared(case))
+                yield await self._set(case, prepared, stack)
+        except psycopg.OperationalError as error:
+            raise ServerError(f"a node's server cannot be used: {error}") from error
+
+    async def _set(
+        self, case: Case, prepared: PreparedTopology, stack: AsyncExitStack
+    ) -> PostgresStage:
+        """The stage for a case: one on which faults happen, if it arms any."""
+        if not case.faults and not case.off & IN_PROCESS:
+            return PostgresStage(prepared)
+        from twopc.sim.faults.stage import FaultyStage  # which few scenarios need
+
+        faulty = FaultyStage(prepared, case)
+        stack.push_async_callback(faulty.close)
+        await faulty.begin()
+        return faulty
+
+    async def _merging(self, case: Case, stack: AsyncExitStack) -> MergeStage:
+        """The stage for a case of merge replication.
+
+        Raises:
+            SetUpError: it would be played on nodes that are there already, or kept.
+        """
+        from twopc.sim.scenario.merge_stage import merge_stage  # other scenarios need none of it
+
+        if self._dsns or self._keep:
+            raise SetUpError(
+                ("topology", "replication"),
+                "nodes that merge are made for each order, and dropped: leave out --dsn and --keep",
+            )
+        own = await self._own_server(case.scenario)
+        each = own is None and self._servers == "each"
+        if own is not None:
+            stack.push_async_callback(asyncio.to_thread, own.stop)
+        elif not each:
+            await self._start()
+        return await stack.enter_async_context(
+            merge_stage(
+                case,
+                server=own or (None if each else self._server),
+                servers="each" if each else "one",
+            )
+        )
+
+    async def _start(self) -> None:
+        """The server of all cases, once."""
+        async with self._starting:
+            if self._server is None:
+                ahead = self._ahead
+                start = partial(choose, self._pg) if ahead is None else ahead.take
+                self._server = await start_in_thread(start)
+                await self._sweep(self._server)
+
+    async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer, Printed]:
+        """A topology with the scenario's tables; the stack takes it away."""
+        scenario = case.scenario
+        nodes = (*scenario.topology.nodes, "distribution")
+        own = await self._own_server(scenario)
+        each = own is None and self._a_server_each(scenario)
+        if own is not None:
+            stack.push_async_callback(asyncio.to_thread, own.stop)
+        elif not each and not self._dsns.keys() >= set(nodes):
+            await self._start()
+        topology = Topology(
+            publisher=scenario.topology.publisher,
+            subscribers=scenario.topology.subscribers,
+            servers="each" if each else "one",
+            dsns=self._dsns,
+            server=own or (None if each else self._server),
+            name=self._name(own),
+            lock_timeout_ms=scenario.topology.timeouts.lock_ms,
+            shipping=scenario.topology.shipping,
+            commit=scenario.topology.commit,
+            distribute=scenario.distributes,
+            keep=self._keep,
+            markers_kept_s=MARKERS_KEPT_S,
+        )
+        await stack.enter_async_context(topology)
+        await refuse_existing(topology, scenario)
+        if not self._keep:
+            stack.push_async_callback(clear, topology, scenario)
+        printed = await set_up(topology, scenario)
+        await switch_off(topology, case.off - IN_PROCESS)
+        stack.push_async_callback(take_down, topology, scenario)
+        dsns = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
+        observer = await Observer.connect(dsns)
+        stack.push_async_callback(observer.close)
+        if self._keep:
+            self._kept += [(case.name, node, dsn) for node, dsn in dsns.items()]
+        await observer.look(())  # plans are made now and not while somebody waits
+        return topology, observer, printed
+
+    def _a_server_each(self, scenario: Scenario) -> bool:
+        """Whether each node gets a server of its own: it was said so, or one of them will be struck.
+
+        Raises:
+            SetUpError: one would be struck that is not ours.
+        """
+        struck = None
+        if scenario.faults:
+            from twopc.sim.faults.plans import needs_servers  # which few scenarios need
+
+            struck = needs_servers(scenario)
+        if struck is not None and (self._dsns or kind_of(self._pg) == "url"):
+            at = ("faults", struck, "do")
+            raise SetUpError(at, "only a server of our own is struck: leave out --dsn and --pg URL")
+        return struck is not None or self._servers == "each"
+
+    @staticmethod
+    async def _sweep(server: AnyServer) -> None:
+        """Drop what runs have left on a server that stays who were killed."""
+        if isinstance(server, ExternalServer):
+            with suppress(psycopg.Error):  # who makes nodes there says what is wrong
+                await asyncio.to_thread(sweep, server)
+
+    def _name(self, own: EmbeddedServer | None) -> str:
+        """Of a topology; on a server that stays it tells whose its databases are, for who sweeps."""
+        if own is None and isinstance(self._server, ExternalServer) and self._given is None:
+            return f"{prefix('run')}_{next(_count)}"
+        return fresh_name()
+
+    async def _own_server(self, scenario: Scenario) -> EmbeddedServer | None:
+        """A server with the scenario's settings, which no other scenario shares; None: it has none.
+
+        Raises:
+            SetUpError: the servers are there already, or the settings keep one from starting.
+        """
+        settings = scenario.topology.settings
+        if not settings:
+            return None
+        at = ("topology", "settings")
+        if self._dsns or kind_of(self._pg) == "url":
+            raise SetUpError(
+                at, "only a server of our own can be set: leave out --dsn and --pg URL"
+            )
+        try:
+            own = await start_in_thread(partial(choose, self._pg, settings=settings))
+            assert isinstance(own, EmbeddedServer)
+            return own
+        except ServerError as error:
+            raise SetUpError(at, f"no server starts with these settings: {error}") from error
