@@ -1,8 +1,12 @@
-"""Golden files: whole texts, compared as they are, and written anew by ``--rewrite-golden``."""
+"""Golden files: texts as a person would read them, written anew by ``--rewrite-golden``."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import re
 from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -34,3 +38,18 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         assert text == path.read_text(encoding="utf-8")
 
     return compare
+
+
+def difference(text: str, base: str) -> str:
+    """What a golden file holds of a text whose like has one that is whole: a digest, and lines that differ; of many alike, but for their numbers, the first and the last."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    lines = unified_diff(base.splitlines(), text.splitlines(), n=0, lineterm="")
+    shown = [f"-- of the whole text: sha256 {digest}"]
+    for _, run in itertools.groupby(
+        itertools.islice(lines, 2, None), lambda x: re.sub(r"\d+", "#", x)
+    ):
+        alike = [re.sub(r"^@@.*@@$", "@@", line) for line in run]
+        shown += (
+            alike if len(alike) < 4 else [alike[0], f"-- {len(alike) - 2} lines like it", alike[-1]]
+        )
+    return "\n".join(shown) + "\n"

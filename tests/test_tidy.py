@@ -135,6 +135,22 @@ def test_banned_calls() -> None:
     assert not offenders + unused, "\n".join(offenders + unused)
 
 
+def test_no_assertion_is_about_elapsed_time() -> None:
+    """A busy machine would fail it: how long something takes is what a benchmark measures."""
+    clocks = {"time.monotonic", "time.perf_counter"}
+    offenders = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in SOURCES
+        for node in nodes_of(path)
+        if isinstance(node, ast.Assert)
+        for difference in ast.walk(node)
+        if isinstance(difference, ast.BinOp)
+        and isinstance(difference.left, ast.Call)
+        and ast.unparse(difference.left.func) in clocks
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
 def test_nothing_outlives_a_failure_beside_it() -> None:
     """`asyncio.gather` leaves the others running on connections that are closed next: libpq crashes."""
     offenders = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -179,9 +179,8 @@ async def test_a_server_shuts_down_while_nobody_reads() -> None:
                 assert (await reader.run_once()).transactions == (2 if key == 2 else 1)
                 if pending:
                     await made.pub.execute("insert into item values (%s)", (2 * key + 1,))
-                began = time.perf_counter()
                 await asyncio.to_thread(server.restart)
-                assert time.perf_counter() - began < 10
+                assert was_shut_down(server)
                 await made.reconnect()
             await reader.run_once()
             assert stored_in(dist) == [0, 2, 3, 4, 6, 7]
@@ -234,29 +233,23 @@ async def test_servers_may_crash_or_shut_down_and_come_back() -> None:
                 for at, server in enumerate((first, second, first, second)):
                     if at < 2:
                         await asyncio.to_thread(server.crash)
-                    began = time.perf_counter()
                     await asyncio.to_thread(server.restart)
-                    assert time.perf_counter() - began < 10
+                    assert was_shut_down(server) == (at >= 2)
                     await made.reconnect()
                     await made.pub.execute("insert into item values (%s)", (at + 2,))
                     await arrives(made, *range(1, at + 3))
 
 
-async def test_what_was_committed_is_stored_within_milliseconds(both: Rig) -> None:
-    """The median: a test machine may be busy."""
-    times = []
+async def test_each_commit_is_stored_and_announced_without_another(both: Rig) -> None:
+    """How soon is measured by a benchmark."""
     async with (
         running(both.reader()),
         await psycopg.AsyncConnection.connect(both.distribution.dsn, autocommit=True) as agent,
     ):
         await agent.execute("listen msrepl_distribution")
-        for key in range(100):
-            began = time.perf_counter()
+        for key in range(20):
             await both.pub.execute("insert into item (id) values (%s)", (key,))
             assert [notice async for notice in agent.notifies(timeout=60, stop_after=1)]
-            times.append(time.perf_counter() - began)
-    assert len(times) == 100
-    assert sorted(times)[50] < 0.05
 
 
 async def test_it_waits_for_whoever_takes_its_slot_between_two_sessions(both: Rig) -> None:
@@ -283,6 +276,12 @@ async def test_it_waits_for_whoever_takes_its_slot_between_two_sessions(both: Ri
         await both.pub.execute("insert into item (id) values (2)")
         await arrives(both, 1, 2)
         assert not task.done()
+
+
+def was_shut_down(server: EmbeddedServer) -> bool:
+    """Whether it had stopped in order before it was started; one that does not in time is killed."""
+    starts = re.findall(r"database system was (shut down|interrupted)", server.log_tail(100))
+    return starts[-1] == "shut down"
 
 
 async def until_asked(rig: Rig, query: str) -> None:

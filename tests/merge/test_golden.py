@@ -5,21 +5,16 @@ Of three tables the whole text is kept; of the others what differs from one of t
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import re
 from collections.abc import Iterable
-from difflib import unified_diff
 from uuid import UUID
 
 import pytest
 
-from tests.fix_golden import Golden
+from tests.fix_golden import Golden, difference
 from tests.sql.articles import LINE, ODD, THING
 from twopc.articles import Column
 from twopc.merge.articles import MergeArticle
 from twopc.sql.merge_session_texts import SessionTexts
-from twopc.sql.merge_texts import shared_texts
 
 OWNER = "msrepl_owner_0123456789ab"
 ARTID = UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -61,11 +56,6 @@ ARTICLES = {
 }
 
 
-def test_shared_objects(golden: Golden) -> None:
-    """What every node has before its first article."""
-    golden("merge/shared.sql", whole(shared_texts(OWNER)))
-
-
 #: What the text of an article is compared with; the others are kept whole.
 BASES = {
     "row_1": "row_8",
@@ -83,21 +73,6 @@ def of_article(name: str) -> str:
     parts = (texts.metadata_part(), texts.floor_of_versions(), *texts.functions())
     drops = (*texts.drop(table=True), *texts.drop_session())
     return whole([*parts, *texts.triggers(), *texts.all(), *drops])
-
-
-def difference(text: str, base: str) -> str:
-    """Lines that differ; of many alike, but for their numbers, the first and the last."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    lines = unified_diff(base.splitlines(), text.splitlines(), n=0, lineterm="")
-    shown = [f"-- of the whole text: sha256 {digest}"]
-    for _, run in itertools.groupby(
-        itertools.islice(lines, 2, None), lambda x: re.sub(r"\d+", "#", x)
-    ):
-        alike = [re.sub(r"^@@.*@@$", "@@", line) for line in run]
-        shown += (
-            alike if len(alike) < 4 else [alike[0], f"-- {len(alike) - 2} lines like it", alike[-1]]
-        )
-    return "\n".join(shown) + "\n"
 
 
 @pytest.mark.parametrize("name", ARTICLES)

@@ -19,6 +19,9 @@ from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.phrases import moment_text
 from twopc.sim.report.timeline import Timeline, draw, timeline
 
+#: What is drawn where little fits, too.
+NARROW = ("lost_update", "outage", "stuck")
+
 
 def drawn(line: Timeline, *, columns: int, monkeypatch) -> str:
     """As a program that reads our output gets it."""
@@ -28,8 +31,9 @@ def drawn(line: Timeline, *, columns: int, monkeypatch) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("columns", [100, 60])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "columns"), [*((name, 100) for name in NAMES), *((name, 60) for name in NARROW)]
+)
 def test_golden(name, columns, golden, monkeypatch):
     text = "\n".join(
         f"{order}\n{drawn(timeline(Fold(of)), columns=columns, monkeypatch=monkeypatch)}"

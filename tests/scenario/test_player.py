@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.scenario.toy import TOOK_S, ToyStage, ToyTheatre, in_virtual_time
@@ -45,9 +43,7 @@ def test_a_case_in_virtual_time():
         )
         return await run(loaded, ToyTheatre(), history), history
 
-    began = time.monotonic()
     verdict, history = in_virtual_time(play)
-    assert time.monotonic() - began < 20
     assert [f.message for order in verdict.orders for f in order.failures] == []
     ends = {record.step: record.t_us / 1e6 for record in history.records if record.kind == "ok"}
     assert ends["a2"] == pytest.approx(TOOK_S, abs=0.1)

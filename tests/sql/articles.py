@@ -160,6 +160,8 @@ ARTICLES = {
     "hostile_names": ODD,
     "filters": CUSTOMER,
 }
+#: Those whose texts are kept as a whole.
+WHOLE = ("account", "composite_key", "hostile_names")
 
 #: Expressions that make the Publisher's values, as the catalogs would give them.
 EXPRESSIONS = {

@@ -1,4 +1,7 @@
-"""The SQL that is installed, whole: a change of it is seen, and read, before it is committed.
+"""The SQL that is installed for a table: a change of it is seen, and read, before it is committed.
+
+Of three tables the whole text is kept; of the others what differs from the first. What is the same for every table
+stands in the files it is installed from.
 
 ``make golden`` writes the files anew.
 """
@@ -8,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from psycopg import sql
 
-from tests.fix_golden import Golden
-from tests.sql.articles import ARTICLES, EXPRESSIONS, ODD, table_of
-from twopc.articles import UserTrigger
+from tests.fix_golden import Golden, difference
+from tests.sql.articles import ARTICLES, EXPRESSIONS, ODD, WHOLE, table_of
+from twopc.articles import Article, Table, UserTrigger
 from twopc.publisher import objects as publisher_objects
 from twopc.publisher.procedures import ProcedureTexts, drop_texts
 from twopc.subscriber import objects as subscriber_objects
@@ -34,16 +36,9 @@ def whole(texts: Iterable[str]) -> str:
     return "\n".join(text.strip().rstrip(";") + ";\n" for text in texts)
 
 
-def test_shared_objects_of_the_publisher(golden: Golden) -> None:
-    """What a Publisher has before its first article."""
-    golden("publisher/shared.sql", whole(publisher_objects.shared_objects(sql.Identifier(OWNER))))
-
-
-def test_shared_objects_of_a_subscriber(golden: Golden) -> None:
-    """What a Subscriber has before its first article; never a password."""
-    text = whole(subscriber_objects.install_texts("shop", SITES, LINK))
-    assert LINK.password not in text
-    golden("subscriber/shared.sql", text)
+def test_no_password_is_in_a_text() -> None:
+    """A Subscriber's link has one."""
+    assert LINK.password not in whole(subscriber_objects.install_texts("shop", SITES, LINK))
 
 
 def test_shared_objects_of_a_subscriber_that_reads(golden: Golden) -> None:
@@ -51,42 +46,43 @@ def test_shared_objects_of_a_subscriber_that_reads(golden: Golden) -> None:
     golden("subscriber/read_only.sql", whole(read_only.install_texts("shop", SITES, "sales")))
 
 
-@pytest.mark.parametrize("name", ARTICLES)
-def test_article_at_the_publisher(golden: Golden, name: str) -> None:
-    """Types, procedures and triggers, and what drops them."""
-    article = ARTICLES[name]
-    texts = ProcedureTexts(article, OWNER, path=["sales"] if article.writes_back else [])
-    golden(
-        f"publisher/{name}.sql",
-        whole(
-            [
-                *texts.all(EXPRESSIONS),
-                *publisher_objects.trigger_texts(table_of(article), texts.role),
-                *drop_texts(article.schema, article.table),
-            ]
-        ),
-    )
+@pytest.mark.parametrize("name", WHOLE)
+def test_article(golden: Golden, name: str) -> None:
+    """Types, procedures and triggers, and what drops them; at a Subscriber the table, too."""
+    for end, text in (("publisher", published), ("subscriber", subscribed)):
+        golden(f"{end}/{name}.sql", text(ARTICLES[name]))
 
 
-@pytest.mark.parametrize("name", ARTICLES)
-def test_article_at_a_subscriber(golden: Golden, name: str) -> None:
-    """The table, its functions and triggers, and what drops them."""
-    article = ARTICLES[name]
-    texts = TriggerTexts(article, SITES, OWNER)
-    golden(f"subscriber/{name}.sql", subscribed(texts))
+@pytest.mark.parametrize("name", sorted({*ARTICLES} - {*WHOLE}))
+def test_what_differs_of_others(golden: Golden, name: str) -> None:
+    """From `WHOLE`'s first."""
+    for end, text in (("publisher", published), ("subscriber", subscribed)):
+        golden(f"{end}/{name}.diff", difference(text(ARTICLES[name]), text(ARTICLES[WHOLE[0]])))
 
 
 def test_article_beside_row_triggers_of_the_user(golden: Golden) -> None:
     """Where the user has AFTER ROW triggers, ours are AFTER ROW too, and come first."""
     article = ARTICLES["account"]
     audit = UserTrigger(name="audit", before=False, row=True, insert=True, update=True, delete=True)
-    texts = TriggerTexts(article, SITES, OWNER, table_of(article, audit))
-    golden("subscriber/row_triggers.sql", subscribed(texts))
+    text = subscribed(article, table_of(article, audit))
+    golden("subscriber/row_triggers.diff", difference(text, subscribed(article)))
 
 
-def subscribed(texts: TriggerTexts) -> str:
+def published(article: Article) -> str:
+    """Everything of one article at the Publisher."""
+    texts = ProcedureTexts(article, OWNER, path=["sales"] if article.writes_back else [])
+    return whole(
+        [
+            *texts.all(EXPRESSIONS),
+            *publisher_objects.trigger_texts(table_of(article), texts.role),
+            *drop_texts(article.schema, article.table),
+        ]
+    )
+
+
+def subscribed(article: Article, held: Table | None = None) -> str:
     """Everything of one article at a Subscriber."""
-    article = texts.article
+    texts = TriggerTexts(article, SITES, OWNER, held)
     return whole(
         [
             *(str(user_type.definition) for user_type in article.types),
