@@ -306,7 +306,6 @@ INNER_EXCEPTIONS = {
     "AwayError": "observe.py notes that the node cannot be looked at",
     "NoEffectError": "who performs faults notes that one had nothing to act on",
     "NotEndedError": "a test's assertion",
-    "TooManyStatesError": "a test's assertion",
 }
 
 

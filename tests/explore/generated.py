@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tests.explore.commuting import Runs
+from tests.explore.small import spec
 from twopc.protocol import VARIANTS
 from twopc.sim.model.choosers import ChoiceKernel
 from twopc.sim.model.explore.programs import Script, ScriptClient
-from twopc.sim.model.explore.small import spec
 from twopc.sim.model.values import ModelSpec
 
 #: Faults of which a program has one at most, and how often each is drawn.

@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Sequence
 
+from tests.explore.small import PROGRAMS
 from twopc.sim.model.explore.results import BrokenInvariant, PlantedBug
 from twopc.sim.model.explore.search import by_bounds
-from twopc.sim.model.explore.small import PROGRAMS
 from twopc.sim.model.plants import PLANTS
 from twopc.sim.model.wiring import Wiring
 

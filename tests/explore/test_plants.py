@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.explore.plants import find, wrong
+from tests.explore.small import PROGRAMS
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import by_bounds
-from twopc.sim.model.explore.small import PROGRAMS
 from twopc.sim.model.plants import PLANTS
 from twopc.sim.model.plants.protections import PLANT_OF, SUPPORTED, wiring_for
 from twopc.sim.model.wiring import Wiring

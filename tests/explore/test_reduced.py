@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from tests.explore.commuting import Runs
+from tests.explore.small import PROGRAMS
 from tests.explore.toys import Counters
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import exhaust
-from twopc.sim.model.explore.small import PROGRAMS
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
 from twopc.sim.scenario.searching import script_of

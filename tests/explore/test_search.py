@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from tests.explore.small import PROGRAMS
 from tests.explore.toys import Counters
 from twopc.sim.model.choosers import ChoiceKernel, SeededChooser, TimeChooser, depend
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import by_bounds, exhaust
 from twopc.sim.model.explore.single import play, replay
-from twopc.sim.model.explore.small import PROGRAMS
 from twopc.sim.model.values import Cause, Label
 from twopc.sim.model.wiring import Wiring
 

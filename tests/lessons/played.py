@@ -18,8 +18,8 @@ from difflib import unified_diff
 from itertools import zip_longest
 from pathlib import Path
 
+from tests.lessons.page import markdown
 from twopc.sim.explore.lessons.answers import answer
-from twopc.sim.explore.lessons.page import markdown
 from twopc.sim.explore.lessons.parts import Lesson
 
 ROOT = Path(__file__).parents[2]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import settings as profile
 
 from tests.protocol import tla
+from tests.protocol.breadth import BreadthSearch, TooManyStatesError, explore
 from tests.protocol.values import ANY, Config, Faults, State
 from tests.protocol.walk import successors
 from tests.protocol.world import World
 from twopc.protocol.effects import Outcome
 from twopc.protocol.variants import PRESUMED_ABORT, VARIANTS, Settings, Variant
-from twopc.sim.model.explore.breadth import BreadthSearch, TooManyStatesError, explore
 
 #: ``--hypothesis-profile=thorough`` searches further: minutes, and some gigabytes.
 THOROUGH = profile.get_current_profile_name() == "thorough"

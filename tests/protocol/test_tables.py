@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from tests.protocol.breadth import explore
 from tests.protocol.frozen import Registry, Way, clone, fingerprint, place, visited
 from tests.protocol.values import Config, Faults, State
 from tests.protocol.walk import successors
@@ -28,7 +29,6 @@ from twopc.protocol.variants import (
     Settings,
     Variant,
 )
-from twopc.sim.model.explore.breadth import explore
 
 MACHINES = (Coordinator, Participant)
 
