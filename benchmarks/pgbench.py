@@ -56,11 +56,11 @@ def topology(scale: int) -> Iterator[State]:
     place.chmod(0o755)
     folder = place / "state"
     try:
-        text = Path(__file__).with_name("pgbench.twopc.yaml").read_text()
+        text = Path(__file__).with_name("pgbench.twopc.yaml").read_text(encoding="utf-8")
         for rows in (1, 10, 100_000):
             text = text.replace(f"(1, {rows}) as g", f"(1, {rows * scale}) as g")
         scenario = place / "pgbench.twopc.yaml"
-        scenario.write_text(text)
+        scenario.write_text(text, encoding="utf-8")
         yield up(folder, scenario=scenario, each=True)
     finally:
         remove(folder)

@@ -108,7 +108,12 @@ class Ours:
         ticks = os.sysconf("SC_CLK_TCK")
         used = []
         for process in self._processes:
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            fields = (
+                Path(f"/proc/{process.pid}/stat")
+                .read_text(encoding="utf-8")
+                .rsplit(")", 1)[1]
+                .split()
+            )
             used.append((int(fields[11]) + int(fields[12])) / ticks)
         return used
 

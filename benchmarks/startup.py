@@ -79,9 +79,9 @@ def test_costs() -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        (folder / "pytest.ini").write_text("[pytest]\n")
+        (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         for kind, text in _KINDS.items():
-            (folder / f"test_{kind}.py").write_text(text)
+            (folder / f"test_{kind}.py").write_text(text, encoding="utf-8")
         for _ in range(TEST_ROUNDS):
             for kind in _KINDS:
                 command = [sys.executable, "-m", "pytest", *plugin, "-q", "-p", "no:cacheprovider"]

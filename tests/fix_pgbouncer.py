@@ -84,7 +84,7 @@ def make_pooler() -> Iterator[MakePooler]:
             probe.bind(("127.0.0.1", 0))
             listen = probe.getsockname()[1]
         users = directory / "users"
-        users.write_text(f'"{parts["user"]}" "{parts["password"]}"\n')
+        users.write_text(f'"{parts["user"]}" "{parts["password"]}"\n', encoding="utf-8")
         settings = directory / "pgbouncer.ini"
         settings.write_text(
             _SETTINGS.format(
@@ -97,7 +97,8 @@ def make_pooler() -> Iterator[MakePooler]:
                 reset_always=int(reset_always),
                 log=directory / "log",
                 pid=directory / "pid",
-            )
+            ),
+            encoding="utf-8",
         )
         identity: dict[str, Any] = {}
         if os.geteuid() == 0:  # it refuses to run as root

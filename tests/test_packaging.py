@@ -99,9 +99,9 @@ def project_of_the_same_names(folder: Path) -> Path:
     project = folder / "project"
     for name in ("publisher", "sim", "subscriber"):
         (project / name).mkdir(parents=True)
-        (project / name / "__init__.py").write_text(f'OWN = "{name}"\n')
-    (project / "conftest.py").write_text(textwrap.dedent(BANK))
-    (project / "test_it.py").write_text(PROJECT)
+        (project / name / "__init__.py").write_text(f'OWN = "{name}"\n', encoding="utf-8")
+    (project / "conftest.py").write_text(textwrap.dedent(BANK), encoding="utf-8")
+    (project / "test_it.py").write_text(PROJECT, encoding="utf-8")
     return project
 
 
@@ -146,7 +146,7 @@ def test_a_folder_of_sources_is_installed(options: list[str], source: Path, tmp_
     run(*pip, *options, source, cwd=tmp_path, CC=compiler or "/nowhere/cc")
     # what it requires is taken from here: a path that is no site directory activates nothing else
     (libraries,) = environment.glob("lib/python*/site-packages")
-    (libraries / "required.pth").write_text(sysconfig.get_path("purelib"))
+    (libraries / "required.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
 
     place = source if options else environment
     plays(environment, project_of_the_same_names(tmp_path), place)

@@ -46,7 +46,7 @@ def test_the_example_prints_what_is_said() -> None:
 def test_the_test_passes(tmp_path: Path) -> None:
     """The second Python block, as a test file of its own."""
     _, text = [block for block in BLOCKS if block[0] == "python"][1]
-    (tmp_path / "test_readme_example.py").write_text(text)
+    (tmp_path / "test_readme_example.py").write_text(text, encoding="utf-8")
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments()],
@@ -63,8 +63,12 @@ def test_the_test_passes(tmp_path: Path) -> None:
 def test_the_mistake_is_answered_as_shown(tmp_path: Path) -> None:
     """The caret report in the README is what `twopc check` says."""
     shown = next(text for kind, text in BLOCKS if kind == "text" and "did you mean" in text)
-    scenario = (ROOT / "scenarios" / "immediate" / "lost_update.twopc.yaml").read_text()
-    (tmp_path / "mine.twopc.yaml").write_text(scenario.replace("node: sub2", "node: sub9"))
+    scenario = (ROOT / "scenarios" / "immediate" / "lost_update.twopc.yaml").read_text(
+        encoding="utf-8"
+    )
+    (tmp_path / "mine.twopc.yaml").write_text(
+        scenario.replace("node: sub2", "node: sub9"), encoding="utf-8"
+    )
 
     done = subprocess.run(
         [sys.executable, "-m", "twopc.sim", "check", "mine.twopc.yaml"],

@@ -48,7 +48,7 @@ def test_loop(sample):
 @pytest.fixture
 def counts(tmp_path: Path):
     """Plays a project with these arguments; how many tests passed, and how long its loop was."""
-    (tmp_path / "test_it.py").write_text(PROJECT)
+    (tmp_path / "test_it.py").write_text(PROJECT, encoding="utf-8")
 
     def play(*arguments: str) -> tuple[int, bool]:
         command = [sys.executable, "-m", "pytest", "-q", "-rP", "-p", "no:cacheprovider"]

@@ -29,10 +29,10 @@ def test_quick(): pass
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Twenty cases of five seconds, one slow test that is always played, and a quick one."""
-    (tmp_path / "test_it.py").write_text(PROJECT)
+    (tmp_path / "test_it.py").write_text(PROJECT, encoding="utf-8")
     (tmp_path / "tests").mkdir()
     durations = {"test_it.py::test_slow": 5.0, "test_it.py::test_always": 600.0}
-    (tmp_path / DURATIONS).write_text(json.dumps(durations))
+    (tmp_path / DURATIONS).write_text(json.dumps(durations), encoding="utf-8")
     return tmp_path
 
 
@@ -67,7 +67,8 @@ def test_what_was_played_is_recorded(project: Path) -> None:
     (project / DURATIONS).write_text(
         json.dumps(
             {"test_gone.py::test": 9.0, "test_it.py::test_slow": 5.0, "test_it.py::test_b": 2.0}
-        )
+        ),
+        encoding="utf-8",
     )
     record = Record(project)
     for nodeid, duration in (("test_slow[1]", 2.0), ("test_slow[2]", 1.0), ("test_quick", 0.4)):
@@ -79,6 +80,6 @@ def test_what_was_played_is_recorded(project: Path) -> None:
                 )
             )  # fmt: skip
     record.pytest_sessionfinish()
-    assert json.loads((project / DURATIONS).read_text()) == {
+    assert json.loads((project / DURATIONS).read_text(encoding="utf-8")) == {
         "test_it.py::test_b": 2.0, "test_it.py::test_slow": 1.5,
     }  # fmt: skip

@@ -151,6 +151,21 @@ def test_no_assertion_is_about_elapsed_time() -> None:
     assert not offenders, "\n".join(offenders)
 
 
+def test_files_are_utf_8_wherever_they_are_read() -> None:
+    """Without a word about it, the caller's locale decides."""
+    offenders = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in SOURCES
+        for node in nodes_of(path)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("read_text", "write_text")
+        and not any(keyword.arg == "encoding" for keyword in node.keywords)
+        and not (node.func.attr == "read_text" and node.args)  # of a distribution's metadata
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
 def test_nothing_outlives_a_failure_beside_it() -> None:
     """`asyncio.gather` leaves the others running on connections that are closed next: libpq crashes."""
     offenders = [
@@ -357,7 +372,7 @@ def test_modules_are_named_after_things() -> None:
 
 def test_the_glossary_names_classes() -> None:
     """Each class that the glossary gives for a term is there, and the term is in its lists."""
-    page = (ROOT / "docs" / "glossary.md").read_text()
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     terms = set(re.findall(r"^\| ([^|`]+?) \| [A-Z*]", page, re.MULTILINE))
     known = {f"{module_of(where)}.{node.name}" for where, node in product_classes()}
     rows = re.findall(r"^\| ([^|]+?) \| `([\w.]+)` \|$", page, re.MULTILINE)

@@ -29,7 +29,9 @@ def called() -> tuple[str, ...]:
         for suffix in ("*.sql", "*.py")
         for path in (ROOT / folder).rglob(suffix)
     )
-    return tuple(sorted({name for path in files for name in _CALL.findall(path.read_text())}))
+    return tuple(
+        sorted({name for path in files for name in _CALL.findall(path.read_text(encoding="utf-8"))})
+    )
 
 
 _TRAPS = r"""

@@ -161,7 +161,7 @@ def tell_left_out(subscribers: list[str]) -> None:
 def texts_of(files: Iterable[Path] | None) -> list[str]:
     """What stands in files of SQL."""
     try:
-        return [path.read_text() for path in files or ()]
+        return [path.read_text(encoding="utf-8") for path in files or ()]
     except OSError as error:
         raise typer.BadParameter(f"{error.filename}: {error.strerror}") from None
 

@@ -50,5 +50,5 @@ def tour(folder: Folder = None) -> None:
 
 def _closed(*_: object) -> None:
     """The terminal is gone: end as after Ctrl-C, and print nothing more."""
-    sys.stdout = sys.stderr = Path("/dev/null").open("w")  # noqa: SIM115 - until the process ends
+    sys.stdout = sys.stderr = Path("/dev/null").open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
     raise KeyboardInterrupt

@@ -192,7 +192,7 @@ def _loaded(scenario: Path | None, subscribers: int | None, *, merge: bool) -> L
     if (subscribers or 2) < 1:
         raise ScenarioError("--subscribers: at least one")
     demo, title = (_DEMO_MERGE, "two customers") if merge else (_DEMO, "two accounts")
-    return check.parse(demo.read_text().replace("sub1, sub2", names), title)
+    return check.parse(demo.read_text(encoding="utf-8").replace("sub1, sub2", names), title)
 
 
 def _make(folder: Path, loaded: LoadedScenario, source: str, *, each: bool) -> State:

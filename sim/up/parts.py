@@ -163,13 +163,13 @@ def start(state: State) -> None:
 
         def ready(message: Path = wording, process: subprocess.Popen[bytes] = process) -> bool:
             return (
-                RUNS in message.read_text(errors="replace").splitlines()
+                RUNS in message.read_text(encoding="utf-8", errors="replace").splitlines()
                 or process.poll() is not None
             )
 
         wait_for(ready, what=f"the {part} to run", timeout_s=_READY_TIMEOUT_S)
         if process.poll() is not None:
-            text = wording.read_text(errors="replace").strip()
+            text = wording.read_text(errors="replace", encoding="utf-8").strip()
             raise ServerError(f"the {part} has ended: {text.splitlines()[-1] if text else wording}")
 
 

@@ -112,7 +112,7 @@ class State:
     def _write(self, name: str, text: str) -> None:
         new = self.folder / f"{name}.new"
         new.touch(mode=0o600)
-        new.write_text(text)
+        new.write_text(text, encoding="utf-8")
         new.replace(self.folder / name)
 
 
@@ -151,7 +151,7 @@ def look(folder: Path) -> State | None:
     """
     folder = folder.absolute()
     try:
-        known = json.loads((folder / _FILE).read_text())
+        known = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

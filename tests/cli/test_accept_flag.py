@@ -33,7 +33,7 @@ def test_it_is_expected_afterwards(twopc, file):
     assert done.returncode == exits.PASS, done.stderr
     assert "-      sessions: {alice: rolled back}" in done.stdout
     assert "+      sessions: {alice: committed}" in done.stdout
-    assert path.read_text() == WRONG.replace(
+    assert path.read_text(encoding="utf-8") == WRONG.replace(
         "sessions: {alice: rolled back}", "sessions: {alice: committed}"
     ).replace(
         "b_write: ok  # he is not",
@@ -42,9 +42,9 @@ def test_it_is_expected_afterwards(twopc, file):
         "version_mismatch}}", "version_mismatch}"
     )
     assert twopc("run", path).returncode == exits.PASS
-    again = path.read_text()
+    again = path.read_text(encoding="utf-8")
     assert twopc("run", path, "--accept").returncode == exits.PASS
-    assert path.read_text() == again
+    assert path.read_text(encoding="utf-8") == again
 
 
 def test_what_the_file_leaves_open_is_filled_in(twopc, file):
@@ -52,7 +52,7 @@ def test_what_the_file_leaves_open_is_filled_in(twopc, file):
     path = file(OPEN)
     done = twopc("run", path, "--accept", "--no-timeline")
     assert done.returncode == exits.PASS, done.stderr
-    assert path.read_text() == OPEN.replace(
+    assert path.read_text(encoding="utf-8") == OPEN.replace(
         "    expect: {otherwise: any}\n",
         "    expect: {otherwise: any, steps: {"
         "a_begin: ok, a_read: {rows: [{balance: 100}]}, "
@@ -60,9 +60,9 @@ def test_what_the_file_leaves_open_is_filled_in(twopc, file):
         "b_write: {blocked_by: a_write, then: {rejected: version_mismatch}}, "
         "a_end: ok, b_end: rolled back}}\n",
     )
-    again = path.read_text()
+    again = path.read_text(encoding="utf-8")
     assert twopc("run", path, "--accept", "--no-timeline").returncode == exits.PASS
-    assert path.read_text() == again
+    assert path.read_text(encoding="utf-8") == again
 
 
 def test_not_in_ci(twopc, file, monkeypatch):
@@ -71,7 +71,7 @@ def test_not_in_ci(twopc, file, monkeypatch):
     done = twopc("run", path, "--accept")
     assert done.returncode == exits.USAGE
     assert "not where CI is set" in done.stderr
-    assert path.read_text() == WRONG
+    assert path.read_text(encoding="utf-8") == WRONG
     assert not os.path.exists(".twopc")
 
 
@@ -83,19 +83,19 @@ def test_what_must_hold_is_never_accepted(twopc, file):
     assert done.returncode == exits.SAFETY
     assert "must hold whatever happens; mend the cause" in done.stderr
     assert "left as it is" in done.stderr
-    assert path.read_text() == broken
+    assert path.read_text(encoding="utf-8") == broken
 
 
 def test_a_hang_and_a_count_are_never_accepted(twopc, file):
     path = file(STUCK)
     assert twopc("run", path, "--accept").returncode == exits.LIVENESS
-    assert path.read_text() == STUCK
+    assert path.read_text(encoding="utf-8") == STUCK
     counted = ACCOUNT.replace("committed: {exactly: 1}", "committed: {exactly: 2}")
     path = file(counted)
     done = twopc("run", path, "--accept", "--no-timeline")
     assert done.returncode == exits.SAFETY
     assert "it counts over many orders" in done.stderr
-    assert path.read_text() == counted
+    assert path.read_text(encoding="utf-8") == counted
 
 
 def test_a_twin_is_never_accepted(twopc, file):
@@ -104,7 +104,7 @@ def test_a_twin_is_never_accepted(twopc, file):
     done = twopc("run", path, "--accept", "--no-timeline")
     assert done.returncode == exits.SAFETY
     assert "a twin says which check must fail" in done.stderr
-    assert path.read_text() == text
+    assert path.read_text(encoding="utf-8") == text
 
 
 def test_there_must_be_a_file(twopc, file):

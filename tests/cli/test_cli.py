@@ -142,12 +142,14 @@ def test_no_server_there(twopc, tmp_path):
     assert done.returncode == exits.ENVIRONMENT
     assert "Traceback" not in done.stderr
     assert "sesame" not in done.stderr + done.stdout
-    verdict = json.loads((tmp_path / ".twopc/runs/lost-update/latest/verdict.json").read_text())
+    verdict = json.loads(
+        (tmp_path / ".twopc/runs/lost-update/latest/verdict.json").read_text(encoding="utf-8")
+    )
     assert (verdict["verdict"], verdict["exit_code"]) == ("error", exits.ENVIRONMENT)
 
 
 def test_unwritable_place(twopc, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     done = twopc("run", LOST_UPDATE, "--out", tmp_path / "file")
     assert done.returncode == exits.ENVIRONMENT
     assert "give another place by --out DIR" in done.stderr
@@ -165,7 +167,7 @@ def test_a_run_that_passes(twopc, tmp_path, monkeypatch):
     assert "4 orders passed in" in lines[-1]
     assert "\x1b" not in done.stdout
     run = tmp_path / ".twopc/runs/lost-update/latest"
-    assert json.loads((run / "verdict.json").read_text())["verdict"] == "pass"
+    assert json.loads((run / "verdict.json").read_text(encoding="utf-8"))["verdict"] == "pass"
     assert len(read(run / "history.jsonl")) > 50
 
 
@@ -173,7 +175,10 @@ def test_a_run_that_fails(twopc, tmp_path, monkeypatch):
     monkeypatch.setenv("TWOPC_ON", "model")
     wrong = tmp_path / "wrong.twopc.yaml"
     wrong.write_text(
-        LOST_UPDATE.read_text().replace("{id: 1, balance: 90}", "{id: 1, balance: 80}")
+        LOST_UPDATE.read_text(encoding="utf-8").replace(
+            "{id: 1, balance: 90}", "{id: 1, balance: 80}"
+        ),
+        encoding="utf-8",
     )
     done = twopc("run", wrong, "--order", "alice first", "--no-timeline")
     assert done.returncode == exits.SAFETY
@@ -185,7 +190,7 @@ def test_a_run_that_fails(twopc, tmp_path, monkeypatch):
     assert f'again:  twopc run {wrong} --order "alice first"' in done.stdout
     assert "b_write: update account" in done.stdout  # the timeline is part of the explanation
     run = tmp_path / ".twopc/runs/lost-update/latest"
-    verdict = json.loads((run / "verdict.json").read_text())
+    verdict = json.loads((run / "verdict.json").read_text(encoding="utf-8"))
     assert (verdict["verdict"], verdict["kind"], verdict["exit_code"]) == ("fail", "safety", 1)
     assert verdict["first_failure"]["line"] == 45
 
@@ -211,7 +216,7 @@ tables: {t: {columns: {id: int primary key}}}
 sessions: {a: {node: pub, steps: [sleep: {sql: select pg_sleep(600), timeout: 10m}]}}
 orders: [{name: one, steps: [sleep]}]
 """
-    (tmp_path / "endless.twopc.yaml").write_text(source)
+    (tmp_path / "endless.twopc.yaml").write_text(source, encoding="utf-8")
     process = subprocess.Popen(
         [
             sys.executable,
@@ -232,7 +237,9 @@ orders: [{name: one, steps: [sleep]}]
     )
     history = tmp_path / ".twopc/runs/endless/latest/history.jsonl"
     try:
-        until(lambda: history.exists() and '"invoke"' in history.read_text(), process)
+        until(
+            lambda: history.exists() and '"invoke"' in history.read_text(encoding="utf-8"), process
+        )
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:
@@ -241,8 +248,13 @@ orders: [{name: one, steps: [sleep]}]
     assert process.returncode == exits.INTERRUPTED
     assert "interrupted" in err
     assert "Traceback" not in err
-    assert json.loads((history.parent / "verdict.json").read_text())["kind"] == "interrupted"
-    assert "the history ends before its verdict" in (tmp_path / "all.xml").read_text()
+    assert (
+        json.loads((history.parent / "verdict.json").read_text(encoding="utf-8"))["kind"]
+        == "interrupted"
+    )
+    assert "the history ends before its verdict" in (tmp_path / "all.xml").read_text(
+        encoding="utf-8"
+    )
     postmaster = re.search(r"server started.*pid=(\d+)", ANSI.sub("", err))
     assert postmaster is not None
     assert not psutil.pid_exists(int(postmaster[1]))
@@ -326,7 +338,7 @@ def test_nobody_reads_to_the_end(tmp_path, arguments, until_line):
         postmaster = re.search(r"server started.*pid=(\d+)", ANSI.sub("", err))
         assert not psutil.pid_exists(int(postmaster[1]))
         verdicts = sorted((tmp_path / ".twopc/runs").glob("*/latest/verdict.json"))
-        kinds = [json.loads(path.read_text())["kind"] for path in verdicts]
+        kinds = [json.loads(path.read_text(encoding="utf-8"))["kind"] for path in verdicts]
         assert kinds.count("unread") == 1
 
 
@@ -367,7 +379,7 @@ def test_no_selector(expression):
 def test_scenario_files(tmp_path):
     (tmp_path / "b").mkdir()
     for name in ("b/two.twopc.yaml", "one.twopc.yaml", "other.yaml"):
-        (tmp_path / name).write_text("")
+        (tmp_path / name).write_text("", encoding="utf-8")
     found = scenario_files([tmp_path, tmp_path / "one.twopc.yaml", tmp_path / "other.yaml"])
     assert [path.name for path in found] == ["two.twopc.yaml", "one.twopc.yaml", "other.yaml"]
     (tmp_path / "empty").mkdir()

@@ -31,7 +31,7 @@ def test_no_such_shell(twopc):
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_bash_takes_it(twopc, tmp_path):
-    (tmp_path / "script").write_text(twopc("completion", "bash").stdout)
+    (tmp_path / "script").write_text(twopc("completion", "bash").stdout, encoding="utf-8")
     done = subprocess.run(
         ["bash", "-c", "source ./script && complete -p twopc"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
@@ -69,7 +69,7 @@ class Context:
 def test_names_of_orders(tmp_path):
     assert list(order_names(Context(paths=[LOST_UPDATE]), "alice f")) == ["alice first"]
     assert list(order_names(Context(file=LOST_UPDATE), "nobody")) == []
-    (tmp_path / "half.twopc.yaml").write_text("orders: [{name: one}, {na")
+    (tmp_path / "half.twopc.yaml").write_text("orders: [{name: one}, {na", encoding="utf-8")
     assert list(order_names(Context(paths=[tmp_path / "half.twopc.yaml"]), "")) == []
     assert list(order_names(Context(paths=[tmp_path / "nowhere"]), "")) == []
     assert list(order_names(Context(), "")) == []
@@ -79,5 +79,5 @@ def test_names_of_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("one", "other"):
         (tmp_path / f".twopc/runs/{name}/latest").mkdir(parents=True)
-        (tmp_path / f".twopc/runs/{name}/latest/history.jsonl").write_text("")
+        (tmp_path / f".twopc/runs/{name}/latest/history.jsonl").write_text("", encoding="utf-8")
     assert list(run_names("ot")) == ["other"]

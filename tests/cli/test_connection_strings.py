@@ -68,7 +68,7 @@ def _others(command: Any, option: Any) -> list[str]:
 @pytest.fixture(autouse=True)
 def file(tmp_path):
     """A scenario file where commands are run."""
-    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT)
+    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
 
 
 @pytest.mark.parametrize(("words", "command", "option"), _TAKERS)

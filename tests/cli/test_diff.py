@@ -16,14 +16,14 @@ RUN = Path(__file__).parents[1] / "report/histories/isolation_triptych.jsonl"
 def other(tmp_path):
     """The same run, but for one step of its first order."""
     lines = []
-    for line in RUN.read_text().splitlines():
+    for line in RUN.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         if record["kind"] == "rejected" and record["order"] == "read committed":
             record |= {"kind": "ok", "rowcount": 1}
             del record["conflict"]
         lines.append(json.dumps(record))
     path = tmp_path / "other.jsonl"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

@@ -24,7 +24,7 @@ def test_every_order_is_told(twopc, history, tmp_path):
     assert "   · At first " in done.stdout
     told = twopc("explain", history, "-o", tmp_path / "story.txt")
     assert told.returncode == 0
-    lines = (tmp_path / "story.txt").read_text().splitlines()
+    lines = (tmp_path / "story.txt").read_text(encoding="utf-8").splitlines()
     assert any(line.startswith("  At first ") for line in lines)
     names = [line for line in lines if line and not line.startswith(" ")]
     assert all(name in done.stdout for name in names)
@@ -47,7 +47,7 @@ def test_mistakes(twopc, history):
 @pytest.mark.postgres
 def test_a_file_is_played_first(twopc, tmp_path):
     """Of generated orders one of each behaviour is told."""
-    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT)
+    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
     done = twopc("explain", "account.twopc.yaml")
     assert done.returncode == exits.PASS
     told = [line.strip() for line in done.stdout.splitlines() if line.startswith("  every order #")]

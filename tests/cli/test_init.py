@@ -23,7 +23,7 @@ def test_what_it_writes_runs(twopc, tmp_path):
     assert done.returncode == 0
     assert "next:  cd shop && twopc run scenarios" in done.stdout
     assert (tmp_path / "shop/tests/test_lost_update.py").exists()
-    table = tomllib.loads((tmp_path / "shop/pyproject.toml").read_text())
+    table = tomllib.loads((tmp_path / "shop/pyproject.toml").read_text(encoding="utf-8"))
     assert table == {"tool": {"twopc": {}}}
     assert twopc("check", "--strict", "shop").returncode == 0
     assert twopc("run", "shop/scenarios").returncode == 0
@@ -45,23 +45,23 @@ def test_its_test_passes(twopc, tmp_path):
 
 
 def test_nothing_is_written_over(twopc, tmp_path):
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'")
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'", encoding="utf-8")
     (tmp_path / "scenarios").mkdir()
-    (tmp_path / "scenarios/lost_update.twopc.yaml").write_text("mine")
+    (tmp_path / "scenarios/lost_update.twopc.yaml").write_text("mine", encoding="utf-8")
     done = twopc("init")
     assert "left   scenarios/lost_update.twopc.yaml (it is there already)" in done.stdout
-    assert (tmp_path / "scenarios/lost_update.twopc.yaml").read_text() == "mine"
-    text = (tmp_path / "pyproject.toml").read_text()
+    assert (tmp_path / "scenarios/lost_update.twopc.yaml").read_text(encoding="utf-8") == "mine"
+    text = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
     assert text.startswith("[project]\nname = 'x'\n\n[tool.twopc]\n")
     assert tomllib.loads(text)["tool"] == {"twopc": {}}
 
     done = twopc("init")
     assert "left   pyproject.toml (it has [tool.twopc] already)" in done.stdout
-    assert (tmp_path / "pyproject.toml").read_text() == text
+    assert (tmp_path / "pyproject.toml").read_text(encoding="utf-8") == text
 
 
 def test_where_it_cannot_write(twopc, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     done = twopc("init", "file")
     assert done.returncode == exits.ENVIRONMENT
     assert "cannot write there" in done.stderr

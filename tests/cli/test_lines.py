@@ -28,7 +28,7 @@ async def test_a_pipe(capsys):
 
 async def test_a_file(tmp_path, capsys):
     """It cannot be watched, and need not be."""
-    (tmp_path / "commands").write_text("n\n\nq\n")
+    (tmp_path / "commands").write_text("n\n\nq\n", encoding="utf-8")
     file = os.open(tmp_path / "commands", os.O_RDONLY)
     lines = Lines(file)
     assert [await lines.next("") for _ in range(4)] == ["n", "", "q", None]

@@ -35,7 +35,7 @@ twin: {order: one, protections: {marker: off}, must_fail: echoed}
 def both(tmp_path):
     """A file with a matrix, a generated order and a twin."""
     path = tmp_path / "both.twopc.yaml"
-    path.write_text(SOURCE)
+    path.write_text(SOURCE, encoding="utf-8")
     return path
 
 
@@ -106,13 +106,13 @@ def test_show_what_it_took(twopc, both, tmp_path):
         {"name": "every #1 [serializable]", "group": "every [serializable]", "elapsed_ms": 300},
         {"name": "every #2 [serializable]", "group": "every [serializable]", "elapsed_ms": 200},
     ]
-    (latest / "verdict.json").write_text(json.dumps({"orders": orders}))
+    (latest / "verdict.json").write_text(json.dumps({"orders": orders}), encoding="utf-8")
     done = twopc("show", both)
     assert "at most 3 are run  500 ms" in done.stdout
     assert "the latest run from here played 2 of these 5, 2.0 s of playing\n" in done.stdout
-    (latest / "history.jsonl").write_text('{"t_us": 0}\n{"t_us": 4100000}\n')
+    (latest / "history.jsonl").write_text('{"t_us": 0}\n{"t_us": 4100000}\n', encoding="utf-8")
     assert "2.0 s of playing; 4.1 s with all that it takes" in twopc("show", both).stdout
-    (latest / "verdict.json").write_text("{")
+    (latest / "verdict.json").write_text("{", encoding="utf-8")
     assert "it has not been run" in twopc("show", both).stdout
 
 

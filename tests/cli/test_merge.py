@@ -73,7 +73,7 @@ def test_a_conflict_is_resolved_by_hand(topology: Any, twopc: Any, tmp_path: Pat
         topology.execute(node, "update customer set phone = %s where id = 2", (phone,))
     topology.sync("anna")
     number = str(topology.conflicts()[-1].id)
-    (tmp_path / "row.json").write_text('{"fax": "7"}')
+    (tmp_path / "row.json").write_text('{"fax": "7"}', encoding="utf-8")
     ran = twopc("merge", "resolve", number, "--keep", tmp_path / "row.json", *nodes)
     assert (ran.returncode, "there is no column 'fax'" in ran.stderr) == (1, True)
     ran = twopc("merge", "resolve", number[:8], "--keep", "loser", *nodes)

@@ -32,7 +32,7 @@ def url(server):
 @pytest.fixture(autouse=True)
 def file(tmp_path):
     """A scenario file where commands are run."""
-    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT)
+    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
 
 
 ONE = ("account.twopc.yaml", "--order", "alice first", "--no-timeline")
@@ -54,7 +54,7 @@ def test_a_server_that_runs(twopc, server, url, tmp_path):
     password = psycopg.conninfo.conninfo_to_dict(url)["password"]
     written = [path for path in (tmp_path / ".twopc").rglob("*") if path.is_file()]
     assert written
-    assert all(password not in path.read_text() for path in written)
+    assert all(password not in path.read_text(encoding="utf-8") for path in written)
 
 
 def test_it_may_be_said_elsewhere(twopc, monkeypatch, tmp_path):
@@ -64,7 +64,7 @@ def test_it_may_be_said_elsewhere(twopc, monkeypatch, tmp_path):
     assert "cannot be reached" in done.stderr
     assert "sesame" not in done.stderr
     monkeypatch.delenv("TWOPC_PG_URL")
-    (tmp_path / "pyproject.toml").write_text('[tool.twopc]\npg = "/nowhere"\n')
+    (tmp_path / "pyproject.toml").write_text('[tool.twopc]\npg = "/nowhere"\n', encoding="utf-8")
     done = twopc("run", *ONE)
     assert done.returncode == exits.ENVIRONMENT
     assert "/nowhere: no such directory" in done.stderr
@@ -85,7 +85,7 @@ def test_what_does_not_go_together(twopc, url):
 def test_a_server_reads_statements(twopc, url, tmp_path):
     assert twopc("check", "account.twopc.yaml", "--connect", "--pg", url).returncode == exits.PASS
     (tmp_path / "bad.twopc.yaml").write_text(
-        ACCOUNT.replace("set balance = :bal - 10", "set x = 1")
+        ACCOUNT.replace("set balance = :bal - 10", "set x = 1"), encoding="utf-8"
     )
     assert twopc("check", "bad.twopc.yaml").returncode == exits.PASS
     done = twopc("check", "bad.twopc.yaml", "--connect", "--pg", url)

@@ -44,7 +44,7 @@ def file(tmp_path):
 
     def write(text: str, name: str = "account") -> Path:
         path = tmp_path / f"{name}.twopc.yaml"
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         return path
 
     return write
@@ -84,7 +84,7 @@ def test_all_or_a_sample(twopc, file):
 def test_a_matrix_and_its_twin(twopc, file):
     done = twopc("run", file(BOTH), "--no-timeline")
     assert done.returncode == exits.PASS, done.stdout
-    told = json.loads(Path(".twopc/runs/account/latest/verdict.json").read_text())
+    told = json.loads(Path(".twopc/runs/account/latest/verdict.json").read_text(encoding="utf-8"))
     assert [group["name"] for group in told["groups"]] == [
         "alice first [read committed]",
         "alice first [serializable]",
@@ -123,7 +123,7 @@ def test_a_failure_tells_all_that_a_reader_needs(twopc, file):
 def test_exit_codes(twopc, file, text, code):
     done = twopc("run", file(text), "--timeout", "1s")
     assert done.returncode == code
-    told = json.loads(Path(".twopc/runs/account/latest/verdict.json").read_text())
+    told = json.loads(Path(".twopc/runs/account/latest/verdict.json").read_text(encoding="utf-8"))
     assert told["exit_code"] == code
 
 
@@ -143,7 +143,7 @@ def test_what_comes_out_in_several_ways_is_inconclusive(twopc, file):
     assert done.returncode == exits.UNKNOWN
     assert "2 behaviours in 12 runs" in done.stdout
     assert "1 order inconclusive in " in done.stdout
-    told = json.loads(Path(".twopc/runs/chance/latest/verdict.json").read_text())
+    told = json.loads(Path(".twopc/runs/chance/latest/verdict.json").read_text(encoding="utf-8"))
     assert (told["verdict"], told["kind"], told["exit_code"]) == ("unknown", "unstable", 3)
 
 
@@ -176,7 +176,7 @@ def test_documents(twopc, file, tmp_path):
     assert (root.get("tests"), root.get("failures")) == ("2", "0")
 
     assert twopc("run", ABA, "--html", "page.html").returncode == exits.PASS
-    assert "<html" in (tmp_path / "page.html").read_text()
+    assert "<html" in (tmp_path / "page.html").read_text(encoding="utf-8")
     done = twopc("run", file(ACCOUNT), ABA, "--html", "page.html")
     assert done.returncode == exits.USAGE
     assert "the page of one scenario" in done.stderr
@@ -190,9 +190,11 @@ def test_one_that_cannot_be_played_keeps_no_other_from_it(twopc, file, tmp_path)
     folder = tmp_path / "several"
     folder.mkdir()
     faults = "faults: [{id: f, at: recovery.begin, do: skew clock sub1 +5m}]\n"
-    (folder / "a.twopc.yaml").write_text(ACCOUNT + faults)
-    (folder / "b.twopc.yaml").write_text(ACCOUNT.replace("balance: int", "balance: integr"))
-    (folder / "c.twopc.yaml").write_text(ACCOUNT)
+    (folder / "a.twopc.yaml").write_text(ACCOUNT + faults, encoding="utf-8")
+    (folder / "b.twopc.yaml").write_text(
+        ACCOUNT.replace("balance: int", "balance: integr"), encoding="utf-8"
+    )
+    (folder / "c.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
     options = ("--order", "alice first", "--no-timeline", "--junit", "all.xml")
     done = twopc("run", folder, *options)
     assert done.returncode == exits.USAGE
@@ -216,11 +218,13 @@ def test_events_for_tools(twopc, file):
 @ON_SERVERS
 @pytest.mark.postgres
 def test_what_is_written_down(twopc, file, tmp_path):
-    (tmp_path / "pyproject.toml").write_text('[tool.twopc]\nout = "elsewhere"\nseed = 5\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.twopc]\nout = "elsewhere"\nseed = 5\n', encoding="utf-8"
+    )
     done = twopc("run", file(ACCOUNT), "--order", "alice first")
     assert done.returncode == exits.PASS
     (run,) = (tmp_path / "elsewhere/account").glob("*-5")
-    environment = json.loads((run / "env.json").read_text())
+    environment = json.loads((run / "env.json").read_text(encoding="utf-8"))
     assert environment["seed"] == 5
     assert environment["versions"]["python"]
     assert environment["settings"]["out"] == "elsewhere"
@@ -257,7 +261,7 @@ def test_a_wrong_setting_is_named_where_it_stands(twopc, file, tmp_path, monkeyp
     done = twopc("run", file(ACCOUNT))
     assert done.returncode == exits.USAGE
     assert "TWOPC_JOBS: it is a number from 1, not 'many'" in done.stderr
-    (tmp_path / "pyproject.toml").write_text("[tool.twopc]\njob = 2\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.twopc]\njob = 2\n", encoding="utf-8")
     done = twopc("run", file(ACCOUNT), "-j", "1")
     assert f"job in {tmp_path / 'pyproject.toml'}: there is no such setting" in done.stderr
 

@@ -17,6 +17,6 @@ def test_it_is_printed(twopc):
 def test_it_is_written(twopc, tmp_path):
     done = twopc("schema", "-o", "scenario.schema.json")
     assert done.returncode == 0
-    assert json.loads((tmp_path / "scenario.schema.json").read_text()) == schema()
+    assert json.loads((tmp_path / "scenario.schema.json").read_text(encoding="utf-8")) == schema()
     assert "# yaml-language-server: $schema=scenario.schema.json" in done.stderr
     assert twopc("schema", "-o", "/nowhere/x").returncode == exits.ENVIRONMENT

@@ -26,7 +26,7 @@ twin: {order: one, protections: {marker: off}, must_fail: echoed}
 def both(tmp_path):
     """A file of two sessions that change one row."""
     path = tmp_path / "both.twopc.yaml"
-    path.write_text(SOURCE)
+    path.write_text(SOURCE, encoding="utf-8")
     return path
 
 
@@ -41,7 +41,9 @@ def test_every_order(twopc, both) -> None:
 def test_a_step_by_itself_is_a_transaction(twopc, both) -> None:
     """As it is when it is played: it is committed."""
     alone = SOURCE.replace("{a1: begin}, ", "").replace(", {a3: commit}", "")
-    both.write_text(alone.replace("[a1, a2, b1, {rollback: a}, b2, b3]", "[a2, b1, b2, b3]"))
+    both.write_text(
+        alone.replace("[a1, a2, b1, {rollback: a}, b2, b3]", "[a2, b1, b2, b3]"), encoding="utf-8"
+    )
     done = twopc("search", both, "--all")
     assert done.returncode == exits.PASS
     assert "  a committed, b refused; t ((1, 1),)\n" in done.stdout
@@ -54,7 +56,7 @@ def test_what_is_found_can_be_played(twopc, both, tmp_path) -> None:
     assert done.returncode == exits.SAFETY
     assert "broken: converged" in done.stdout
     found = tmp_path / "both.found.twopc.yaml"
-    assert "must_fail: converged" in found.read_text()
+    assert "must_fail: converged" in found.read_text(encoding="utf-8")
     assert twopc("run", "--on", "model", found).returncode == exits.PASS
     line = next(one for one in done.stdout.splitlines() if "--replay" in one)
     again = twopc(*line.split()[1:])
@@ -67,7 +69,7 @@ def test_what_goes_wrong_is_a_fault_of_the_scenario(twopc, both, tmp_path) -> No
         "search", both, "--all", "--crashes", "1", "--of", "coordinator", "--without", "decision_expires"
     )  # fmt: skip
     assert done.returncode == exits.SAFETY
-    text = (tmp_path / "both.found.twopc.yaml").read_text()
+    text = (tmp_path / "both.found.twopc.yaml").read_text(encoding="utf-8")
     assert "do: crash coordinator" in text
     assert "steps: [a1, a2, a3]" in text or "steps: [b1, b2, b3]" in text  # one session is enough
     assert "--only" in done.stdout
@@ -88,6 +90,6 @@ def test_wrong_usage(twopc, both, wrong) -> None:
 
 
 def test_what_it_does_not_know(twopc, both) -> None:
-    both.write_text(SOURCE.replace("{a1: begin}", "{a1: {pause: {agent: sub1}}}"))
+    both.write_text(SOURCE.replace("{a1: begin}", "{a1: {pause: {agent: sub1}}}"), encoding="utf-8")
     done = twopc("search", both, "--all")
     assert done.returncode == exits.USAGE

@@ -58,8 +58,8 @@ def test_what_a_protection_prevents_is_found_and_can_be_played(twopc, tmp_path) 
     assert wrong.returncode == exits.SAFETY
     assert "broken: nothing_lost" in wrong.stdout
     found = tmp_path / "session-dies.found.twopc.yaml"
-    assert "must_fail: nothing_lost" in found.read_text()
-    assert "do: crash agent anna" in found.read_text()
+    assert "must_fail: nothing_lost" in found.read_text(encoding="utf-8")
+    assert "do: crash agent anna" in found.read_text(encoding="utf-8")
     assert twopc("run", "--on", "model", found).returncode == exits.PASS
 
 

@@ -46,7 +46,9 @@ def test_precedence(tmp_path, name, said):
     flags = {name: flag if by_flag else None}
     environment = {variable(name): text} if by_environment else {}
     file = tmp_path / "pyproject.toml"
-    file.write_text(f"[tool.twopc]\n{written(name)} = {toml!r}\n" if by_file else "")
+    file.write_text(
+        f"[tool.twopc]\n{written(name)} = {toml!r}\n" if by_file else "", encoding="utf-8"
+    )
     inner = tmp_path / "inner"
     inner.mkdir()
 
@@ -80,16 +82,16 @@ def test_precedence(tmp_path, name, said):
     ],
 )  # fmt: skip
 def test_mistakes_in_the_file(tmp_path, table, message):
-    (tmp_path / "pyproject.toml").write_text(f"[tool.twopc]\n{table}\n")
+    (tmp_path / "pyproject.toml").write_text(f"[tool.twopc]\n{table}\n", encoding="utf-8")
     with pytest.raises(SettingError, match=message):
         load({}, environment={}, start=tmp_path)
 
 
 def test_a_file_that_is_none(tmp_path):
-    (tmp_path / "pyproject.toml").write_text("[tool.twopc\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.twopc\n", encoding="utf-8")
     with pytest.raises(SettingError, match=r"pyproject.toml: not TOML: "):
         load({}, environment={}, start=tmp_path)
-    (tmp_path / "pyproject.toml").write_text("[tool]\ntwopc = 3\n")
+    (tmp_path / "pyproject.toml").write_text("[tool]\ntwopc = 3\n", encoding="utf-8")
     with pytest.raises(SettingError, match=r"it is a table, not 3"):
         load({}, environment={}, start=tmp_path)
 
@@ -97,10 +99,10 @@ def test_a_file_that_is_none(tmp_path):
 def test_the_nearest_file_with_a_table(tmp_path):
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
-    (tmp_path / "pyproject.toml").write_text("[tool.twopc]\nseed = 1\njobs = 2\n")
-    (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\nseed = 9\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.twopc]\nseed = 1\njobs = 2\n", encoding="utf-8")
+    (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\nseed = 9\n", encoding="utf-8")
     assert load({}, environment={}, start=inner) == RunSettings(seed=1, jobs=2)
-    (inner / "pyproject.toml").write_text("[tool.twopc]\nseed = 3\n")
+    (inner / "pyproject.toml").write_text("[tool.twopc]\nseed = 3\n", encoding="utf-8")
     assert load({}, environment={}, start=inner) == RunSettings(seed=3)
 
 

@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def step(twopc, tmp_path, monkeypatch):
     """Type commands, on the model unless a test says otherwise; returns what was printed, prompts with it."""
-    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT)
-    (tmp_path / "stuck.twopc.yaml").write_text(STUCK)
+    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
+    (tmp_path / "stuck.twopc.yaml").write_text(STUCK, encoding="utf-8")
     monkeypatch.setenv("COLUMNS", "120")
 
     def run(*commands: str, name="account", arguments=(), code=exits.PASS, on="model"):
@@ -122,7 +122,7 @@ def test_it_needs_a_file(twopc):
 @pytest.mark.postgres
 def test_somebody_gives_up(tmp_path):
     """By Ctrl-C at a prompt, with a step that waits: everything is gone."""
-    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT)
+    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", "twopc.sim", "--log-level", "debug", "step", "account.twopc.yaml"],
         cwd=tmp_path,

@@ -15,7 +15,7 @@ FULL = "/dev/full"
 @pytest.mark.skipif(not os.path.exists(FULL), reason="there is no device that is always full")
 @pytest.mark.parametrize("words", [("schema",), ("--help",)], ids=" ".join)
 def test_a_full_disk(words: tuple[str, ...]) -> None:
-    with open(FULL, "w") as full:
+    with open(FULL, "w", encoding="utf-8") as full:
         done = subprocess.run([*TWOPC, *words], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.stderr == "error: cannot write: No space left on device\n"
     assert done.returncode == 4

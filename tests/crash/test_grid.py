@@ -57,4 +57,4 @@ def test_one_cell_is_played_again_by_its_name(tmp_path: Path) -> None:
         (cell,) = csv.DictReader(file)
     assert (cell["name"], cell["state"]) == (name, "ok")
     assert cell["command"] == f"python -m tests.grid --cell '{name}'"
-    assert "M11 late PREPARE" in page.read_text()
+    assert "M11 late PREPARE" in page.read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ expect:
 def matrix(tmp_path: Path, total: int, cells: str, *more: str) -> subprocess.CompletedProcess[str]:
     """Play those cells of a scenario whose money adds up to so much, or does not."""
     file = tmp_path / "transfer.twopc.yaml"
-    file.write_text(SCENARIO.replace("TOTAL", str(total)))
+    file.write_text(SCENARIO.replace("TOTAL", str(total)), encoding="utf-8")
     command = [*TWOPC, "run", str(file), "--crash-matrix", "-j", "1", "--cell", cells, *more]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "100"}
     return subprocess.run(
@@ -72,8 +72,8 @@ def test_cells_come_from_a_clean_run(tmp_path: Path) -> None:
         for point in ("coordinator.before_commit", "reply.commit", "coordinator.after_commit")
     }
     assert f"{len(cells)} cells: 0 broken" in done.stdout
-    assert "--cell &#x27;" not in shown.read_text()
-    assert cells[0]["name"] in shown.read_text()
+    assert "--cell &#x27;" not in shown.read_text(encoding="utf-8")
+    assert cells[0]["name"] in shown.read_text(encoding="utf-8")
 
 
 @pytest.mark.postgres

@@ -106,7 +106,7 @@ def test_a_page_leaves_out_only_rows_in_which_nothing_happens(
     """And says how many they are."""
     rows = ", ".join(f"{{id: {number}, balance: 100}}" for number in range(1, 251))
     many = TEXT.replace(ROWS, rows).replace(f"where id = {LAST}", "where id = 250")
-    (folder / "many.twopc.yaml").write_text(many)
+    (folder / "many.twopc.yaml").write_text(many, encoding="utf-8")
     page.play("many.twopc.yaml")
     page.look_at(0)
     assert "and 50 more rows, in which nothing has happened" in "".join(

@@ -74,7 +74,7 @@ def test_a_new_scenario_begins_with_a_template(page: ExplorerPage, folder: Path)
 
     page.after(".path", "mine.twopc.yaml")
     page.after(".mistakes li", "no mistakes")
-    assert (folder / "mine.twopc.yaml").read_text().startswith("twopc: 1")
+    assert (folder / "mine.twopc.yaml").read_text(encoding="utf-8").startswith("twopc: 1")
     page.click("#play")
     page.settled()
     (folder / "mine.twopc.yaml").unlink()
@@ -179,7 +179,7 @@ def test_a_new_user_comes_from_the_lost_update_to_its_test(page: ExplorerPage) -
 
 
 def test_the_first_difference_from_postgresql_is_shown(page: ExplorerPage, folder: Path) -> None:
-    (folder / "different.twopc.yaml").write_text(DIFFERENT)
+    (folder / "different.twopc.yaml").write_text(DIFFERENT, encoding="utf-8")
     page.play("different.twopc.yaml")
     page.click("#tab-postgres")
     page.click("#on-postgres")

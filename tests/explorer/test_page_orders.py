@@ -56,7 +56,8 @@ def test_a_map_that_takes_long_is_stopped(page: ExplorerPage, folder: Path) -> N
         + ", ".join(
             f"s{one}_{step}" for one in (1, 2, 3) for step in ("begin", "write", "more", "end")
         )
-        + "]\n"
+        + "]\n",
+        encoding="utf-8",
     )
     try:
         page.open("file=long.twopc.yaml&view=orders")

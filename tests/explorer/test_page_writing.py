@@ -50,9 +50,9 @@ def open_listed(page: ExplorerPage, name: str) -> None:
 def lost_update(folder: Path) -> Iterator[Path]:
     """The file, which a test may change."""
     path = folder / LOST_UPDATE
-    before = path.read_text()
+    before = path.read_text(encoding="utf-8")
     yield path
-    path.write_text(before)
+    path.write_text(before, encoding="utf-8")
 
 
 def test_a_mistake_is_shown_at_its_line_while_it_is_written(page: ExplorerPage) -> None:
@@ -97,30 +97,32 @@ def test_nothing_is_saved_before_it_is_said_and_nothing_of_others_is_lost(
     page: ExplorerPage, lost_update: Path
 ) -> None:
     """Somebody else's change is shown beside one's own; either can be kept."""
-    before = lost_update.read_text()
+    before = lost_update.read_text(encoding="utf-8")
     edited(page)
     go_to(page, "name: lost-update")
     page.browser.type("-of-mine")
     page.after(".path", "changed, not saved")
-    assert lost_update.read_text() == before
-    lost_update.write_text(before.replace("name: lost-update", "name: lost-update-of-theirs"))
+    assert lost_update.read_text(encoding="utf-8") == before
+    lost_update.write_text(
+        before.replace("name: lost-update", "name: lost-update-of-theirs"), encoding="utf-8"
+    )
     page.expected = ("409",)  # the browser logs it, though the page has dealt with it
 
     page.click("#save")
     page.after(".conflict", "Not saved")
 
-    assert "of-theirs" in lost_update.read_text()
+    assert "of-theirs" in lost_update.read_text(encoding="utf-8")
     mine, theirs = page.texts(".both pre")
     assert (mine, theirs) == ("name: lost-update-of-mine", "name: lost-update-of-theirs")
     page.click("#keep-mine")
     page.browser.until("!document.querySelector('.conflict')")
     page.browser.until("document.querySelector('#save').disabled")
-    assert "name: lost-update-of-mine\n" in lost_update.read_text()
+    assert "name: lost-update-of-mine\n" in lost_update.read_text(encoding="utf-8")
 
 
 def test_a_broken_file_opens_in_the_editor_at_its_error(page: ExplorerPage, folder: Path) -> None:
-    text = (folder / LOST_UPDATE).read_text().replace("node: sub2", "node: sub9")
-    (folder / "broken.twopc.yaml").write_text(text)
+    text = (folder / LOST_UPDATE).read_text(encoding="utf-8").replace("node: sub2", "node: sub9")
+    (folder / "broken.twopc.yaml").write_text(text, encoding="utf-8")
     try:
         page.open("file=broken.twopc.yaml")
         page.after(".mistakes li", "no node 'sub9'")
@@ -146,9 +148,9 @@ def test_what_is_shown_is_played_whatever_is_in_the_file_by_now(
     page: ExplorerPage, lost_update: Path
 ) -> None:
     """Another tab has saved: who has not opened the file again sees what their own text comes to."""
-    before = lost_update.read_text()
+    before = lost_update.read_text(encoding="utf-8")
     page.play(LOST_UPDATE)
-    lost_update.write_text(before.replace(":bal - 20", ":bal - 30"))
+    lost_update.write_text(before.replace(":bal - 20", ":bal - 30"), encoding="utf-8")
     page.click("[id='switch-protection.version_check']")
     page.after(".checks li", "✗ no_lost_update")
     assert ":bal - 20" in page.card("b_write")
@@ -174,7 +176,7 @@ def test_what_is_written_while_a_text_is_saved_is_kept(
     page.browser.type("-later")
     page.run("window.go(); 0")
     page.after(".files button", "lost-update-saved")
-    assert "name: lost-update-saved\n" in lost_update.read_text()
+    assert "name: lost-update-saved\n" in lost_update.read_text(encoding="utf-8")
     open_listed(page, "any-client")
     open_listed(page, "lost-update")
     page.after("h2", "lost-update-saved-later")
@@ -195,19 +197,21 @@ def test_a_file_that_is_gone_is_saved_again(page: ExplorerPage, lost_update: Pat
     page.click("#keep-mine")
 
     page.browser.until("document.querySelector('#save').disabled")
-    assert "name: lost-update-of-mine\n" in lost_update.read_text()
+    assert "name: lost-update-of-mine\n" in lost_update.read_text(encoding="utf-8")
 
 
 def test_what_is_told_and_undone_of_one_file_is_not_of_another(
     page: ExplorerPage, lost_update: Path
 ) -> None:
     """Neither what others have made of it, nor its text: that would be saved into the other one."""
-    before = lost_update.read_text()
+    before = lost_update.read_text(encoding="utf-8")
     edited(page)
     go_to(page, "name: lost-update")
     page.browser.type("-of-mine")
     page.after(".path", "changed, not saved")
-    lost_update.write_text(before.replace("name: lost-update", "name: lost-update-of-theirs"))
+    lost_update.write_text(
+        before.replace("name: lost-update", "name: lost-update-of-theirs"), encoding="utf-8"
+    )
     page.expected = ("409",)
     page.click("#save")
     page.after(".conflict", "Not saved")

@@ -46,7 +46,7 @@ def test_a_scenario_expects_what_was_shown(
     made = exported(server, "scenario", BY_HAND, name="bob first", **more)
     assert made["remarks"] == []
     place = tmp_path / made["filename"]
-    place.write_text(made["text"])
+    place.write_text(made["text"], encoding="utf-8")
     scenario = parse(made["text"]).scenario
     assert [each.name for each in scenario.orders] == ["bob first"]
     assert len(scenario.twins) == ("switches" in more and more["switches"] == OFF)
@@ -76,7 +76,7 @@ def test_exported_tests_pass(server: ExploreProcess, tmp_path: Path) -> None:
             server.post("/api/export", **clock),
         )
     ):
-        (tmp_path / f"{number}_{made['filename']}").write_text(made["text"])
+        (tmp_path / f"{number}_{made['filename']}").write_text(made["text"], encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     names = sorted(each.name for each in tmp_path.iterdir())
     done = subprocess.run([*command, *names], cwd=tmp_path, capture_output=True, text=True, check=False)  # fmt: skip
@@ -112,14 +112,14 @@ def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) 
     done = twopc("explore", str(folder), "--export", str(target))
     assert done.returncode == 0, done.stdout + done.stderr
     data = target / "data"
-    index = json.loads((data / "index.json").read_text())
+    index = json.loads((data / "index.json").read_text(encoding="utf-8"))
     assert index["listing"]["read_only"] is True
     for file in index["files"]:
-        content = json.loads((data / file["file"]).read_text())
+        content = json.loads((data / file["file"]).read_text(encoding="utf-8"))
         names = [each["name"] for each in content["scenario"]["orders"]]
         assert [each["name"] for each in file["orders"]] == names
         for order, listed in zip(file["orders"], content["scenario"]["orders"], strict=True):
-            answer = json.loads((data / order["play"]).read_text())
+            answer = json.loads((data / order["play"]).read_text(encoding="utf-8"))
             assert answer["run"]["order"] == listed["steps"]
             assert answer["listed"] == listed["name"]  # another one may have its steps
             assert (answer["run"]["possible"], answer["run"]["failures"]) == (True, [])
@@ -128,11 +128,11 @@ def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) 
     seen = {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
     assert twopc("explore", str(folder), "--export", str(target)).returncode == 0
     assert seen == {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
-    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "index.json").write_text("mine, too")
+    (tmp_path / "data" / "index.json").write_text("mine, too", encoding="utf-8")
     assert twopc("explore", str(folder), "--export", str(tmp_path)).returncode != 0
-    assert (tmp_path / "data" / "index.json").read_text() == "mine, too"
+    assert (tmp_path / "data" / "index.json").read_text(encoding="utf-8") == "mine, too"
 
 
 def test_a_static_export_shows_what_cannot_be_read_with_its_reason(
@@ -144,16 +144,16 @@ def test_a_static_export_shows_what_cannot_be_read_with_its_reason(
     good = opened / "good.twopc.yaml"
     good.write_bytes((folder / LOST).read_bytes())
     assert twopc("explore", str(good), "--export", str(target)).returncode == 0
-    whole = json.loads((target / "data" / "index.json").read_text())
+    whole = json.loads((target / "data" / "index.json").read_text(encoding="utf-8"))
     assert [each["path"] for each in whole["files"]] == [good.name]
     (opened / "latin.twopc.yaml").write_bytes(b"name: \xe9\n")
     done = twopc("explore", str(opened), "--export", str(target))
     assert done.returncode == 0, done.stderr
     why = "latin.twopc.yaml:1: error: it is not UTF-8"
     assert done.stderr.strip() == f"without its orders: {why}"
-    index = json.loads((target / "data" / "index.json").read_text())
+    index = json.loads((target / "data" / "index.json").read_text(encoding="utf-8"))
     assert index["files"][0] == whole["files"][0]
-    content = json.loads((target / "data" / index["files"][1]["file"]).read_text())
+    content = json.loads((target / "data" / index["files"][1]["file"]).read_text(encoding="utf-8"))
     assert [each["message"] for each in content["errors"]] == [why]
     assert index["listing"]["files"][1]["error"] == content["errors"][0]
     assert not list(target.glob(".new*"))
@@ -169,7 +169,7 @@ def test_what_a_scenario_takes_from_others_is_exported_with_it(
     made = server.post("/api/export", **body, kind="scenario", switches=switches)
     assert made["remarks"] == []
     place = tmp_path / made["filename"]
-    place.write_text(made["text"])
+    place.write_text(made["text"], encoding="utf-8")
     scenario = parse(made["text"]).scenario
     assert (scenario.name, scenario.topology.commit) == ("child", "presumed_nothing")
     done = twopc("run", str(place), "--on", "model", "--out", str(tmp_path / "runs"))

@@ -26,7 +26,7 @@ from twopc.sim.explore.folder import (
 from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.scenario.reading import BYTES_MAX
 
-LOST = (SHIPPED / "immediate/lost_update.twopc.yaml").read_text()
+LOST = (SHIPPED / "immediate/lost_update.twopc.yaml").read_text(encoding="utf-8")
 #: A user who owns nothing.
 _NOBODY = 65534
 
@@ -35,7 +35,7 @@ _NOBODY = 65534
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One scenario, and what the tests put beside it."""
     made = tmp_path_factory.mktemp("explored")
-    (made / "good.twopc.yaml").write_text(LOST)
+    (made / "good.twopc.yaml").write_text(LOST, encoding="utf-8")
     return made
 
 
@@ -46,7 +46,7 @@ def a_folder_of_somebody_else() -> Iterator[Path]:
     codecs.lookup("utf-8-sig")  # somebody else may not read where it is installed
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "closed").mkdir(mode=0o000)
-        (Path(name) / "good.twopc.yaml").write_text(LOST)
+        (Path(name) / "good.twopc.yaml").write_text(LOST, encoding="utf-8")
         (Path(name) / "secret.twopc.yaml").touch(mode=0o000)
         os.chmod(name, 0o555)
         if user == 0:
@@ -63,10 +63,10 @@ def strange(folder: Path) -> Iterator[dict[str, str]]:
     """Files that cannot be read, by path as it is shown, and words of the reason."""
     (folder / "loop.twopc.yaml").symlink_to("loop.twopc.yaml")
     (folder / "nowhere.twopc.yaml").symlink_to("nothing.twopc.yaml")
-    (folder / "long.twopc.yaml").write_text("#" * (BYTES_MAX + 1))
+    (folder / "long.twopc.yaml").write_text("#" * (BYTES_MAX + 1), encoding="utf-8")
     (folder / "latin.twopc.yaml").write_bytes(b"name: \xe9\n")
     odd = os.fsencode(folder) + b"/\xff.twopc.yaml"
-    Path(os.fsdecode(odd)).write_text(LOST)
+    Path(os.fsdecode(odd)).write_text(LOST, encoding="utf-8")
     yield {
         "\\xff.twopc.yaml": "its name is not UTF-8",
         "latin.twopc.yaml": "it is not UTF-8",
@@ -151,7 +151,7 @@ def test_who_may_not_read_a_file_may_not_read_its_next_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even before it has taken the other's place."""
-    (tmp_path / "good.twopc.yaml").write_text(LOST)
+    (tmp_path / "good.twopc.yaml").write_text(LOST, encoding="utf-8")
     (tmp_path / "good.twopc.yaml").chmod(0o600)
     folder, modes = OpenFolder(tmp_path), []
     put = os.fchmod
@@ -176,7 +176,7 @@ def test_of_those_who_save_at_once_one_does(server: ExploreProcess, folder: Path
     with ThreadPoolExecutor(len(bodies)) as tabs:
         answers = list(tabs.map(lambda body: server.ask("PUT", "/api/file", body)[0], bodies))
     assert sorted(answers) == [200] + [409] * (len(bodies) - 1)
-    assert place.read_text() == bodies[answers.index(200)]["text"]
+    assert place.read_text(encoding="utf-8") == bodies[answers.index(200)]["text"]
 
 
 def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_what_a_scenario_is_made_of_is_read_from_files_only(
 ) -> None:
     """Not from a pipe, a device or the worker's input; and one that has gone meanwhile is missing."""
     os.mkfifo(folder / "pipe.yaml")
-    (folder / "shared.yaml").write_text("twopc: 1\ntables: {}\n")
+    (folder / "shared.yaml").write_text("twopc: 1\ntables: {}\n", encoding="utf-8")
     for name, words in (
         ("pipe.yaml", "it is no regular file"),
         ("/dev/zero", "it is no regular file"),
@@ -250,11 +250,11 @@ def test_what_a_scenario_is_made_of_is_read_anew_whatever_its_clock_says(
     """A file may be put back with the time of another."""
     monkeypatch.chdir(tmp_path)
     base = tmp_path / "base.twopc.yaml"
-    base.write_text(LOST)
+    base.write_text(LOST, encoding="utf-8")
     then = base.stat().st_mtime_ns
     text = "name: own\nabout: Made of another.\nextends: base.twopc.yaml\n"
     bench = ModelBench()
     assert "bal - 20" in str(bench.loaded("own.twopc.yaml", text).scenario.steps["b_write"])
-    base.write_text(LOST.replace("bal - 20", "bal - 30"))
+    base.write_text(LOST.replace("bal - 20", "bal - 30"), encoding="utf-8")
     os.utime(base, ns=(then, then))
     assert "bal - 30" in str(bench.loaded("own.twopc.yaml", text).scenario.steps["b_write"])

@@ -91,7 +91,7 @@ def test_nothing_outside_of_the_folder_is_read_or_written(
     running, folder = own
     outside = folder.parent / "secret"
     outside.mkdir()
-    (outside / "x.twopc.yaml").write_text("secret")
+    (outside / "x.twopc.yaml").write_text("secret", encoding="utf-8")
     (folder / "link.twopc.yaml").symlink_to(outside / "x.twopc.yaml")
     (folder / "deep").symlink_to(outside)
     for path in (
@@ -102,7 +102,7 @@ def test_nothing_outside_of_the_folder_is_read_or_written(
         assert (status, value["kind"]) == (403, "path"), path
         body = {"path": path, "text": "changed", "base_version": ""}
         assert running.ask("PUT", "/api/file", body)[0] == 403, path
-    assert (outside / "x.twopc.yaml").read_text() == "secret"
+    assert (outside / "x.twopc.yaml").read_text(encoding="utf-8") == "secret"
     assert running.get("/api/files")["files"] == []
 
 
@@ -123,7 +123,7 @@ def test_two_tabs_do_not_lose_each_others_changes(own: tuple[ExploreProcess, Pat
     running, folder = own
     (folder / "real").mkdir()
     place = folder / "real" / "x.twopc.yaml"
-    place.write_text("twopc: 1\n")
+    place.write_text("twopc: 1\n", encoding="utf-8")
     place.chmod(0o640)
     (folder / "x.twopc.yaml").symlink_to(place)
     opened = running.get("/api/file?path=x.twopc.yaml")
@@ -133,7 +133,7 @@ def test_two_tabs_do_not_lose_each_others_changes(own: tuple[ExploreProcess, Pat
     assert status == 200
     status, value, _ = running.ask("PUT", "/api/file", {**first, "text": "second\n"})
     assert (status, value["kind"], value["version"]) == (409, "changed", saved["version"])
-    assert place.read_text() == "first\n"
+    assert place.read_text(encoding="utf-8") == "first\n"
     assert place.stat().st_mode & 0o777 == 0o640
     assert (folder / "x.twopc.yaml").is_symlink()
     new = {"path": "real/x.twopc.yaml", "text": "third\n", "base_version": ""}

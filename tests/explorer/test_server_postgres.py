@@ -107,7 +107,7 @@ def test_servers_that_have_died_are_replaced(
 
 def test_who_agrees_has_waited_alike(server: ExploreProcess) -> None:
     """Also for a coordinator that is stopped, which is no session that others compare."""
-    text = (SHIPPED / "transactional/snapshot_while_writing.twopc.yaml").read_text()
+    text = (SHIPPED / "transactional/snapshot_while_writing.twopc.yaml").read_text(encoding="utf-8")
     path = "waiting.twopc.yaml"
     (order,) = (
         each

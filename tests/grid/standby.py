@@ -89,7 +89,7 @@ class Standby(EmbeddedServer):
             )
             stopped = connection.execute("select labelfile from pg_backup_stop(false)").fetchone()
             assert stopped is not None
-        (self._run.data / "backup_label").write_text(stopped[0])
+        (self._run.data / "backup_label").write_text(stopped[0], encoding="utf-8")
         (self._run.data / "standby.signal").touch()
         user = self._binaries.user
         if user is not None:

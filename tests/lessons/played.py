@@ -77,7 +77,7 @@ def _environment(folder: Path) -> dict[str, str]:
     commands = folder.parent / f"{folder.name}-bin"
     commands.mkdir()
     twopc = commands / "twopc"
-    twopc.write_text(f'#!/bin/sh\nexec {sys.executable} -m twopc.sim "$@"\n')
+    twopc.write_text(f'#!/bin/sh\nexec {sys.executable} -m twopc.sim "$@"\n', encoding="utf-8")
     twopc.chmod(0o755)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TWOPC_")}
     kept.pop("CI", None)  # there expectations are not accepted

@@ -61,8 +61,8 @@ async def test_what_has_no_binary_format(server: EmbeddedServer, tmp_path: Path)
         await topology.publish("item")
         made = await topology.snapshot(tmp_path, data_format="binary")
         path = Path(made.location) / "manifest.json"
-        manifest = json.loads(path.read_text()) | {"server_version": 170004}
-        path.write_text(json.dumps(manifest))
+        manifest = json.loads(path.read_text(encoding="utf-8")) | {"server_version": 170004}
+        path.write_text(json.dumps(manifest), encoding="utf-8")
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         await topology.execute(
             "pub", "update msrepl.msmerge_dynamic_snapshots set digest = %s", (digest,)

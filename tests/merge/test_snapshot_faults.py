@@ -29,9 +29,9 @@ def files_of(folder: Path, pattern: str) -> list[Path]:
 def edit(folder: Path, change_it: Callable[[dict[str, Any]], None]) -> None:
     """Change the manifest."""
     path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
+    manifest = json.loads(path.read_text(encoding="utf-8"))
     change_it(manifest)
-    path.write_text(json.dumps(manifest))
+    path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def cut_short(path: Path) -> None:
@@ -49,9 +49,9 @@ def flip(path: Path) -> None:
 def inject(folder: Path) -> None:
     """Put SQL into the description of a table, and its digest into the manifest."""
     path = one(folder, "*.sch")
-    table = json.loads(path.read_text())
+    table = json.loads(path.read_text(encoding="utf-8"))
     table["columns"][1]["type"] = "text); create table public.owned (id int); --"
-    path.write_text(json.dumps(table))
+    path.write_text(json.dumps(table), encoding="utf-8")
     vouch(folder, path)
 
 
@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "SQL in it": (inject, "table customer was altered since, or taken back, or its file was"),
     "other rows": (forge, "its manifest is none that pub has recorded"),
     "manifest cut short": (lambda f: cut_short(f / "manifest.json"), "manifest.json is not what"),
-    "manifest empty": (lambda f: (f / "manifest.json").write_text("{}"), "manifest.json is not what"),
+    "manifest empty": (lambda f: (f / "manifest.json").write_text("{}", encoding="utf-8"), "manifest.json is not what"),
     "no manifest": (lambda f: (f / "manifest.json").unlink(), r"no snapshot in .*20631"),
     "another version": (lambda f: edit(f, lambda m: m.update(format=7)), "is of version 7, and version 1"),
     "another Publisher": (lambda f: edit(f, lambda m: m.update(database="other")), "database 'other'"),

@@ -19,7 +19,7 @@ _HELD = "select c.relname::text from pg_class as c where c.relnamespace = 'msrep
 
 async def test_all_of_them(server: EmbeddedServer) -> None:
     """Each that the page says is there is there; of the others it says why not."""
-    _, _, table = _PAGE.read_text().partition("| system table | here |")
+    _, _, table = _PAGE.read_text(encoding="utf-8").partition("| system table | here |")
     rows = re.findall(r"^\| (\*\*)?`(MS\w+|sysm\w+)`(\*\*)? \|", table, re.MULTILINE)
     there = {name.lower() for bold, name, _ in rows if not bold}
     assert len(rows) == 31
@@ -35,10 +35,14 @@ async def test_all_of_them(server: EmbeddedServer) -> None:
 @pytest.mark.parametrize(("name", "count"), [("merge.md", 38), ("merge_partitions.md", 8)])
 def test_the_pages_name_tests_that_there_are(name: str, count: int) -> None:
     """Each that they name is a test of ours, or a file of tests; every sentence of the original's names one, or says no."""
-    page = _PAGE.with_name(name).read_text()
+    page = _PAGE.with_name(name).read_text(encoding="utf-8")
     tests = Path(__file__).parents[1]
     files = [*tests.glob("merge/*.py"), *tests.glob("cli/*merge*.py")]
-    there = {name for path in files for name in re.findall(r"def (test_\w+)\(", path.read_text())}
+    there = {
+        name
+        for path in files
+        for name in re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8"))
+    }
     named = {*re.findall(r"`(?:tests/merge/)?(test_\w+(?:\.py)?)`", page)}
     assert len(named) >= count
     assert not named - there - {path.name for path in files}

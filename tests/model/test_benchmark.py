@@ -40,7 +40,7 @@ def test_the_history_is_one(tmp_path: Path) -> None:
         bank = Bank(clients=2, nodes=2, history=lines)
         bank.run(5)
         bank.check()
-    records = [HistoryRecord.parse(line) for line in path.read_text().splitlines()]
+    records = [HistoryRecord.parse(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert len(records) == 20
     assert {record.kind for record in records} <= set(history.KINDS)
     assert [record.seq for record in records] == list(range(20))

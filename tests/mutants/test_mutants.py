@@ -53,7 +53,7 @@ def project(tmp_path: Path) -> Path:
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
         identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
         subprocess.run(["git", *identity, *command], cwd=tmp_path, check=True)
@@ -102,19 +102,21 @@ def test_who_can_see_it(project: Path) -> None:
 def test_quick_tests_come_first(project: Path) -> None:
     """What the file is called comes before that; all of them are run."""
     for name in ("a", "b", "money"):
-        (project / "tests" / f"test_{name}.py").write_text("import twopc.money\n")
+        (project / "tests" / f"test_{name}.py").write_text("import twopc.money\n", encoding="utf-8")
     slow = {f"tests/test_{name}.py::test": 9 for name in ("a", "money")}
-    (project / "tests" / "durations.json").write_text(json.dumps(slow))
+    (project / "tests" / "durations.json").write_text(json.dumps(slow), encoding="utf-8")
     ((*names,),) = Reach(project).tests("twopc/money.py")
     assert names == [f"tests/test_{name}.py" for name in ("money", "b", "fee", "a")]
 
 
 def test_tests_of_a_line(project: Path) -> None:
     """Those that run it, or the line before it that any runs; a module's own lines belong to no test."""
-    (project / "twopc/small.py").write_text(f"{SMALL}def unused():\n    return 1\n")
+    (project / "twopc/small.py").write_text(
+        f"{SMALL}def unused():\n    return 1\n", encoding="utf-8"
+    )
     more = "from twopc.small import is_dear\ndef test_it(): assert is_dear(101)\n"
-    (project / "tests/test_dear.py").write_text(more)
-    (project / ".coveragerc").write_text("[run]\nrelative_files = true\n")
+    (project / "tests/test_dear.py").write_text(more, encoding="utf-8")
+    (project / ".coveragerc").write_text("[run]\nrelative_files = true\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "--cov=twopc", "--cov-context=test"]
     subprocess.run(
         [*command, "tests/test_fee.py", "tests/test_dear.py"],

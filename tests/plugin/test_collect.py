@@ -103,7 +103,7 @@ def test_accepting_several_orders_of_a_file(
     """What the first has written is still there when the second has written."""
     monkeypatch.delenv("CI", raising=False)
     path = files.pytester.path / "both.twopc.yaml"
-    path.write_text(ACCOUNT.replace("balance: 90", "balance: 91") + BOB_FIRST)
+    path.write_text(ACCOUNT.replace("balance: 90", "balance: 91") + BOB_FIRST, encoding="utf-8")
     options = ("both.twopc.yaml", "-k", "not every")
     files.run(*options, "--twopc-accept").assert_outcomes(passed=2)
     files.run(*options).assert_outcomes(passed=2)

@@ -64,11 +64,11 @@ def project(tmp_path: Path) -> Path:
     """A project whose tests use the server that TWOPC_PG_URL names."""
     import textwrap
 
-    (tmp_path / "conftest.py").write_text(textwrap.dedent(BANK))
+    (tmp_path / "conftest.py").write_text(textwrap.dedent(BANK), encoding="utf-8")
     (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\n", encoding="utf-8"
     )
-    (tmp_path / "test_it.py").write_text(TEST)
+    (tmp_path / "test_it.py").write_text(TEST, encoding="utf-8")
     return tmp_path
 
 
@@ -152,7 +152,7 @@ def test_killed_with_its_own_server(project: Path) -> None:
 def alive(pid: int) -> bool:
     """The process is there, and no zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split(")")[1].split()[0] != "Z"
     except OSError:
         return False
 

@@ -104,7 +104,9 @@ def test_which_setting_holds(project: Project, monkeypatch: pytest.MonkeyPatch) 
         assert found, shown
         return found[1]
 
-    (project.pytester.path / "pyproject.toml").write_text("[tool.twopc]\nseed = 1\n")
+    (project.pytester.path / "pyproject.toml").write_text(
+        "[tool.twopc]\nseed = 1\n", encoding="utf-8"
+    )
     assert seed() == "1"
     assert seed("-o", "twopc_seed=2") == "2"
     monkeypatch.setenv("TWOPC_SEED", "3")
@@ -254,7 +256,9 @@ def test_importing_starts_nothing() -> None:
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert shown.stdout.strip() == "[]"
-    sources = "".join(path.read_text() for path in (ROOT / "sim" / "pytest_plugin").glob("*.py"))
+    sources = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "sim" / "pytest_plugin").glob("*.py")
+    )
     assert "autouse" not in sources
     assert "event_loop_policy" not in sources
 
@@ -349,8 +353,8 @@ def test_keeping_and_reporting(project: Project) -> None:
     refused.assert_outcomes(failed=1, errors=1, passed=1)
     refused.stdout.fnmatch_lines(["*--twopc-keep needs a server that stays*--twopc-pg URL*"])
     written = project.pytester.path / "reports" / "test_it.py_test_fails"
-    assert "select 1" in (written / "history.jsonl").read_text()
-    assert "<html" in (written / "report.html").read_text()
+    assert "select 1" in (written / "history.jsonl").read_text(encoding="utf-8")
+    assert "<html" in (written / "report.html").read_text(encoding="utf-8")
     project.pytester.makeconftest(KEEPING)
     result = project.run("-q", "-s", "--twopc-keep", "failed")
     result.assert_outcomes(failed=1, passed=1)

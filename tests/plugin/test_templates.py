@@ -37,9 +37,9 @@ def sources(tmp_path: Path) -> Path:
 
 def edit(path: Path, old: str, new: str) -> None:
     """Make a mistake."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert old in text
-    path.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def test_a_file_of_sql(bench: Bench, tmp_path: Path) -> None:
@@ -48,7 +48,8 @@ def test_a_file_of_sql(bench: Bench, tmp_path: Path) -> None:
     path.write_text(
         "create function f() returns int begin atomic select 1; end;\n"
         "create table account (id int primary key,\n"
-        "  owner tex);"
+        "  owner tex);",
+        encoding="utf-8",
     )
     assert refusal(bench, path) == [
         f'{path}:3:9: type "tex" does not exist (42704)',
@@ -59,7 +60,8 @@ def test_a_file_of_sql(bench: Bench, tmp_path: Path) -> None:
     other = tmp_path / "other.sql"
     other.write_text(
         "create table account (id int primary key);\n\n"
-        "insert into account values (1);\ninsert into account values (1); -- again\n"
+        "insert into account values (1);\ninsert into account values (1); -- again\n",
+        encoding="utf-8",
     )
     assert refusal(bench, other) == [
         f'{other}:4:1: duplicate key value violates unique constraint "account_pkey" (23505)',
@@ -74,13 +76,14 @@ def test_what_is_for_psql_only(bench: Bench, tmp_path: Path) -> None:
     dump.write_text(
         "\\restrict abc\nselect set_config('search_path', '', false);\n"
         "create table public.account (id int primary key);\n"
-        "copy public.account (id) from stdin;\n1\n\\.\n"
+        "copy public.account (id) from stdin;\n1\n\\.\n",
+        encoding="utf-8",
     )
     assert refusal(bench, dump)[0] == (
         f"{dump}:4:1: rows for COPY FROM STDIN are no SQL: write INSERT (pg_dump --inserts)"
     )
     script = tmp_path / "script.sql"
-    script.write_text("select 1;\n\\i other.sql\n")
+    script.write_text("select 1;\n\\i other.sql\n", encoding="utf-8")
     assert refusal(bench, script)[0].startswith(f"{script}:2:1: a command of psql")
 
 
@@ -92,8 +95,8 @@ def test_the_name_of_a_file_is_no_sql(bench: Bench) -> None:
 
 def test_a_folder_of_sql(bench: Bench, tmp_path: Path) -> None:
     """By the names of its files."""
-    (tmp_path / "2.sql").write_text("insert into account values (1)")
-    (tmp_path / "1.sql").write_text("create table account (id int primary key)")
+    (tmp_path / "2.sql").write_text("insert into account values (1)", encoding="utf-8")
+    (tmp_path / "1.sql").write_text("create table account (id int primary key)", encoding="utf-8")
     wanted = TopologyRequest(load=(tmp_path,), subscribers=1)
     bed = bench.open(wanted, "a test")
     assert bench.call(bed.rows, "sub1", "account") == [{"id": 1}]

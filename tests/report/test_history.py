@@ -86,7 +86,9 @@ def test_every_kind_says_what_it_is():
 def test_reading(tmp_path):
     path = tmp_path / "history.jsonl"
     lines = [HistoryRecord(seq=0, t_us=0, kind="header", data={"schema": SCHEMA}), FULL, FULL]
-    path.write_text("".join(record.line() + "\n" for record in lines) + '{"seq": 9, "t_')
+    path.write_text(
+        "".join(record.line() + "\n" for record in lines) + '{"seq": 9, "t_', encoding="utf-8"
+    )
     assert read(path) == lines  # the last line was never finished
     assert [(name, len(of)) for name, of in by_order(lines)] == [("one", 2)]
 
@@ -102,7 +104,7 @@ def test_reading(tmp_path):
 )
 def test_reading_something_else(tmp_path, text, message):
     path = tmp_path / "history.jsonl"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=message):
         read(path)
 
@@ -120,8 +122,8 @@ def test_run_files(tmp_path):
         one.history.write("x")
     latest = tmp_path / "name" / "latest"
     assert latest.resolve() == two.directory.resolve()
-    assert json.loads((latest / "verdict.json").read_text()) == {"verdict": "pass"}
-    assert (one.directory / "history.jsonl").read_text() == "x"
+    assert json.loads((latest / "verdict.json").read_text(encoding="utf-8")) == {"verdict": "pass"}
+    assert (one.directory / "history.jsonl").read_text(encoding="utf-8") == "x"
 
 
 def test_everything_that_follows_from_a_history(tmp_path):
@@ -129,11 +131,21 @@ def test_everything_that_follows_from_a_history(tmp_path):
         files.write_environment({"version": "1", "seed": 7})
         told = files.finish(records("failing"))
     assert files.directory.name.endswith("-7")
-    assert json.loads((files.directory / "verdict.json").read_text()) == told
-    assert json.loads((files.directory / "env.json").read_text()) == {"version": "1", "seed": 7}
-    assert (files.directory / "sequence.mmd").read_text().startswith("sequenceDiagram")
-    assert (files.directory / "report.html").read_text().startswith("<!DOCTYPE html>")
-    states = {path.name: json.loads(path.read_text()) for path in files.directory.glob("state/*")}
+    assert json.loads((files.directory / "verdict.json").read_text(encoding="utf-8")) == told
+    assert json.loads((files.directory / "env.json").read_text(encoding="utf-8")) == {
+        "version": "1",
+        "seed": 7,
+    }
+    assert (
+        (files.directory / "sequence.mmd").read_text(encoding="utf-8").startswith("sequenceDiagram")
+    )
+    assert (
+        (files.directory / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    )
+    states = {
+        path.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in files.directory.glob("state/*")
+    }
     assert set(states) == {"pub.json", "sub1.json", "sub2.json"}
     assert states["pub.json"]["alice first"]["account"][0]["balance"] == "90"
 

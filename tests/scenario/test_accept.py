@@ -360,9 +360,9 @@ def test_one_more_order_in_brackets():
 
 
 def test_orders_of_another_file(tmp_path):
-    (tmp_path / "base.twopc.yaml").write_text(SOURCE)
+    (tmp_path / "base.twopc.yaml").write_text(SOURCE, encoding="utf-8")
     inner = tmp_path / "inner.twopc.yaml"
-    inner.write_text("extends: base.twopc.yaml\ntwopc: 1\nname: y\nabout: y\n")
+    inner.write_text("extends: base.twopc.yaml\ntwopc: 1\nname: y\nabout: y\n", encoding="utf-8")
     with pytest.raises(ScenarioError, match="do not stand in it"):
         with_order(load(inner).document, "as walked", ["a1"])
     happened = failure("steps.a2", "in_doubt", *FIRST, "steps", "a2")

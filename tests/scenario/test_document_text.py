@@ -69,7 +69,9 @@ def test_a_scenario_is_the_same_when_it_is_written() -> None:
 
 def test_what_is_taken_away_stays_away(tmp_path: Path) -> None:
     """A key that the extending file has as null."""
-    (tmp_path / "base.yaml").write_text("twopc: 1\nname: base\nseed: 1\ntags: [a]\n")
+    (tmp_path / "base.yaml").write_text(
+        "twopc: 1\nname: base\nseed: 1\ntags: [a]\n", encoding="utf-8"
+    )
     document = parse("twopc: 1\nname: own\nextends: base.yaml\nseed: null\n", str(tmp_path / "own"))
     resolve(document)
     assert document_text(document) == "twopc: 1\nname: own\ntags: [a]\n"

@@ -111,7 +111,8 @@ def test_twelve_cells_are_quick(tmp_path):
     path.write_text(
         FILE
         + "matrix:\n  isolation.pub: [read committed, repeatable read, serializable]\n"
-        + "  shipping: [eager, lazy]\n  commit: [presumed_abort, last_agent]\n"
+        + "  shipping: [eager, lazy]\n  commit: [presumed_abort, last_agent]\n",
+        encoding="utf-8",
     )
 
     def cpu_ms():

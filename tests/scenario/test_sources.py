@@ -39,12 +39,12 @@ twin: {protections: {version_check: off}, must_fail: no_lost_update}
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "common").mkdir()
-    (tmp_path / "common/bank.yaml").write_text(BANK)
-    (tmp_path / "base.yaml").write_text(BASE)
+    (tmp_path / "common/bank.yaml").write_text(BANK, encoding="utf-8")
+    (tmp_path / "base.yaml").write_text(BASE, encoding="utf-8")
 
     def write(text, name="file.twopc.yaml"):
         path = tmp_path / name
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         return path
 
     return write
@@ -136,7 +136,7 @@ orders: [{name: one, steps: [nothing]}]
 
 def test_a_mistake_in_another_file_is_shown_there(folder):
     (folder("").parent / "common/bank.yaml").write_text(
-        BANK.replace("balance: 100", "balanse: 100")
+        BANK.replace("balance: 100", "balanse: 100"), encoding="utf-8"
     )
     with pytest.raises(ScenarioError) as caught:
         load(folder(BASE))
@@ -156,7 +156,7 @@ def test_five_files_are_not_too_many(folder):
 
 def test_a_base_that_includes_and_a_file_that_does_too(folder):
     (folder("").parent / "common/log.yaml").write_text(
-        "twopc: 1\ntables: {log: {columns: {id: int primary key}}}\n"
+        "twopc: 1\ntables: {log: {columns: {id: int primary key}}}\n", encoding="utf-8"
     )
     path = folder("twopc: 1\nname: own\nabout: x\nextends: base.yaml\ninclude: [common/log.yaml]\n")
     assert list(load(path).scenario.tables) == ["log", "account"]
@@ -173,7 +173,7 @@ def test_standard_input(folder, monkeypatch):
     import sys
 
     monkeypatch.chdir(folder("").parent)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BASE.encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BASE.encode()), encoding="utf-8"))
     loaded = load("-")
     assert (loaded.document.path, loaded.scenario.name) == ("-", "base")
 
@@ -182,7 +182,8 @@ def test_a_spec(tmp_path):
     path = tmp_path / "two.spec"
     path.write_text(
         "setup { create table t (id int primary key); }\nsession s1 step a { select * from t; }\n"
-        "session s2 step b { insert into t values (1); }\npermutation a b\n"
+        "session s2 step b { insert into t values (1); }\npermutation a b\n",
+        encoding="utf-8",
     )
     loaded = load(path)
     assert loaded.scenario.sessions["s1"].plain

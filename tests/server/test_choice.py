@@ -56,7 +56,7 @@ def test_no_programs_there(tmp_path):
 
 def script(path: Path, text: str) -> None:
     """A program that says something."""
-    path.write_text(f"#!/bin/sh\necho '{text}'\n")
+    path.write_text(f"#!/bin/sh\necho '{text}'\n", encoding="utf-8")
     path.chmod(0o755)
 
 

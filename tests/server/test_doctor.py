@@ -220,7 +220,8 @@ def test_link_needs_a_password(method: str) -> None:
     with EmbeddedServer.start() as server:
         hba = server.directory / "data" / "pg_hba.conf"
         hba.write_text(
-            f"# first line\nlocal all all {method}\nhost all all 127.0.0.1/32 {method}\n"
+            f"# first line\nlocal all all {method}\nhost all all 127.0.0.1/32 {method}\n",
+            encoding="utf-8",
         )
         server.restart()
         dsn = server.superuser_dsn("postgres")
@@ -245,7 +246,7 @@ def test_link_needs_a_password(method: str) -> None:
 def test_password_of_pgpass_does_not_deceive(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "pgpass").write_text("*:*:*:*:wrong\n")
+    (tmp_path / "pgpass").write_text("*:*:*:*:wrong\n", encoding="utf-8")
     (tmp_path / "pgpass").chmod(0o600)
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
     monkeypatch.setenv("PGPASSWORD", "wrong")

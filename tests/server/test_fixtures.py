@@ -37,7 +37,8 @@ def test_a_prepared_transaction_that_is_left_fails_the_test(tmp_path: Path) -> N
         "def test_it(fresh_database):\n"
         "    with fresh_database.connect() as connection:\n"
         "        connection.execute('BEGIN; SELECT pg_current_xact_id()')\n"
-        "        connection.execute(\"PREPARE TRANSACTION 'twopc:c:1:1:sub'\")\n"
+        "        connection.execute(\"PREPARE TRANSACTION 'twopc:c:1:1:sub'\")\n",
+        encoding="utf-8",
     )
     command = [sys.executable, "-m", "pytest", "-p", "tests.fix_server", "-q", str(tmp_path)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

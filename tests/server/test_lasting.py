@@ -40,8 +40,8 @@ def test_starts_after_a_kill_whose_number_is_a_zombies(killed: LastingServer) ->
             timeout_s=30,
         )
         pidfile = killed.data / "postmaster.pid"
-        _, *others = pidfile.read_text().splitlines(keepends=True)
-        pidfile.write_text("".join([f"{zombie.pid}\n", *others]))
+        _, *others = pidfile.read_text(encoding="utf-8").splitlines(keepends=True)
+        pidfile.write_text("".join([f"{zombie.pid}\n", *others]), encoding="utf-8")
         killed.start()
         with psycopg.connect(killed.dsn("postgres")) as connection:
             assert connection.execute("select 1").fetchone() == (1,)

@@ -30,12 +30,17 @@ SHARED_MEMORY = Path("/proc/sysvipc/shm")
 
 def shared_memory_key(directory: Path) -> str:
     """The key of the segment of the server in a run directory."""
-    return (directory / "data" / "postmaster.pid").read_text().splitlines()[6].split()[0]
+    return (
+        (directory / "data" / "postmaster.pid")
+        .read_text(encoding="utf-8")
+        .splitlines()[6]
+        .split()[0]
+    )
 
 
 def shared_memory_keys() -> set[str]:
     """The keys of all segments; none where they cannot be listed."""
-    lines = SHARED_MEMORY.read_text().splitlines() if SHARED_MEMORY.exists() else []
+    lines = SHARED_MEMORY.read_text(encoding="utf-8").splitlines() if SHARED_MEMORY.exists() else []
     return {line.split()[0] for line in lines}
 
 
@@ -125,8 +130,8 @@ def test_sweep_kills_nobody_elses_process(make_child: MakeChild, own_cache: Path
     # It works in the data directory, and its pid is in the file of the postmaster: not enough.
     bystander = subprocess.Popen(["sleep", "60"], cwd=data)
     try:
-        text = (data / "postmaster.pid").read_text().split("\n", 1)[1]
-        (data / "postmaster.pid").write_text(f"{bystander.pid}\n{text}")
+        text = (data / "postmaster.pid").read_text(encoding="utf-8").split("\n", 1)[1]
+        (data / "postmaster.pid").write_text(f"{bystander.pid}\n{text}", encoding="utf-8")
         sweep()
         wait_until_gone(said)
         assert bystander.poll() is None
@@ -138,7 +143,7 @@ def test_sweep_kills_nobody_elses_process(make_child: MakeChild, own_cache: Path
 def test_supervisor_needs_none_of_our_modules(tmp_path: Path) -> None:
     """They may be edited or uninstalled while it waits."""
     script = Path(supervisor.__file__)
-    assert "twopc." not in re.sub(r"`[^`]*`", "", script.read_text())
+    assert "twopc." not in re.sub(r"`[^`]*`", "", script.read_text(encoding="utf-8"))
     (tmp_path / "run" / "data").mkdir(parents=True)
     (tmp_path / "lock").touch()
     command: list[str | Path] = [sys.executable, "-P", script]

@@ -22,7 +22,7 @@ from twopc.sim.scenario.spec.playing import SETTINGS, play
 async def compared(path: Path, expected: Path, server: EmbeddedServer) -> SpecAgreement | str:
     """How far a spec agrees; if it cannot be played, why not."""
     try:
-        text = path.read_text()  # noqa: ASYNC240 -- nothing else runs
+        text = path.read_text(encoding="utf-8")  # noqa: ASYNC240 -- nothing else runs
         return agreement(expected, await play(text, str(path), server))
     except ScenarioError as error:
         return str(error)

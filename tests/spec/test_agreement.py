@@ -43,7 +43,7 @@ def test_every_spec_but_one_has_an_expected_output() -> None:
 async def test_it_is_printed_as_by_isolationtester(path: Path, server) -> None:
     spec = path.with_suffix(".spec")
 
-    found = agreement(path, await play(spec.read_text(), str(spec), server))
+    found = agreement(path, await play(spec.read_text(encoding="utf-8"), str(spec), server))
 
     assert not found.differences, "\n".join(map(str, found.differences))
 
@@ -52,7 +52,7 @@ async def test_who_waits_for_a_prepared_transaction_waits_here(server) -> None:
     """isolationtester does not see it, and cancels the step after minutes."""
     spec = SPECS / "prepared.spec"
 
-    (played,) = await play(spec.read_text(), str(spec), server)
+    (played,) = await play(spec.read_text(encoding="utf-8"), str(spec), server)
 
     assert played.lines[3:] == (
         "step s2w: UPDATE t SET a = 3; <waiting ...>",
@@ -92,7 +92,7 @@ def test_isolationtester_prints_it(path: Path, server) -> None:
     try:
         done = subprocess.run(
             [TESTER, server.superuser_dsn(DATABASE)],
-            input=path.with_suffix(".spec").read_text(),
+            input=path.with_suffix(".spec").read_text(encoding="utf-8"),
             env={**os.environ, "PGAPPNAME": f"isolation/{path.stem}"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -102,4 +102,4 @@ def test_isolationtester_prints_it(path: Path, server) -> None:
     finally:
         server.drop_database(DATABASE)
 
-    assert done.stdout == path.read_text()
+    assert done.stdout == path.read_text(encoding="utf-8")

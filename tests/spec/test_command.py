@@ -28,7 +28,7 @@ def test_a_spec_becomes_a_file_that_is_right(twopc, tmp_path) -> None:
 
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "blocking.twopc.yaml: written\n"
-    text = (tmp_path / "blocking.twopc.yaml").read_text()
+    text = (tmp_path / "blocking.twopc.yaml").read_text(encoding="utf-8")
     assert text.startswith("# imported from blocking.spec\ntwopc: 1\nname: blocking\n")
     checked = twopc("check", "--strict", "blocking.twopc.yaml")
     assert checked.stdout == "blocking.twopc.yaml: ok\n"
@@ -42,20 +42,20 @@ def test_it_is_printed_where_no_file_is_named(twopc) -> None:
 
 
 def test_a_file_that_is_there_is_not_lost(twopc, tmp_path) -> None:
-    (tmp_path / "mine.yaml").write_text("mine")
+    (tmp_path / "mine.yaml").write_text("mine", encoding="utf-8")
     arguments = ("import", "spec", SPECS / "star.spec", "-o", "mine.yaml")
 
     done = twopc(*arguments)
     assert done.returncode == 2
     assert "mine.yaml is there already; --force writes over it" in done.stderr
-    assert (tmp_path / "mine.yaml").read_text() == "mine"
+    assert (tmp_path / "mine.yaml").read_text(encoding="utf-8") == "mine"
 
     assert twopc(*arguments, "--force").returncode == 0
-    assert (tmp_path / "mine.yaml").read_text() != "mine"
+    assert (tmp_path / "mine.yaml").read_text(encoding="utf-8") != "mine"
 
 
 def test_mistakes_are_all_told_and_nothing_is_written(twopc, tmp_path) -> None:
-    (tmp_path / "bad.spec").write_text("sesion s\nsession t\nstep a SELECT 1\n")
+    (tmp_path / "bad.spec").write_text("sesion s\nsession t\nstep a SELECT 1\n", encoding="utf-8")
 
     done = twopc("import", "spec", "bad.spec", "-o", "out.yaml")
 
@@ -75,8 +75,8 @@ def test_a_file_that_is_not_there(twopc) -> None:
 
 def test_an_expected_output_is_compared(twopc, tmp_path) -> None:
     spec, out = SPECS / "blocking.spec", tmp_path / "mine.out"
-    right = (SPECS / "blocking.out").read_text()
-    out.write_text(right.replace("     80\n", "     81\n"))
+    right = (SPECS / "blocking.out").read_text(encoding="utf-8")
+    out.write_text(right.replace("     80\n", "     81\n"), encoding="utf-8")
 
     done = twopc("import", "spec", spec, "--expected", out)
 
@@ -89,7 +89,7 @@ def test_an_expected_output_is_compared(twopc, tmp_path) -> None:
     ]
     assert done.returncode == 1
 
-    (tmp_path / "mine_1.out").write_text(right)
+    (tmp_path / "mine_1.out").write_text(right, encoding="utf-8")
     done = twopc("import", "spec", spec, "--expected", out)
     assert done.stdout == f"{spec}: 3 of 3 permutations as in {tmp_path / 'mine_1.out'}\n"
     assert done.returncode == 0
@@ -97,8 +97,10 @@ def test_an_expected_output_is_compared(twopc, tmp_path) -> None:
 
 def test_permutations_that_are_missing_differ(twopc, tmp_path) -> None:
     begin = "starting permutation:"
-    parts = (SPECS / "blocking.out").read_text().split(begin)
-    (tmp_path / "mine.out").write_text(begin.join([*parts[:2], " no such step\n", parts[3]]))
+    parts = (SPECS / "blocking.out").read_text(encoding="utf-8").split(begin)
+    (tmp_path / "mine.out").write_text(
+        begin.join([*parts[:2], " no such step\n", parts[3]]), encoding="utf-8"
+    )
 
     done = twopc("import", "spec", SPECS / "blocking.spec", "--expected", "mine.out")
 
@@ -122,7 +124,7 @@ def test_there_and_back(twopc, tmp_path) -> None:
 
     assert done.returncode == 0, done.stderr
     again = twopc("import", "spec", "again.spec")
-    before = (tmp_path / "blocking.twopc.yaml").read_text()
+    before = (tmp_path / "blocking.twopc.yaml").read_text(encoding="utf-8")
     assert again.stdout.partition("sessions:")[2] == before.partition("sessions:")[2]
 
 

@@ -17,7 +17,7 @@ SPECS = sorted((Path(__file__).parent / "specs").glob("*.spec"))
 
 
 def scenario(name: str):
-    text = (Path(__file__).parent / "specs" / f"{name}.spec").read_text()
+    text = (Path(__file__).parent / "specs" / f"{name}.spec").read_text(encoding="utf-8")
     return from_document(convert.document(text, f"{name}.spec")).scenario
 
 
@@ -40,7 +40,7 @@ def squeezed(value):
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_the_file_says_what_the_spec_says(path: Path) -> None:
     """By either way it is the same scenario, and nothing is wrong with it."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     straight = from_document(convert.document(text, str(path)))
     written = parse(convert.yaml(text, str(path)), "written.twopc.yaml")
 

@@ -92,7 +92,7 @@ def test_generated_orders_are_listed() -> None:
 
 def test_what_was_imported_is_exported_again() -> None:
     path = Path(__file__).parent / "specs" / "repeated.spec"
-    once = from_document(convert.document(path.read_text(), "repeated.spec"))
+    once = from_document(convert.document(path.read_text(encoding="utf-8"), "repeated.spec"))
     again = from_document(convert.document(spec(once), "again.spec"))
 
     assert list(again.scenario.steps) == list(once.scenario.steps)

@@ -325,7 +325,10 @@ async def break_port(pair: ApartPair) -> None:
 
 async def break_hba(pair: ApartPair) -> None:
     path = pair.servers.publisher.directory / "data" / "pg_hba.conf"
-    path.write_text(f"local all {await link_role(pair)} reject\n" + path.read_text())
+    path.write_text(
+        f"local all {await link_role(pair)} reject\n" + path.read_text(encoding="utf-8"),
+        encoding="utf-8",
+    )
     await pair.at_publisher("select pg_reload_conf()")
 
 
@@ -373,12 +376,12 @@ async def test_why_the_link_cannot_be_opened(
         "sub1", "select umoptions[2] from pg_user_mappings where srvname = 'msrepl_publisher'"
     )
     hba = pair.servers.publisher.directory / "data" / "pg_hba.conf"
-    before = hba.read_text()
+    before = hba.read_text(encoding="utf-8")
     await breakage(pair)
     try:
         error = await pair.refused("update account set balance = 1 where id = 1")
     finally:
-        hba.write_text(before)
+        hba.write_text(before, encoding="utf-8")
         await pair.at_publisher("select pg_reload_conf()")
 
     assert_unreachable(error, sqlstate)

@@ -291,7 +291,9 @@ def test_no_begin_without_a_rollback_before_it() -> None:
     """BEGIN in a transaction that is open is only a warning there, and would commit what is in it."""
     begins = 0
     for file in resources.files("twopc.subscriber").joinpath("sql").iterdir():
-        for found in re.finditer(r"'([^'\n]*)\bbegin isolation level", file.read_text()):
+        for found in re.finditer(
+            r"'([^'\n]*)\bbegin isolation level", file.read_text(encoding="utf-8")
+        ):
             begins += 1
             assert found[1] == "rollback;", f"{file.name}: a remote BEGIN with nothing before it"
     assert begins >= 3

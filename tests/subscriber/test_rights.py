@@ -304,11 +304,12 @@ async def test_a_publisher_that_trusts_everybody_is_refused(
 ) -> None:
     """PostgreSQL lets no ordinary role link without a password: told with what to change."""
     hba = two_servers.publisher.directory / "data" / "pg_hba.conf"
-    before = hba.read_text()
+    before = hba.read_text(encoding="utf-8")
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     try:
         hba.write_text(
-            f"local {pair.database} all trust\nhost {pair.database} all all trust\n{before}"
+            f"local {pair.database} all trust\nhost {pair.database} all all trust\n{before}",
+            encoding="utf-8",
         )
         await pair.at_publisher("select pg_reload_conf()")
 
@@ -318,7 +319,7 @@ async def test_a_publisher_that_trusts_everybody_is_refused(
         assert "did not ask for the password of the link" in str(error)
         assert "scram-sha-256 instead of trust" in str(error.diag.message_hint)
     finally:
-        hba.write_text(before)
+        hba.write_text(before, encoding="utf-8")
         await pair.at_publisher("select pg_reload_conf()")
     assert await pair.run("update account set balance = 1 where id = 1") == 1
     await pair.same("account")

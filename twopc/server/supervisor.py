@@ -108,7 +108,9 @@ def remove_shared_memory(data: Path) -> None:
     machine has only 4096 such segments. No process of that server may be alive.
     """
     try:
-        key, segment = map(int, (data / "postmaster.pid").read_text().splitlines()[6].split())
+        key, segment = map(
+            int, (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[6].split()
+        )
     except (OSError, ValueError, IndexError):
         return  # stopped in order, or killed before it had a segment
     libc = ctypes.CDLL(None)

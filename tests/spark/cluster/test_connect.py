@@ -65,8 +65,10 @@ def server_of_spark(tmp_path: Path) -> Iterator[str]:
         )  # fmt: skip
 
     def address() -> str:
-        assert process.poll() is None, log.read_text()
-        found = re.search(r"Connect server started at: (127\.0\.0\.1:\d+)", log.read_text())
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        found = re.search(
+            r"Connect server started at: (127\.0\.0\.1:\d+)", log.read_text(encoding="utf-8")
+        )
         return found[1] if found else ""
 
     try:

@@ -70,8 +70,8 @@ class Cluster:
         self.processes.append(process)
 
         def said() -> str:
-            assert process.poll() is None, log.read_text()
-            found = re.search(say, log.read_text())
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            found = re.search(say, log.read_text(encoding="utf-8"))
             return found[1] if found else ""
 
         return lambda: wait_for(said, what=str(log), timeout_s=120)

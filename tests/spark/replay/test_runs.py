@@ -64,7 +64,7 @@ async def test_on_servers(logs: dict[str, Path], tmp_path: Path) -> None:
     code, text = await asyncio.to_thread(twopc, *words, "--json")
     assert code == 1
     told = json.loads(text.splitlines()[-1])
-    assert told == json.loads((tmp_path / "off/report.json").read_text())
+    assert told == json.loads((tmp_path / "off/report.json").read_text(encoding="utf-8"))
     assert pq.read_table(tmp_path / "off/divergences").num_rows == sum(told["classes"].values())
     by_call: dict[str, list[dict[str, Any]]] = {}
     for each in told["divergences"]:

@@ -22,7 +22,8 @@ def java(folder: Path, version: str) -> Path:
     program.write_text(
         "#!/bin/sh\n"
         f'if [ "$1" = -version ]; then echo \'openjdk version "{version}" 2026\' >&2; exit; fi\n'
-        'for a do echo "[$a]"; done\n'
+        'for a do echo "[$a]"; done\n',
+        encoding="utf-8",
     )
     program.chmod(0o755)
     return folder

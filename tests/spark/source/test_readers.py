@@ -228,7 +228,9 @@ def test_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (r.seq, r.message or None) for r in read(path)
     ]
     assert found[5]["data"] == '{"n": 4}'
-    path.write_text('{"seq": 1, "t_us": 0, "kind": "header", "data": {"schema": 9}}\n')
+    path.write_text(
+        '{"seq": 1, "t_us": 0, "kind": "header", "data": {"schema": 9}}\n', encoding="utf-8"
+    )
     with pytest.raises(PipelineError, match="history of schema 9; this program reads 1"):
         reader.partitions()
 

@@ -95,7 +95,10 @@ def test_values_are_put_where_they_belong() -> None:
 def test_a_key_of_the_own_matrix(tmp_path: Path) -> None:
     """Its cells would put their own values over it."""
     path = tmp_path / "m.twopc.yaml"
-    path.write_text(Path(SMALL).read_text() + "matrix: {shipping: [eager, lazy]}\n")
+    path.write_text(
+        Path(SMALL).read_text(encoding="utf-8") + "matrix: {shipping: [eager, lazy]}\n",
+        encoding="utf-8",
+    )
     with pytest.raises(ScenarioError, match="own matrix gives 'shipping' its values"):
         grid.with_settings(grid.read(str(path)), [("shipping", "lazy")])
 
@@ -103,13 +106,13 @@ def test_a_key_of_the_own_matrix(tmp_path: Path) -> None:
 def test_without_files(tmp_path: Path) -> None:
     """What a scenario takes from others is in the document that travels: it is played where none of them is."""
     shared = tmp_path / "shared.yaml"
-    text = Path(SMALL).read_text()
+    text = Path(SMALL).read_text(encoding="utf-8")
     tables, rest = text[text.index("tables:") : text.index("workload:")], text
-    shared.write_text("twopc: 1\n" + tables)
+    shared.write_text("twopc: 1\n" + tables, encoding="utf-8")
     own = tmp_path / "own.twopc.yaml"
-    own.write_text(rest.replace(tables, "include: shared.yaml\n"))
+    own.write_text(rest.replace(tables, "include: shared.yaml\n"), encoding="utf-8")
     document = grid.read(str(own))
-    text_of_own = own.read_text()
+    text_of_own = own.read_text(encoding="utf-8")
     of_text = grid.apply_settings(text_of_own, str(own), [("workload.clients", "3")])
     shared.unlink()
     own.unlink()
@@ -124,6 +127,6 @@ def test_the_scenario_that_plays_a_point_again(tmp_path: Path) -> None:
     document = grid.read(SMALL)
     settings = [("workload.clients", "7"), ("workload.during.0.for", "50ms"), ("shipping", "lazy")]
     path = tmp_path / "again.twopc.yaml"
-    path.write_text(grid.extending(document, settings, base=SMALL))
+    path.write_text(grid.extending(document, settings, base=SMALL), encoding="utf-8")
     again = check.load(path).scenario.model_copy(update={"extends": None})
     assert again == grid.with_settings(document, settings).scenario

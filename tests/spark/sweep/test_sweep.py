@@ -44,7 +44,10 @@ def test_executors_play_what_the_driver_would(spark: SparkSession, tmp_path: Pat
 def test_a_trial_that_fails_can_be_played_again(spark: SparkSession, tmp_path: Path) -> None:
     """By the command that stands beside it, which fails in the same way."""
     file = tmp_path / "bound.twopc.yaml"
-    file.write_text(SMALL.read_text().replace("committed.count > 0", "committed.count > 10000"))
+    file.write_text(
+        SMALL.read_text(encoding="utf-8").replace("committed.count > 0", "committed.count > 10000"),
+        encoding="utf-8",
+    )
     document = grid.read(str(file))
     points = grid.parse_grid(["workload.clients=2", "workload.for=250ms"])
     results = Results(tmp_path / "out", asked(document, points, ""), resume=False)

@@ -91,7 +91,7 @@ def test_what_is_kept_and_told(tmp_path: Path) -> None:
     assert [each.name for each in pictures] == ["conflict_rate.png", "commit.png", "in_doubt.png", "throughput.png"]  # fmt: skip
     assert all(each.stat().st_size > 5_000 for each in pictures)
     plots.write_page(found, asked(grid.read(str(SMALL)), points, ""), pictures, tmp_path / "p.html")
-    page = (tmp_path / "p.html").read_text()
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 4
     assert "http" not in page
 
@@ -107,7 +107,7 @@ def test_a_folder_that_holds_another_sweep(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="another sweep"):
         _results(tmp_path, grid.parse_grid(["workload.clients=1,4"]), resume=True)
     changed = tmp_path / "changed.twopc.yaml"
-    changed.write_text(SMALL.read_text().replace("20ms", "30ms"))
+    changed.write_text(SMALL.read_text(encoding="utf-8").replace("20ms", "30ms"), encoding="utf-8")
     other = asked(grid.read(str(changed)), points, "")
     with pytest.raises(ScenarioError, match="the scenario is another one since"):
         Results(tmp_path / "out", other, resume=True)

@@ -1,0 +1,33 @@
+"""The tests pass wherever they are started: nothing of the caller's shell is relied on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+#: They send signals, read what commands print, and compare times and texts with servers' own.
+SELECTION = (
+    "tests/cli/test_cli.py::test_an_interrupted_run_leaves_its_evidence_and_nothing_else",
+    "tests/model/replication/test_values.py",
+    "tests/publisher/test_values.py",
+    "tests/report/test_story.py",
+    "tests/report/test_command.py",
+)
+
+
+def test_another_locale_and_time_zone_in_the_background_without_a_terminal() -> None:
+    """As ``nohup make test &`` does: SIGINT is ignored, and there is nothing to read from."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SELECTION]
+    surroundings = {"LC_ALL": "C", "LANG": "C", "TZ": "Asia/Kolkata", "COLUMNS": "37"}
+    done = subprocess.run(
+        ["sh", "-c", 'trap "" INT; exec "$@" <&-', "sh", *command],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, **surroundings, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+    assert b" passed" in done.stdout
