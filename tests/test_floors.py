@@ -137,18 +137,6 @@ LATE_THIRD_PARTY = {
     "sqlalchemy": "an application's own",
     "sqlglot": "a tenth of a second, for statements that are read and not only counted",
 }
-#: Modules that need each other while they run, and why no import at their top can be had.
-CIRCLES: dict[frozenset[str], str] = {
-    frozenset({"twopc.sim.model.node.rows", "twopc.sim.model.node.constraints", "twopc.sim.model.node.triggers"}): (
-        "a change of a row fires what a key says, which changes rows"
-    ),
-    frozenset(
-        {
-            "twopc.sim.model.sql.scan", "twopc.sim.model.sql.parameters", "twopc.sim.model.sql.select",
-            "twopc.sim.model.sql.expressions",
-        }
-    ): "an expression may be a query, and a query has expressions",
-}  # fmt: skip
 
 
 def modules() -> dict[str, Path]:
@@ -172,11 +160,9 @@ def imports(module: str) -> tuple[str, ...]:
     return tuple(_names(module, nodes_of(MODULES[module])))
 
 
-def run_time_imports(module: str, *, within_functions: bool) -> Iterator[str]:
+def run_time_imports(module: str) -> Iterator[str]:
     """What is loaded with a module, or when its functions run too: packages of others before what is in them."""
-    for name in _names(
-        module, _statements(tree_of(MODULES[module]), within_functions=within_functions)
-    ):
+    for name in _names(module, _statements(tree_of(MODULES[module]))):
         parts = name.split(".")
         packages = (".".join(parts[:count]) for count in range(1, len(parts)))
         yield from (each for each in packages if not f"{module}.".startswith(f"{each}."))
@@ -195,15 +181,13 @@ def _names(module: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield inner if inner in MODULES else source
 
 
-def _statements(tree: ast.AST, *, within_functions: bool) -> Iterator[ast.AST]:
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
     """The statements that run."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not within_functions:
-            continue
         yield node
-        yield from _statements(node, within_functions=within_functions)
+        yield from _statements(node)
 
 
 def longest(name: str, candidates: list[str]) -> str | None:
@@ -257,15 +241,10 @@ def test_third_parties() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def circles(*, within_functions: bool) -> set[frozenset[str]]:
+def circles() -> set[frozenset[str]]:
     """Modules that import each other, directly or by others: the strongly connected components (Tarjan's)."""
     graph = {
-        module: {
-            name
-            for name in run_time_imports(module, within_functions=within_functions)
-            if name in MODULES
-        }
-        for module in MODULES
+        module: {name for name in run_time_imports(module) if name in MODULES} for module in MODULES
     }
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
@@ -293,9 +272,8 @@ def circles(*, within_functions: bool) -> set[frozenset[str]]:
 
 
 def test_there_is_no_circle() -> None:
-    """Of the imports that run when a module is loaded none; of those within functions those that are named."""
-    assert not circles(within_functions=False)
-    assert circles(within_functions=True) == set(CIRCLES)
+    """Of the imports that run when a module is loaded, and of those within functions."""
+    assert not circles()
 
 
 def test_a_late_import_has_its_reason_beside_it() -> None:
@@ -304,7 +282,6 @@ def test_a_late_import_has_its_reason_beside_it() -> None:
     for module, path in MODULES.items():
         if longest(module, list(LATE)):
             continue
-        circle = {name for names in CIRCLES if module in names for name in names}
         lines = text_of(path).splitlines()
         for function in nodes_of(path):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -313,7 +290,7 @@ def test_a_late_import_has_its_reason_beside_it() -> None:
                 if not isinstance(node, ast.Import | ast.ImportFrom):
                     continue
                 names = set(_names(module, [node]))
-                if names <= circle or "#" in lines[node.lineno - 1]:
+                if "#" in lines[node.lineno - 1]:
                     continue
                 if not {name.split(".")[0] for name in names} <= set(LATE_THIRD_PARTY):
                     offenders.append(f"{module}:{node.lineno} imports {', '.join(names)}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Index
 from twopc.sim.model.node.modes import KEY_SHARE
+from twopc.sim.model.node.row_locks import take
 from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.transactions import Xact
 from twopc.sim.model.values import SqlError, Steps, Values
@@ -260,8 +261,6 @@ def fresh(tx: OpenTx) -> CommitSnapshot:
 
 def check_child(tx: OpenTx, key: ModelForeignKey, values: Values, row: HeapRow) -> Steps[None]:
     """A row of the child is there: so must be what it points to, and stay. 23503, 40001"""
-    from twopc.sim.model.node.rows import take
-
     requested = key.key(values)
     newest = row.versions[-1] if row.versions else None
     if (

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twopc.sim.model.node import rows
+from twopc.sim.model.node.after_triggers import after_statement
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
+from twopc.sim.model.node.row_locks import take
 from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.ssi import ALL, GAP
 from twopc.sim.model.node.transactions import ABORTED, TopXact, Xact
-from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
+from twopc.sim.model.node.triggers import RowEvent, before_statement
 from twopc.sim.model.values import Level, SqlError, StatementResult, Steps, Values
 
 if TYPE_CHECKING:
@@ -215,7 +217,7 @@ class OpenTx:
         self.read(there, (key,), exists=result is not None)
         if result is None:
             return None
-        got = yield from rows.take(self, *result, UPDATE, snap)
+        got = yield from take(self, *result, UPDATE, snap)
         if got is None or there.primary is None or there.primary.key(got.values) != key:
             return None
         values: Values = got.values

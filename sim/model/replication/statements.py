@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from twopc.sim.model.node import rows
+from twopc.sim.model.node.after_triggers import after_statement
 from twopc.sim.model.node.heap import HeapTable, Index
 from twopc.sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
+from twopc.sim.model.node.row_locks import take
 from twopc.sim.model.node.snapshots import CommitSnapshot
-from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
+from twopc.sim.model.node.triggers import RowEvent, before_statement
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.values import Steps, Values
 
@@ -89,7 +91,7 @@ def lock(tx: OpenTx, table: HeapTable, keys: Iterable[Values]) -> Steps[None]:
         result = tx.find(table, key, snap)
         tx.read(table, (key,), exists=result is not None)
         if result is not None:
-            yield from rows.take(tx, *result, UPDATE, snap)
+            yield from take(tx, *result, UPDATE, snap)
 
 
 def matching(

@@ -25,7 +25,7 @@ _Handler = Callable[[Any, Scope], Fn]
 
 def compiled(node: Any, scope: Scope) -> Fn:
     """The closure of an expression. 42703 and the like; UnsupportedError for what is not known."""
-    handler = _HANDLERS.get(kind(node))
+    handler = HANDLERS.get(kind(node))
     if node.args.get("negate") and handler is not _is:
         raise UnsupportedError(rendered(node), f"a negated {construct(node)}")
     if handler is not None:
@@ -329,24 +329,18 @@ def _case(node: Any, scope: Scope) -> Fn:
 # -- subqueries ----------------------------------------------------------------------------------------
 
 
-def _rows_of(node: Any, scope: Scope) -> Callable[[Rows, Context], list[Any]]:
-    from twopc.sim.model.sql.select import subquery
-
-    return subquery(node, scope)
-
-
 def _values_of(node: Any, scope: Scope) -> Fn:
-    rows = _rows_of(node, scope)
+    rows = scope.plans.subquery(node, scope)
     return lambda r, c: [row[0] for row in rows(r, c)]
 
 
 def _exists(node: Any, scope: Scope) -> Fn:
-    rows = _rows_of(node.this, scope)
+    rows = scope.plans.subquery(node.this, scope)
     return lambda r, c: bool(rows(r, c))
 
 
 def _scalar(node: Any, scope: Scope) -> Fn:
-    rows = _rows_of(node, scope)
+    rows = scope.plans.subquery(node, scope)
 
     def run(r: Rows, c: Context) -> Any:
         result = rows(r, c)
@@ -426,7 +420,7 @@ def _bare(name: str) -> _Handler:
     return lambda node, scope: lambda r, c: LENIENT[name](c)
 
 
-_HANDLERS: dict[str, _Handler] = {
+HANDLERS: dict[str, _Handler] = {
     "Literal": _literal, "Column": _column, "Placeholder": _placeholder, "Parameter": _placeholder,
     "ByteString": lambda node, scope: _constant(node.this), "Null": lambda node, scope: _constant(None),
     "Boolean": lambda node, scope: _constant(bool(node.this)),

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twopc.sim.model.node import constraints, rows
+from twopc.sim.model.node.after_triggers import after_statement
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Index
 from twopc.sim.model.node.modes import NO_KEY_UPDATE, ROW_EXCLUSIVE, UPDATE
-from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
+from twopc.sim.model.node.row_locks import take
+from twopc.sim.model.node.triggers import RowEvent, before_statement
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled, truth
 from twopc.sim.model.sql.parse import construct, kind, rendered
@@ -168,7 +170,7 @@ def _update_instead(
         )
     first = assignments.apply(newest.values, (newest.values, proposed), c)
     keys = any(newest.values[place] != first[place] for place in table.key_places)
-    got = yield from rows.take(tx, row, newest, UPDATE if keys else NO_KEY_UPDATE, snap)
+    got = yield from take(tx, row, newest, UPDATE if keys else NO_KEY_UPDATE, snap)
     if got is None or not any(
         index.key(got.values) == index.key(proposed) for index in conflict.arbiters
     ):

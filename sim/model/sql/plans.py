@@ -41,6 +41,9 @@ _EMPTY = {
 class StatementPlans:
     """The statements of one node."""
 
+    #: For expressions, which queries are made of and may be queries.
+    subquery = staticmethod(select.subquery)
+
     def __init__(self, node: ModelNode) -> None:
         self.node = node
         self.variables: frozenset[str] = frozenset()

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from twopc.sim.model.node import rows as node_rows
 from twopc.sim.model.node.modes import (
     ACCESS_SHARE,
     KEY_SHARE,
@@ -19,9 +18,10 @@ from twopc.sim.model.node.modes import (
     SHARE,
     UPDATE,
 )
+from twopc.sim.model.node.row_locks import modified_by_itself, take
 from twopc.sim.model.sql import operators as op
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
-from twopc.sim.model.sql.expressions import compiled, name_of, truth
+from twopc.sim.model.sql.expressions import HANDLERS, compiled, name_of, truth
 from twopc.sim.model.sql.functions import AGGREGATES
 from twopc.sim.model.sql.groups import check_distinct, check_grouped, grouped_by
 from twopc.sim.model.sql.parameters import given_by
@@ -281,9 +281,9 @@ class Query:
             if handle is None:
                 continue
             row, version = handle
-            if node_rows.modified_by_itself(c.tx, row, version, c.snap):
+            if modified_by_itself(c.tx, row, version, c.snap):
                 return None
-            got = yield from node_rows.take(c.tx, row, version, mode, c.snap, how)
+            got = yield from take(c.tx, row, version, mode, c.snap, how)
             if got is None:
                 return None
             if got is not version:
@@ -321,9 +321,7 @@ def _name(item: Any) -> str:
     if what in ("Subquery", "Select"):
         inner = item.this if what == "Subquery" else item
         return _name(inner.expressions[0])
-    from twopc.sim.model.sql.expressions import _HANDLERS
-
-    if what in _HANDLERS and what not in ("CurrentTimestamp", "Uuid", "CurrentDate", "CurrentUser"):
+    if what in HANDLERS and what not in ("CurrentTimestamp", "Uuid", "CurrentDate", "CurrentUser"):
         return "?column?"
     try:
         return {"CurrentTimestamp": "now", "Uuid": "gen_random_uuid"}.get(what) or name_of(item)

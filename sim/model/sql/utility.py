@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from twopc.lexer import unquoted
+from twopc.sim.model.node.after_triggers import after_statement
 from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, TABLE_MODES
-from twopc.sim.model.node.triggers import after_statement, before_statement
+from twopc.sim.model.node.triggers import before_statement
 from twopc.sim.model.sql import parse, plpgsql, rights, settings
 from twopc.sim.model.sql.bind import Context, Scope
 from twopc.sim.model.sql.control import is_mode

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twopc.sim.model.node import constraints, rows
+from twopc.sim.model.node.after_triggers import after_statement
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.modes import ROW_EXCLUSIVE
-from twopc.sim.model.node.triggers import RowEvent, after_statement, before_statement
+from twopc.sim.model.node.triggers import RowEvent, before_statement
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled, truth
 from twopc.sim.model.sql.parse import construct, expression, kind, rendered
