@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -72,7 +73,6 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.server": {"psycopg", "psutil"},
     "twopc.drivers": {"psycopg"},
     "twopc.drivers.virtual": {"simpy", "psycopg"},
-    "twopc.drivers.virtual_wire": {"simpy", "psycopg"},
     "twopc.doctor": {"psycopg"},
     "twopc.publisher": {"psycopg"},
     "twopc.subscriber": {"psycopg"},
@@ -213,6 +213,32 @@ def test_imports_go_down() -> None:
         if other.split(".")[0] == "twopc" and floor_of(other) > floor_of(module)
     ]
     assert not offenders, "\n".join(offenders)
+
+
+def test_the_figure_has_these_floors() -> None:
+    """That of docs/architecture.md: one box per floor, with the same names, each above the next lower one."""
+    page = text_of(ROOT / "docs" / "architecture.md")
+    boxes = re.findall(r'^    f(\d+)\["[^"<]+<br/>([^"]+)"\]$', page, re.MULTILINE)
+    shown = {int(number): tuple(names.split(", ")) for number, names in boxes}
+    (arrows,) = re.findall(r"^    (f\d+(?: --> f\d+)+)$", page, re.MULTILINE)
+
+    assert len(boxes) == len(shown)
+    assert shown == dict(enumerate(FLOORS, 1))
+    assert arrows == " --> ".join(f"f{number}" for number in range(len(FLOORS), 0, -1))
+
+
+def test_the_path_of_a_row_is_short() -> None:
+    """At most 25 steps in docs/architecture.md, numbered; each links one file, which is there and is no other step's."""
+    page = text_of(ROOT / "docs" / "architecture.md")
+    path = page.partition("### The path in the source\n")[2].partition("\n### ")[0]
+    steps = re.findall(r"^(\d+)\. \[([^]]+)\]\(\.\./([^)]+)\): ", path, re.MULTILINE)
+    files = [file for _, _, file in steps]
+
+    assert [int(number) for number, _, _ in steps] == list(range(1, len(steps) + 1))
+    assert 0 < len(steps) <= 25
+    assert len(set(files)) == len(files) == path.count("](")
+    assert [label for _, label, _ in steps] == files
+    assert [file for file in files if not (ROOT / file).is_file()] == []
 
 
 def test_some_never_meet() -> None:

@@ -18,7 +18,7 @@ RETENTION_DAYS = 14
 GRACE_DAYS = 1
 """How much longer what is known is kept than a subscription lasts."""
 DROPPED_AFTER = 2
-"""After so many times the retention without a session a subscription is dropped, and cannot be reinitialised."""
+"""After so many times the retention without a session a subscription is dropped; it can be reinitialised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The Publisher's procedures: a Subscriber's rows are applied if nothing has changed since it received them.
 
-The meaning of publisher/sql/{insert,update,delete}_procedure.sql, defer_keys.sql and generated_values.sql; what they
-look at besides is in `checks`, what goes back in `stored`. It must not know links.
+The meaning of publisher/sql/{sync_procedure,change_insert,change_update,change_delete,defer_keys,generated_values}.sql.
+What they check besides is in `checks`, what is returned in `stored`. It must not know links.
 """
 
 from __future__ import annotations
