@@ -376,7 +376,9 @@ def test_modules_are_named_after_things() -> None:
 def test_the_glossary_names_classes() -> None:
     """Each class that the glossary gives for a term is there, and the term is in its lists."""
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    terms = set(re.findall(r"^\| ([^|`]+?) \| [A-Z*]", page, re.MULTILINE))
+    listed = re.findall(r"^\| ([^|`]+?) \| [A-Z*]", page, re.MULTILINE)
+    terms = set(listed)
+    assert len(listed) == len(terms), "a term has one meaning"
     known = {f"{module_of(where)}.{node.name}" for where, node in product_classes()}
     rows = re.findall(r"^\| ([^|]+?) \| `([\w.]+)` \|$", page, re.MULTILINE)
     assert rows
