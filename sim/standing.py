@@ -39,7 +39,7 @@ _PUBLISHERS = "select publisher, slot from msrepl.mspublisher_databases order by
 
 
 def _unseen() -> None:
-    """Nobody wants to know."""
+    """No notification was requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

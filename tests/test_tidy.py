@@ -226,6 +226,27 @@ def test_nothing_is_left_over() -> None:
     assert not offenders, "\n".join(offenders)
 
 
+#: Phrases that are not technical English, each with what to write instead.
+REFUSED = {
+    r"harmless (?:twice|after|and after)": "idempotent; no effect after …",
+    r"in the midst of": "during",
+    r"befalls?": "an event at …, a fault of …",
+    r"whoever explores": "the search",
+}
+
+
+def test_wording() -> None:
+    """Pages, docstrings, comments and messages use none of the phrases above."""
+    offenders = [
+        f"{name_of(path)}:{number}: {phrase.group()}: {instead}"
+        for path in TEXTS
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        for refused, instead in REFUSED.items()
+        if (phrase := re.search(rf"\b{refused}\b", line, re.IGNORECASE)) and path != Path(__file__)
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
 def anchors(page: str) -> set[str]:
     """What a link into a page may name behind ``#``: its headings, as GitHub spells them."""
     headings = re.findall(r"^#+ (.*)", page, re.MULTILINE)

@@ -125,7 +125,7 @@ class LogReaderEngine:
             raise
 
     async def close(self) -> None:
-        """Close every session; harmless twice."""
+        """Close every session; idempotent."""
         live, self._live = self._live, None
         store, self._store = self._store, None
         wal, self._wal = self._wal, None

@@ -103,7 +103,7 @@ class LogSourcePort(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let the slot go. Harmless twice."""
+        """Let the slot go. Idempotent."""
         ...
 
 
@@ -167,7 +167,7 @@ class WalPort(Protocol):
         ...
 
     async def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         ...
 
 
@@ -219,7 +219,7 @@ class StorePort(Protocol):
         ...
 
     async def close(self) -> None:
-        """What was not committed is gone. Harmless twice."""
+        """What was not committed is gone. Idempotent."""
         ...
 
 

@@ -89,6 +89,6 @@ class RemoteAgent:
         return delivered
 
     async def close(self) -> None:
-        """End its process; harmless twice."""
+        """End its process; idempotent."""
         if self._process is not None:
             await self._process.end()

@@ -150,7 +150,7 @@ class CallServer:
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until told to end, or until nobody is there who could tell it."""
+        """Serve until the call `END`, or until the process that started this one is gone."""
         asyncio.get_running_loop().add_reader(self._calls.fileno(), self._listen)
         async with self._serving():
             self._calls.send(CallReply(0))

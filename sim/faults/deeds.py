@@ -258,9 +258,9 @@ class Deeds:
         for name in strikes.on_server_of(self._topology, node):
             await self._observer.leave(name)
             connection = await self._topology.admin(name)
-            # One that is at something is not told: it would roll back, and the server not die in the midst of
-            # it. A PostgreSQL that dies right after a rollback which had made an unlogged table does not start
-            # again ("could not create file … File exists").
+            # A busy connection is not closed: it would roll back, and the server would not die during its work. A
+            # PostgreSQL that dies right after the rollback of a transaction that made an unlogged table does not
+            # start again ("could not create file … File exists").
             if connection.info.transaction_status is TransactionStatus.IDLE:
                 await connection.close()
 

@@ -164,7 +164,7 @@ class FaultGate:
         )
 
     async def open(self) -> None:
-        """Nobody waits here any more; harmless twice, and after the server has gone."""
+        """End every wait at this gate; idempotent, also after the server has gone."""
         async with self._moving:
             keepers, self._keepers = self._keepers, {}
             for keeper in keepers.values():

@@ -402,7 +402,7 @@ class CopyPoints:
         self._happen = happen
 
     def stand_at(self, point: str) -> None:
-        """Have whoever comes to a point stand there until what happens to him has happened."""
+        """Halt every arrival at a point until its faults have been performed."""
         self._topology.copies.points.arm(point, self._arrived)
 
     async def _arrived(self, point: str) -> None:

@@ -192,7 +192,7 @@ class RemoteProcess:
             self._halts.close()
 
     async def end(self) -> None:
-        """End it in order if it has nothing to do, else kill it; harmless twice."""
+        """End it in order if it has nothing to do, else kill it; idempotent."""
         if self._process is None:
             return
         self.go_on()

@@ -95,7 +95,7 @@ def _refuse_others(node: Node) -> None:
 
 @asynccontextmanager
 async def _alone(node: Node) -> AsyncIterator[Connection]:
-    """A connection beside the database, into which nobody gets meanwhile."""
+    """A connection to another database of the server; connections to the node's database are refused meanwhile."""
     allow = sql.SQL("alter database {} with allow_connections {}")
     here = sql.Identifier(node.database)
     dsn = node.server.superuser_dsn(_ELSEWHERE)

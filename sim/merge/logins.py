@@ -86,7 +86,7 @@ class AgentLogin:
         self._kept = connection
 
     async def close(self) -> None:
-        """Disconnect what is kept; harmless twice."""
+        """Disconnect what is kept; idempotent."""
         kept, self._kept = self._kept, None
         if kept is not None:
             await kept.close()

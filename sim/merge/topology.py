@@ -145,7 +145,7 @@ class MergeTopology(ConflictDesk, MergeAltering, MergeConvergence, MergeSubscrib
         await self.close()
 
     async def close(self) -> None:
-        """Disconnect, and drop databases, roles and servers that were made; harmless twice."""
+        """Disconnect, and drop databases, roles and servers that were made; idempotent."""
         await self._connections.close()
         for login in self._logins.values():
             await login.close()

@@ -263,7 +263,7 @@ class ModelAnyClients:
         self._wake(self._watching)
 
     def _tell(self, *, changed: bool) -> None:
-        """What the resolver knows is looked at, or changed: whoever explores is told."""
+        """What the resolver knows is looked at, or changed: the search is notified."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"what {self._actor} knows", changed)
 
@@ -353,7 +353,7 @@ class ModelAnyClients:
 
 
 def _sessions(node: ModelNode) -> list[NodeSession]:
-    """All of a node; whoever explores is told that each of them matters."""
+    """All of a node; the search is notified that each of them matters."""
     results = [*node.sessions.values()]
     if node.kernel.watch is not None:
         for what in ("sessions", *(one.called for one in results)):

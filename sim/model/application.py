@@ -48,7 +48,7 @@ def _refusal_of(error: SqlError) -> VirtualResult:
 
 
 def answered(kernel: Kernel, actor: str, process: str) -> None:
-    """A transaction has an answer, and goes on if it has them all: whoever explores is told."""
+    """A transaction has an answer, and goes on if it has them all: the search is notified."""
     if kernel.watch is not None:
         kernel.watch(f"answers to {actor} of {process}", True)
 
@@ -108,7 +108,7 @@ class ModelLean:
         return not (self.lost or self._wire.lost or self._session.dead)
 
     async def close(self) -> None:
-        """Close it; harmless twice."""
+        """Close it; idempotent."""
         self.abort("it was closed")
 
     @types.coroutine
@@ -185,7 +185,7 @@ class ModelConnection:
         return self.wire.ask(lambda: self.session.execute(text, params), text, self._touches)
 
     def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         self.wire.close()
 
 

@@ -42,7 +42,7 @@ _TURN_S = 0.001
 
 
 class _Open(set[Key]):
-    """Transactions that are open; whoever explores is notify of which of them anybody asks.
+    """Transactions that are open; the search is notified which of them are asked for.
 
     Args:
         asked: those of which somebody will ask later, as he has before.
@@ -81,7 +81,7 @@ def _called(key: object) -> str:
 
 
 class _ModelEngine(CoordinatorEngine):
-    """The product's, in a process that may die; whoever explores is notify what its transactions have in common."""
+    """The product's, in a process that may die; the search is notified of state that its transactions share."""
 
     process: CoordinatorProcess
 
@@ -97,7 +97,7 @@ class _ModelEngine(CoordinatorEngine):
         self._changed(transaction)
 
     def _changed(self, transaction: Transaction) -> None:
-        """It is open, or is no more: whoever explores is notify."""
+        """It was opened or has ended: the search is notified."""
         if self.process.place.kernel.watch is not None:
             self.process.remembers(_called(_key(transaction)), True)
 
@@ -260,7 +260,7 @@ class CoordinatorProcess:
         self._processes.pop(process, None)
 
     def crash(self) -> None:
-        """kill -9: everything it does stops, and its connections break. Harmless twice.
+        """kill -9: everything it does stops, and its connections break. Idempotent.
 
         What runs now cannot be stopped by itself: it must not do anything more.
         """
@@ -337,7 +337,7 @@ class CoordinatorProcess:
         return f"{self.actor}:{self._begin[self.place.kernel.env.active_process]}"
 
     def remembers(self, what: str, changed: bool) -> None:
-        """What its transactions have in common is looked at, or changed: whoever explores is notify."""
+        """Shared state of its transactions is read, or changed: the search is notified."""
         if self.place.kernel.watch is not None:
             self.place.kernel.watch(f"{what} of {self.actor}", changed)
 

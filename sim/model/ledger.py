@@ -86,7 +86,7 @@ class DecisionLedger:
         self.flushes += 1
 
     def tell(self, what: str, *, changed: bool) -> None:
-        """Whoever explores is told what is looked at here, or changed: ``epochs`` (which there are), ``holders`` (of
+        """The search is notified of what is read here, or changed: ``epochs`` (which there are), ``holders`` (of
         their locks, and which are fenced), ``epoch 3`` (whether it is fenced), ``decisions of 3``."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"{what} at log", changed)
@@ -108,7 +108,7 @@ class LedgerSession:
         """Comes when what is being written is written, or is not."""
 
     def close(self) -> None:
-        """Let the locks go, once what is being written is written or is not; harmless twice."""
+        """Release the locks, once the write in progress has succeeded or failed; idempotent."""
         self._ledger.tell("holders", changed=True)
         self._ledger.tell(self._called, changed=True)
         self.closed = True

@@ -47,7 +47,7 @@ class _LogQueries:
             return await AwaitableSteps(self.ask(what, work))
 
     def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         self._pool.close()
 
 
@@ -304,5 +304,5 @@ class ModelDecisionReader:
             raise as_psycopg(error) from error
 
     async def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         self._client.close()

@@ -91,7 +91,7 @@ class Members:
         self._subscriptions.pop(name, None)
         self.now.discard(name)
 
-    # -- in the midst of it ----------------------------------------------------------------------------
+    # -- during a run ----------------------------------------------------------------------------------
 
     def join(self, name: str, seen: Seen = nobody) -> Steps[None]:
         """A Subscriber gets a copy, and from then on what it has not seen. SubscriptionError, SqlError, LostError"""

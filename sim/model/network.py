@@ -152,7 +152,7 @@ class Network:
                 wire.break_(f"the connection from {wire.here} to {wire.there} was cut")
 
     def heal(self, one: str, other: str) -> None:
-        """Messages travel again, over new connections; harmless twice."""
+        """Messages travel again, over new connections; idempotent."""
         for pair in ((one, other), (other, one)):
             self._refused.discard(pair)
             self._silent.discard(pair)
@@ -162,7 +162,7 @@ class Network:
             self.leave(wire)
 
     def shut(self, name: str) -> None:
-        """A node lets nobody in any more, and ends the connections to it; it goes on. Harmless twice."""
+        """A node lets nobody in any more, and ends the connections to it; it goes on. Idempotent."""
         self._shut[name] = None
         self.troubled = True
         for wire in [*self.wires]:
@@ -170,7 +170,7 @@ class Network:
                 wire.break_(f"{name} lets nobody in")
 
     def open(self, name: str) -> None:
-        """It lets everybody in again; harmless twice."""
+        """It accepts connections again; idempotent."""
         self._shut.pop(name, None)
         self._look_again()
 

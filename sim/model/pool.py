@@ -65,7 +65,7 @@ class ConnectionPool:
                 idle.append(wire)
 
     def close(self) -> None:
-        """Close those that nobody uses; harmless twice."""
+        """Close those that are not in use; idempotent."""
         for wires in self._idle.values():
             for wire in wires:
                 wire.close()

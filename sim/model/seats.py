@@ -47,7 +47,7 @@ class CoordinatorSeat:
         return self.process.alive
 
     def crash(self) -> None:
-        """kill -9. Harmless twice."""
+        """kill -9. Idempotent."""
         self.process.crash()
 
     def restart(self) -> None:

@@ -178,7 +178,7 @@ class ModelSite:
             await self.ask("forget markers", lambda one: one.execute(delete))
 
     async def close(self) -> None:
-        """Close the connections; harmless twice."""
+        """Close the connections; idempotent."""
         self._pool.close()
 
     # -- asking ------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class ModelTransaction:
         return self.whole.commit().__await__()
 
     def rollback(self) -> Steps[None]:
-        """Roll it back everywhere; harmless after its end."""
+        """Roll it back everywhere; no effect after its end."""
         return self.whole.rollback().__await__()
 
     def cancel(self) -> None:

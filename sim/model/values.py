@@ -224,7 +224,7 @@ class SubscriberSpec:
 
     name: str
     joins_later: bool = False
-    """It subscribes in the midst of it, by `System.subscribe`."""
+    """It subscribes during the run, by `System.subscribe`."""
     sync: str = "automatic"
     update: str = "sync tran"
     any_client: bool = False

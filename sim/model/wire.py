@@ -26,7 +26,7 @@ class ServedSession(Protocol):
     """What is at the other end: a session of a node."""
 
     def close(self) -> None:
-        """The client has gone: what is open is rolled back once it is not busy. Harmless twice."""
+        """The client has gone: what is open is rolled back once it is not busy. Idempotent."""
         ...
 
 
@@ -148,7 +148,7 @@ class Wire:
         return value  # type: ignore[no-any-return] # what `work` returns
 
     def _worked(self, *, changed: bool) -> None:
-        """The other end goes on with what was asked, or has lost whoever asked: whoever explores is told."""
+        """The other end continues with the request, or has lost the requester: the search is notified."""
         if self.kernel.watch is not None:
             self.kernel.watch(self.called, changed)
 
@@ -188,7 +188,7 @@ class Wire:
             self.served.close()
 
     def break_(self, why: str, killed: Container[simpy.Process] = ()) -> None:
-        """Both ends notice at once that it is gone; harmless twice.
+        """Both ends notice at once that it is gone; idempotent.
 
         Args:
             killed: who does not notice anything any more.

@@ -49,7 +49,7 @@ def console(file: TextIO | None = None, *, width: int | None = None) -> Console:
 
     class Console(console.Console):
         def on_broken_pipe(self) -> None:
-            raise  # rich would end the process here, in the midst of a run
+            raise  # rich would end the process here, during a run
 
     stream = file or sys.stdout
     if stream.isatty():

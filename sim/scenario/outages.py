@@ -24,13 +24,13 @@ where datname = %s and usename <> current_user
 
 
 async def cut(topology: Topology | MergeTopology, node: str) -> None:
-    """Let nobody in any more, and end the sessions that are there, streaming ones too. Harmless twice."""
+    """Let nobody in any more, and end the sessions that are there, streaming ones too. Idempotent."""
     await topology.admin(node)  # it must be in before the door is shut
     await _allow(topology, node, allowed=False)
 
 
 async def restore(topology: Topology | MergeTopology, node: str) -> None:
-    """Let everybody in again. Harmless twice."""
+    """Let everybody in again. Idempotent."""
     await _allow(topology, node, allowed=True)
 
 

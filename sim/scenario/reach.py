@@ -95,7 +95,7 @@ def _subscriber(document: Document, at: Path, subscriber: Subscriber, scenario: 
 def _joins_later(
     document: Document, at: Path, name: str | int, subscriber: Subscriber, scenario: Scenario
 ) -> None:
-    """What somebody who joins in the midst of it cannot have."""
+    """Refuse what a Subscriber that joins during the run cannot have."""
     others = [
         each for each in scenario.topology.subscribers if scenario.subscriber(each).joins != "later"
     ]

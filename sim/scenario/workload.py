@@ -40,7 +40,7 @@ _TIMINGS = {
     "lognormal": "duration number",
     "uniform": "duration duration",
 }
-#: What may befall a node during a load.
+#: The kinds of events that a load can have.
 _BEFALLS = ("cut", "pause", "fault")
 #: What is drawn anew for each transaction, for ``:names`` in its statements: a key, the same by another name,
 #: another key, 1 to 100, and a key that no row has.
@@ -169,7 +169,7 @@ class Timing(Part):
 
 
 class LoadEvent(Part):
-    """Something that befalls the nodes while a load goes on."""
+    """An event at a node during a load."""
 
     what = "a happening"
     blank = {"at": "0ms"}
@@ -241,7 +241,7 @@ class Workload(Part):
     sync_ms: DurationMs | None = Field(default=None, alias="sync")
     """How often every Subscriber gets what is missing; without it only where somebody asks, and in the end."""
     during: tuple[LoadEvent, ...] = ()
-    """What befalls the nodes meanwhile."""
+    """Events at nodes during the load."""
 
     @classmethod
     def rules(cls) -> dict[str, Any]:

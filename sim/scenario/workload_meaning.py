@@ -88,7 +88,7 @@ def _workload(document: Document, scenario: Scenario, workload: Workload) -> Non
 
 
 def _happening(document: Document, scenario: Scenario, at: Path, happening: LoadEvent) -> None:
-    """Whether it befalls somebody who is there, while the load goes on."""
+    """Check that a load event names an existing node, agent or fault, and a time during the load."""
     assert scenario.workload is not None
     length_ms = scenario.workload.for_ms
     if length_ms is not None and happening.at_ms >= length_ms:

@@ -124,7 +124,7 @@ class MergeBed:
         )
 
     async def close(self) -> None:
-        """Leave every node, and drop what was made; harmless twice."""
+        """Leave every node, and drop what was made; idempotent."""
         for client in self._clients.values():
             await client.close()
         self._clients.clear()

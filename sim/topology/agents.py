@@ -65,7 +65,7 @@ class DrivenAgent(Protocol):
         ...
 
     async def close(self) -> None:
-        """Disconnect; harmless twice."""
+        """Disconnect; idempotent."""
         ...
 
 
@@ -285,7 +285,7 @@ class Agents:
         )
 
     async def stop(self) -> None:
-        """End the log reader and the agents of this process, between two transactions; harmless twice.
+        """End the log reader and the agents of this process, between two transactions; idempotent.
 
         One that does not come to an end, because it waits for a row that somebody holds, is interrupted:
         what was sent already is done or not; if not, it is delivered another time.

@@ -435,7 +435,7 @@ class AdminConnections:
             return connection
 
     async def close(self) -> None:
-        """Close all of them; harmless twice."""
+        """Close all of them; idempotent."""
         for connection in self._open.values():
             await connection.close()
         self._open.clear()

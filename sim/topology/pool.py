@@ -130,7 +130,7 @@ class TopologyPool:
             await asyncio.wait(self._drops)
 
     async def close(self) -> None:
-        """Drop everything, also what was not given back; harmless twice."""
+        """Drop everything, also what was not given back; idempotent."""
         self._closed = True
         for topology in [*self._taken.values()]:
             self._drop_later(topology)
@@ -210,6 +210,6 @@ class TopologyPool:
 
 
 def _seen(task: asyncio.Task[Topology]) -> None:
-    """Whoever takes it gets its error; one that nobody takes has nobody to tell."""
+    """Mark its error as retrieved: a later user of the task gets it, and an unused task must not log it."""
     if not task.cancelled():
         task.exception()

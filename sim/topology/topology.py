@@ -193,7 +193,7 @@ class Topology:
         await self.close()
 
     async def close(self) -> None:
-        """End everything that was started; harmless twice."""
+        """End everything that was started; idempotent."""
         await self.stop_coordinator()
         try:
             await self.any_client.stop()

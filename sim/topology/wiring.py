@@ -139,7 +139,7 @@ class TopologyWiring:
             await publication.admit_log_reader(here, node.logreader_role)
 
     async def close(self, take_away: Callable[[], Awaitable[None]]) -> None:
-        """Disconnect, and drop the nodes unless they are kept; harmless twice.
+        """Disconnect, and drop the nodes unless they are kept; idempotent.
 
         Args:
             take_away: removes what stands on them from databases that were there before.

@@ -191,7 +191,7 @@ class TopologyWatch:
         return str(conninfo.conninfo_to_dict(self._state.nodes[name].app_dsn)["user"])
 
     async def _node(self, name: str) -> _NodeAnswer:
-        """All that a node is asked; one that goes away in the midst of it did not answer."""
+        """Everything that a node is asked; a node that fails before the last answer counts as not answering."""
         try:
             ((sessions, begun, there),) = await self.rows(name, _NODE, (self.role(name),))
             waiting = await self.rows(name, waits.WAITS_SQL)

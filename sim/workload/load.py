@@ -284,7 +284,7 @@ class Load:
             await self._until(self.now() + every_s)
 
     async def _befall(self, happening: LoadEvent) -> None:
-        """Something that befalls a node, once or again and again until the load is over."""
+        """Make an event of a load happen, once or repeatedly until the load is over."""
         at_s = happening.at_ms / 1000
         if happening.fault is not None and not at_s:
             assert happening.every_ms is not None, "it was armed before anything began"

@@ -108,7 +108,7 @@ class DistributionAgent:
     # -- connections ------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect to both databases and find where to go on; harmless twice.
+        """Connect to both databases and find where to go on; idempotent.
 
         Raises:
             DeliveryError: another agent of this subscription is running, or a database refuses us.
@@ -170,7 +170,7 @@ class DistributionAgent:
         return source, target
 
     async def close(self) -> None:
-        """Say how far it came, and disconnect; harmless twice."""
+        """Say how far it came, and disconnect; idempotent."""
         # Interrupted in the middle of something, it has nothing to say, and might wait for itself.
         if self._delivery is not None and not self._busy:
             with suppress(*_PASSING):

@@ -219,7 +219,7 @@ class Pipe(Channel):
             self._on_notify()  # whoever waits for notifications waits in vain
 
     async def close(self) -> None:
-        """Close the connection; what was not answered is lost. Harmless twice."""
+        """Close the connection; what was not answered is lost. Idempotent."""
         if not self.lost:
             self._lose("the connection was closed")
         await super().close()

@@ -147,7 +147,7 @@ class TargetPort(Protocol):
         ...
 
     async def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         ...
 
 
@@ -254,7 +254,7 @@ class SourcePort(Protocol):
         ...
 
     async def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         ...
 
 

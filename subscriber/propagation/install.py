@@ -64,7 +64,7 @@ where p.article_id = %s
 async def install(connection: Connection, agent: str) -> None:
     """Create what a Subscriber needs before its first article: positions, and what procedures call.
 
-    Harmless twice.
+    Idempotent.
 
     Args:
         agent: the role of distribution agents.

@@ -301,7 +301,7 @@ def test_kept_for_a_look(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "until_line"),
     [(["check"], ""), (["run"], ""), (["run", "--timeline"], "  ✓ ")],
-    ids=["check", "run", "run, in the midst of it"],
+    ids=["check", "run", "during a run"],
 )
 def test_nobody_reads_to_the_end(tmp_path, arguments, until_line):
     reading, writing = os.pipe()

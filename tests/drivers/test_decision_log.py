@@ -26,7 +26,7 @@ async def place(fresh_database: Database) -> Database:
         fresh_database.dsn, autocommit=True
     ) as connection:
         await install_decision_log(connection, "postgres")
-        await install_decision_log(connection, "postgres")  # harmless twice
+        await install_decision_log(connection, "postgres")  # idempotent
     return fresh_database
 
 

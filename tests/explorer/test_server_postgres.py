@@ -60,7 +60,7 @@ def test_what_servers_cannot_do_is_refused(server: ExploreProcess) -> None:
 def test_a_run_on_servers_is_stopped_and_nothing_is_left(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As soon as a server is there; the next run is whole, and Ctrl-C in the midst of another ends all of it."""
+    """As soon as a server is there; the next run is whole, and Ctrl-C during another ends all of it."""
     body = {"path": LOST, "order": WAITS}
     with explored(folder) as running:
         stopped = running.connection()

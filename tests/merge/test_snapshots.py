@@ -104,7 +104,7 @@ async def test_a_delivery_that_is_cut_off_at_every_file(
             try:
                 with pytest.raises(CutError):
                     await topology.subscribe("anna")
-            except MergeError as error:  # in the midst of the file
+            except MergeError as error:  # during the file
                 assert "goes on at the next file" in str(error)
                 ended += 1
                 assert await topology.execute("anna", _DELIVERED) == [(number,)]

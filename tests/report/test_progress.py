@@ -1,4 +1,4 @@
-"""What is shown while a run goes on, from records that end in the midst of it."""
+"""What is shown while a run goes on, from records that end during the run."""
 
 from __future__ import annotations
 

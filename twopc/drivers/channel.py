@@ -43,7 +43,7 @@ class Channel:
         self._watched = True
 
     def unwatch(self) -> None:
-        """Leave the socket alone. Harmless twice."""
+        """Leave the socket alone. Idempotent."""
         # Only what is ours: a socket that psycopg closed may have given its number to another.
         if self._watched:
             self._loop.remove_reader(self._fd)
@@ -75,7 +75,7 @@ class Channel:
         self.pgconn.finish()
 
     async def close(self) -> None:
-        """Close the connection, whatever it is doing; harmless twice."""
+        """Close the connection, whatever it is doing; idempotent."""
         self.unwatch()
         if not self.lost:
             self.lost = "the connection was closed"

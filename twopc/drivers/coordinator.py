@@ -167,7 +167,7 @@ class PostgresCoordinator:
 
     async def close(self) -> None:
         """Stop; transactions that are still open are rolled back, those that are being committed are
-        waited for. Harmless twice."""
+        waited for. Idempotent."""
         # As long as a commit may take to find out how it ended; then recovery goes on with it.
         if not await self._engine.stop(self._hub.in_doubt_after_s):
             count = len(self._engine.active)

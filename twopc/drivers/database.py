@@ -93,7 +93,7 @@ class Database:
             return await self._fetch(query, params)
 
     async def close(self) -> None:
-        """Close the connection for good; who still asks is told that it is. Harmless twice."""
+        """Close the connection for good; who still asks is told that it is. Idempotent."""
         self._is_closed = True
         await self._disconnect()
 

@@ -94,5 +94,5 @@ class DecisionReader:
         )
 
     async def close(self) -> None:
-        """Close the connection; harmless twice."""
+        """Close the connection; idempotent."""
         await self._database.close()

@@ -52,7 +52,7 @@ class SerialConnection:
         return results
 
     async def close(self) -> None:
-        """Close the connection; harmless twice, and `run` makes another."""
+        """Close the connection; idempotent. `run` makes another."""
         lean, self._lean = self._lean, None
         if lean is not None:
             await lean.close()

@@ -117,7 +117,7 @@ class Keeper:
         ]
 
     async def close(self) -> None:
-        """Stop. Harmless twice."""
+        """Stop. Idempotent."""
         self._is_closing = True
         tasks, self._tasks = self._tasks, []
         pending = set(tasks)

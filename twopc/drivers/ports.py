@@ -80,7 +80,7 @@ class ParticipantPort(Protocol):
         ...
 
     async def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         ...
 
 
@@ -130,7 +130,7 @@ class LeanPort(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close it; harmless twice."""
+        """Close it; idempotent."""
         ...
 
 
@@ -223,7 +223,7 @@ class DecisionsPort(Protocol):
         ...
 
     async def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         ...
 
 

@@ -156,7 +156,7 @@ class Recovery:
         return self._turn.locked()
 
     async def close(self) -> None:
-        """Close its connections; harmless twice."""
+        """Close its connections; idempotent."""
         for participant in self._participants.values():
             await participant.close()
         await self._decisions.close()

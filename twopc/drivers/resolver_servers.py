@@ -141,7 +141,7 @@ class _ResolverServer:
         return connection
 
     async def close(self) -> None:
-        """Close the connections; harmless twice."""
+        """Close the connections; idempotent."""
         await together(self._looking.close(), self._participant.close())
 
     async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
@@ -165,7 +165,7 @@ class PublisherServer(_ResolverServer):
         self._voted = _VOTED.format(sql.Literal(at.prefix), sql.Literal(at.link_role))
 
     async def close(self) -> None:
-        """Close the connections; harmless twice."""
+        """Close the connections; idempotent."""
         await together(super().close(), *(hand.close() for hand in self._hands))
 
     async def voted(self) -> list[str]:
@@ -302,7 +302,7 @@ class ServerResolver(Resolver):
         ]
 
     async def close(self) -> None:
-        """Stop. Harmless twice; what is decided and not finished yet is found by the next one."""
+        """Stop. Idempotent; what is decided and not finished yet is found by the next one."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

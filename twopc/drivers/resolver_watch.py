@@ -72,7 +72,7 @@ class ResolverLoop:
         await self._listening()
 
     async def close(self) -> None:
-        """Hear no more; harmless twice. `run` was cancelled before."""
+        """Stop listening; idempotent. `run` was cancelled before."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()

@@ -176,7 +176,7 @@ class SeveralTransaction(Transaction):
             self._leave()
 
     async def rollback(self) -> None:
-        """Roll back at every site; harmless after the end."""
+        """Roll back at every site; no effect after its end."""
         if self._sessions and not self._ending:
             self._close()
             try:

@@ -199,7 +199,7 @@ class Transaction:
             self._session = None
 
     async def rollback(self) -> None:
-        """Roll back at both sites; harmless after the end."""
+        """Roll back at both sites; no effect after its end."""
         if self._session is not None and not self._ending:
             self._ending = True
             self.outcome = Outcome.ABORTED

@@ -37,12 +37,12 @@ def unpacked(entries: Iterable[int]) -> dict[int, int]:
 
 
 def covers(one: Lineage, other: Lineage) -> bool:
-    """Whether `one` stands on every change that `other` stands on."""
+    """Whether `one` includes every change that `other` includes."""
     return all(one.get(replica, 0) >= version for replica, version in other.items())
 
 
 def joined(one: Lineage, other: Lineage) -> dict[int, int]:
-    """The lineage that stands on what either stands on."""
+    """The lineage that covers both."""
     return {replica: max(one.get(replica, 0), other.get(replica, 0)) for replica in {*one, *other}}
 
 

@@ -215,7 +215,7 @@ class EmbeddedServer:
         logger.debug("server restarted", pid=self.pid, port=self.port)
 
     def stop(self) -> None:
-        """End it for good and remove everything that it left on this machine; harmless twice."""
+        """End it for good and remove everything that it left on this machine; idempotent."""
         if self._stopped or os.getpid() != self._owner_pid:
             return
         self._stopped = True

@@ -3,7 +3,7 @@
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
 -- holes:     owner
 --
--- Harmless twice. Places go on above those that were counted.
+-- Idempotent. Places go on above those that were counted.
 create or replace function msrepl.merge_receive_ranges(artid uuid, allotments int8[], begins int8[], ends int8[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -97,7 +97,7 @@ class AgentProcess(Process):
             self.failed = error
 
     def disconnect(self) -> None:
-        """Its connections end; it makes new ones when it needs them. Harmless twice."""
+        """Its connections end; it makes new ones when it needs them. Idempotent."""
         if self._target is not None:
             self._target.disconnect()
         if self._source is not None:

@@ -268,7 +268,7 @@ class Distribution:
     def _driven(
         self, work: Callable[[str], Coroutine[Any, Any, AgentProgress | None]], subscriber: str, all_: str
     ) -> Steps[AgentProgress | None]:  # fmt: skip
-        """Whoever is the last has the others' caller go on: whoever explores is told."""
+        """Run one agent's work. The end of the last one resumes the caller, so each end is reported to the search."""
         try:
             return (yield from steps(work(subscriber)))  # made when the process runs: it may never
         finally:

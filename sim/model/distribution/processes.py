@@ -69,7 +69,7 @@ class Connection:
         return bool(self.wire.lost) or self.session.dead is not None
 
     def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         self.wire.close()
 
 
@@ -157,7 +157,7 @@ class Process:
         return self.kernel.delay(seconds, Label(actor=self.actor, cause=Cause.POLL, what=what))
 
     def crash(self) -> None:
-        """kill -9: what it does stops, and its connections break. Harmless twice."""
+        """kill -9: what it does stops, and its connections break. Idempotent."""
         self.alive = False
         for process in [*self._running]:
             if process.is_alive:

@@ -45,7 +45,7 @@ class Seat:
             process.spawn(until_killed(self._run(process)), "run")
 
     def crash(self) -> None:
-        """kill -9. Harmless twice; somebody starts it again, or who needs it makes another."""
+        """kill -9. Idempotent; another process takes its place when one is needed."""
         if self.process is not None:
             self.process.crash()
 

@@ -159,7 +159,7 @@ class ModelSource:
         return self._connection.lost
 
     def disconnect(self) -> None:
-        """Its connection ends; harmless twice."""
+        """Its connection ends; idempotent."""
         self._connection.close()
 
     async def close(self) -> None:

@@ -316,7 +316,7 @@ class ModelTarget:
         return indexes.get(name, True)
 
     def disconnect(self) -> None:
-        """Its connections end; harmless twice."""
+        """Its connections end; idempotent."""
         for line in self._lines:
             line.connection.close()
         if self._watch is not None:

@@ -147,7 +147,7 @@ class ModelIdentity:
         return [each for each in self.allotted_to(subscriber) if each.first in firsts]
 
     def receive(self, allotted: Sequence[AllottedRange]) -> None:
-        """Draw from further ranges, after those that are there; harmless twice."""
+        """Draw from further ranges, after those that are there; idempotent."""
         self.own = laid(self.own, allotted, self.counted, self.step)
 
     def withdraw(self) -> None:

@@ -271,13 +271,13 @@ class ModelMerging:
         make_change(site, change)
 
     def cut(self, node: str) -> None:
-        """A node lets nobody in any more, and ends the connections of agents to it; harmless twice."""
+        """A node refuses connections, and ends those of agents to it; idempotent."""
         self._shut.add(node)
         for end in (end for ends in self.ends.values() for end in ends):
             end.is_lost = end.is_lost or end.name == node
 
     def restore(self, node: str) -> None:
-        """It lets everybody in again; harmless twice."""
+        """It accepts connections again; idempotent."""
         self._shut.discard(node)
 
     def back_up(self, node: str) -> None:

@@ -227,7 +227,7 @@ class ModelNode:
         return None
 
     def touched(self) -> None:
-        """Rows or locks are changed: whoever explores is told."""
+        """Rows or locks are changed: the search is notified."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"at {self.name}", True)
             self.kernel.watch(f"given up at {self.name}", True)

@@ -62,7 +62,7 @@ class PreparedTransaction:
         return self.top.prepared_at
 
     def changed(self) -> None:
-        """It is prepared now, or no more: whoever explores is told.
+        """It is prepared now, or no more: the search is notified.
 
         Whoever looks at several counts as one who changes them, so that those who change one each depend on him
         and not on each other.
@@ -132,7 +132,7 @@ class PreparedTransaction:
 
 
 def _note_branch(node: ModelNode, gid: str, *, changed: bool) -> None:
-    """Whoever explores is told that one branch matters here."""
+    """The search is notified that one branch matters here."""
     if node.kernel.watch is not None:
         node.tell(f"branch {gid}", changed=changed)
         if node.slots_taken() + len(node.sessions) >= node.prepared_max:  # not room for all

@@ -69,7 +69,7 @@ class NodeSession:
         self.settings: dict[str, str] = {}
         self.born = node.clock()
         self.called = f"session {application_name} {node.kernel.stretch}"
-        """For whoever explores: equal in equivalent runs, where numbers are not."""
+        """For the search: equal in equivalent runs, where numbers are not."""
         self.tx: OpenTx | None = None
         self.wait: LockQueueWait | None = None
         self.failed_tx = False
@@ -236,7 +236,7 @@ class NodeSession:
             self._end(terminated())
 
     def close(self) -> None:
-        """The client goes; harmless twice."""
+        """The client disconnects; idempotent."""
         self._disturbed()
         if self.dead is None:
             if self.wait is not None:

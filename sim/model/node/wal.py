@@ -132,7 +132,7 @@ class Wal:
         return record
 
     def _tell(self, *, changed: bool) -> None:
-        """Whoever explores is told that it has changed, or that somebody looks how far it is."""
+        """The search is notified that it has changed, or that somebody looks how far it is."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"log at {self._node}", changed)
 

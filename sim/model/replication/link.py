@@ -73,7 +73,7 @@ class Link:
             self._wire.served.cancel()
 
     def close(self) -> None:
-        """The transaction at the other end ends with it. Harmless twice."""
+        """The transaction at the other end ends with it. Idempotent."""
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.close()

@@ -96,7 +96,7 @@ class Results:
         self._write()
 
     def _read(self) -> dict[str, Any]:
-        """What stands in the file that is there."""
+        """The content of the existing file."""
         try:
             text: dict[str, Any] = json.loads((self.path / NAME).read_text(encoding="utf-8"))
             known, _ = text["twopc_sweep"], text["waves"]

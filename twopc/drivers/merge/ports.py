@@ -157,7 +157,7 @@ class MergeRangePort(Protocol):
         ...
 
     async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
-        """At the Subscriber: take ranges that were allotted to it; harmless twice."""
+        """At the Subscriber: take ranges that were allotted to it; idempotent."""
         ...
 
 
@@ -175,7 +175,7 @@ class MergeEndPort(MergeRangePort, Protocol):
         ...
 
     async def close(self) -> None:
-        """Harmless twice."""
+        """Idempotent."""
         ...
 
     async def marks(self) -> Marks:
@@ -256,11 +256,11 @@ class MergeEndPort(MergeRangePort, Protocol):
         ...
 
     async def log_conflicts(self, records: Sequence[ConflictRecord]) -> None:
-        """Put them on record; harmless twice."""
+        """Put them on record; idempotent."""
         ...
 
     async def release_conflicts(self, ids: Sequence[UUID]) -> None:
-        """Note that they are on record at the neighbour; harmless twice."""
+        """Note that they are on record at the neighbour; idempotent."""
         ...
 
     async def acknowledge(
