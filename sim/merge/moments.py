@@ -1,4 +1,4 @@
-"""Read tables, and what is known of their rows, as of the moment at which a generation was closed.
+"""Read tables, and the metadata of their rows, as of the moment at which a generation was closed.
 
 A generation is a snapshot: what was read in it, and what sessions carry after it, are together everything, once.
 """
@@ -167,7 +167,7 @@ async def page_ranges(reader: Connection, article: Article, part_bytes: int) -> 
 def metadata_blocks(
     reader: Connection, merged: MergeArticle, *, is_filtered: bool, count: Count | None = None
 ) -> AsyncGenerator[bytes]:
-    """What is known of an article's rows, or of those of the partition, as COPY text.
+    """The metadata of an article's rows, or of those of the partition, as COPY text.
 
     The columns are those of `twopc.subscriber.merge.subscription.METADATA`.
 

@@ -47,7 +47,7 @@ async def row_files(
     part_bytes: int,
     data_format: SnapshotFormat,
 ) -> list[SnapshotTask]:
-    """The files with rows, and with what is known of them.
+    """The files with rows, and with their metadata.
 
     Args:
         part_bytes: how much of a table goes into one file, about.

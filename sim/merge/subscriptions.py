@@ -234,7 +234,7 @@ async def unsent(below: Connection) -> dict[str, int]:
 
 
 async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Generation:
-    """Copy tables, rows and what is known of them; the generation that the copy is."""
+    """Copy tables, rows and their metadata; the generation that the copy is."""
     above, below = pair.above, pair.below
     publisher = await neighbours.name_self(above, pair.publisher)
     async with await pair.connect_above() as reader, reader.transaction():

@@ -1,7 +1,7 @@
-"""Every order of a merging scenario's steps on the model, and every point at which a merge session may be cut off.
+"""Every order of a merging scenario's steps on the model, and every point at which a merge session may be interrupted.
 
-A step is played as a whole, or until it is blocked. Of orders that differ only in the turns of steps that cannot feel
-each other one is played: at nodes that merge a statement touches its own node, and a merge session its two ends
+A step is played as a whole, or until it is blocked. Of orders that differ only in the sequence of independent steps one
+is played: a statement affects its own node, and a merge session its two ends
 (`twopc.sim.scenario.ordering.footprint`).
 """
 

@@ -1,4 +1,4 @@
-"""Make a database a Subscriber of a merge publication: its tables, their rows, and what is known of them.
+"""Make a database a Subscriber of a merge publication: its tables, their rows, and the metadata of these.
 
 Knows nothing of the Publisher's database but the rows that it is handed. Every function takes an administrator's
 connection (a superuser's), inside a transaction.

@@ -66,7 +66,7 @@ class ConflictType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowVersion:
-    """What is known of a row that was changed."""
+    """The metadata of a row that was changed."""
 
     lineage: Lineage
     gone: bool = False
@@ -80,7 +80,7 @@ class MergeDecision:
 
     verdict: Verdict
     version: RowVersion
-    """What is known of the row afterwards."""
+    """The metadata of the row afterwards."""
     conflict: ConflictType | None = None
     taken: tuple[bool, ...] = field(default=())
     """For MERGE: which columns come from the incoming row."""

@@ -1,8 +1,8 @@
-"""How long what is known of changed rows is kept, and who may forget what. Pure; the SQL twin is ``merge_clean_up``.
+"""How long metadata of changed rows is kept, and which node may remove what. Pure; the SQL twin is ``merge_clean_up``.
 
-The Publisher forgets what is older than the publication's retention and has reached every Subscriber that has not
-expired. A Subscriber forgets only what its Publisher has forgotten: one that forgot earlier would seem to have
-changed rows without having seen what the Publisher holds.
+The Publisher removes what is older than the publication's retention and has reached every Subscriber that has not
+expired. A Subscriber removes only what its Publisher has removed: otherwise it would seem to have changed rows without
+having seen what the Publisher holds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twopc.merge.marks import Marks
 RETENTION_DAYS = 14
 """Of a publication, unless it is set; 0 keeps everything, and no subscription expires."""
 GRACE_DAYS = 1
-"""How much longer what is known is kept than a subscription lasts."""
+"""How much longer metadata is kept than a subscription lasts."""
 DROPPED_AFTER = 2
 """After so many times the retention without a session a subscription is dropped; it can be reinitialised."""
 

@@ -38,7 +38,7 @@ class SnapshotKind(StrEnum):
     TRIGGERS = "trg"
     """What is tracked, and how."""
     METADATA = "sys"
-    """What is known of the rows, as COPY text."""
+    """The metadata of the rows, as COPY text."""
 
 
 class SnapshotFormat(StrEnum):
@@ -111,7 +111,7 @@ class SnapshotManifest:
     publication: str
     server_version: int
     data_format: SnapshotFormat
-    """Of the rows; what is known of them is text."""
+    """Of the rows; their metadata is text."""
     generation: SnapshotGeneration | None
     """None: the tables are described, and there are no rows."""
     partition: SnapshotPartition | None

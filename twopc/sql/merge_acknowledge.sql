@@ -3,7 +3,7 @@
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata
 -- holes:     owner
 --
--- Those are touched: they belong to the next generation, and are sent again. Were they not, what is known of a row that was
+-- Those are touched: they belong to the next generation, and are sent again. Were they not, the metadata of a row that was
 -- left might be forgotten before the change comes up for whose sake it was left, and this would overwrite it unseen.
 create or replace function msrepl.merge_acknowledge(generation int8, guid uuid, artids uuid[], guids uuid[])
 returns void

@@ -1,4 +1,4 @@
--- msrepl.merge_clean_up: forgets what is known of rows that nobody needs any more; of how many rows it was.
+-- msrepl.merge_clean_up: removes metadata that no node needs any more; returns of how many rows.
 -- called by: msrepl.merge_end_session, msrepl.merge_settle; twopc.drivers.merge.retention
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata, msrepl.msmerge_floor_*,
 --            msrepl.msmerge_genhistory, msrepl.msmerge_*_partition_mappings, msrepl.msmerge_replica,
@@ -90,4 +90,4 @@ end
 $msrepl$;
 alter function msrepl.merge_clean_up() owner to {owner};
 revoke all on function msrepl.merge_clean_up() from public;
-comment on function msrepl.merge_clean_up() is 'Forgets what is known of rows that nobody needs any more';
+comment on function msrepl.merge_clean_up() is 'Removes metadata that no node needs any more';

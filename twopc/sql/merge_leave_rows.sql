@@ -1,4 +1,4 @@
--- msmerge_leave_<artid>: takes rows away that have left the Subscriber's partition, and forgets what is known of them.
+-- msmerge_leave_<artid>: removes rows that have left the Subscriber's partition, with their metadata.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata
 -- holes:     function, metadata, floor, floor_text, lock, write, stays, path_is_kept, owner, comment

@@ -1,4 +1,4 @@
--- msrepl.msmerge_metadata_<nickname>: what is known of the changed rows of one article.
+-- msrepl.msmerge_metadata_<nickname>: metadata of the changed rows of one article.
 -- called by: the triggers of the article
 -- tables:    itself
 -- holes:     table, tablenick, index, owner

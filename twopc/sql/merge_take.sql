@@ -1,4 +1,4 @@
--- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
+-- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records their metadata.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, first_is_known,

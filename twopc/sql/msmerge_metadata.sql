@@ -1,4 +1,4 @@
--- msrepl.msmerge_metadata: what is known of each row that was changed, a partition per article.
+-- msrepl.msmerge_metadata: metadata of each row that was changed, a partition per article.
 -- called by: the triggers of articles; msrepl.msmerge_contents, msrepl.msmerge_tombstone
 -- tables:    itself
 -- holes:     owner

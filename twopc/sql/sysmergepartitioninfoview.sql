@@ -9,4 +9,4 @@ select a.artid, a.nickname, a.objid, a.source_schema, a.source_object, a.rowguid
 from msrepl.sysmergearticles as a left join msrepl.sysmergepartitioninfo as i on i.artid = a.artid;
 alter view msrepl.sysmergepartitioninfoview owner to {owner};
 revoke all on msrepl.sysmergepartitioninfoview from public;
-comment on view msrepl.sysmergepartitioninfoview is 'Articles, with what is known of their partitions';
+comment on view msrepl.sysmergepartitioninfoview is 'Articles, with their filters and partition options';

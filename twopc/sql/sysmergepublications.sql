@@ -13,4 +13,4 @@ create table if not exists msrepl.sysmergepublications (
 );
 alter table msrepl.sysmergepublications owner to {owner};
 revoke all on msrepl.sysmergepublications from public;
-comment on table msrepl.sysmergepublications is 'Publications, each with how long it keeps what is known of changed rows';
+comment on table msrepl.sysmergepublications is 'Publications, each with how long it keeps metadata of changed rows';

@@ -19,7 +19,7 @@ def initialise(
     *,
     as_of_now: bool = False,
 ) -> None:
-    """Have a node begin anew as a Subscriber: with the Publisher's rows, and what is known of them, in one generation.
+    """Reinitialise a node as a Subscriber: with the Publisher's rows, and their metadata, in one generation.
 
     Of filtered articles it gets the rows of its partition. Whatever the node has is gone; it is another replica from now on.
 

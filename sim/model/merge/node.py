@@ -1,4 +1,4 @@
-"""A node that merges, in memory: rows, what is known of them, generations, and neighbours.
+"""A node that merges, in memory: rows, their metadata, generations, and neighbours.
 
 It writes down what the triggers and functions on servers do; decisions are those of `twopc.merge.decision`. A
 transaction is one change, and takes effect at once: its number stands for the transaction id, and a generation is
@@ -208,7 +208,7 @@ class ModelMergeNode:
         return self.forget(upto) if upto > self.cleaned else 0
 
     def forget(self, upto: int) -> int:
-        """Forget what is known of rows that were last changed in a generation or before it."""
+        """Remove the metadata of rows that were last changed in a generation or before it."""
         last, count = self.generations[upto].upto, 0
         for artid, rows in self.metadata.items():
             for rowguid in [each for each, row in rows.items() if row.change <= last]:

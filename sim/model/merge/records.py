@@ -35,7 +35,7 @@ class ModelMergeArticle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMetadata:
-    """What is known of a row that was changed."""
+    """The metadata of a row that was changed."""
 
     change: int
     """The change that made it so."""

@@ -1,4 +1,4 @@
-"""A node of the model that merges: its tables hold the rows, and a `ModelMergeNode` what is known of them.
+"""A node of the model that merges: its tables hold the rows, and a `ModelMergeNode` their metadata.
 
 What applications commit is written down when it is committed, so a transaction that commits late belongs to a later
 generation. What an agent commits is written down by its end.

@@ -1,7 +1,7 @@
-"""Which steps of a scenario can feel each other, told from their texts: on the safe side, by tables.
+"""Which steps of a scenario may depend on each other, determined from their texts, conservatively.
 
-Two steps that cannot may change their turns without anything turning out otherwise. What they may touch
-is known by node and table; whatever cannot be told touches everything.
+Independent steps can be exchanged without a change of any outcome. What a step may read and write is recorded by
+node and table; a step whose tables cannot be determined is assumed to affect everything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """What a step may touch."""
+    """What a step may read and write."""
 
     reads: frozenset[Place] = frozenset()
     writes: frozenset[Place] = frozenset()
@@ -38,7 +38,7 @@ class Footprint:
 
     @property
     def locks(self) -> Footprint:
-        """That of it for which somebody may have to wait."""
+        """The part of it for which another session may have to wait."""
         return Footprint(writes=self.writes, all_of=self.all_of)
 
     @property

@@ -1,4 +1,4 @@
--- msrepl.msmerge_metadata_<nickname>: what is known of the changed rows of one article.
+-- msrepl.msmerge_metadata_<nickname>: metadata of the changed rows of one article.
 -- called by: the triggers of the article
 -- tables:    itself
 -- holes:     table, tablenick, index, owner
@@ -592,7 +592,7 @@ alter function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[],
 revoke all on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]) from public;
 comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]) is 'Puts values on rows of t for merge replication';
 
--- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records what is known of them.
+-- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records their metadata.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, first_is_known,
@@ -795,7 +795,7 @@ alter function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], 
 revoke all on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) from public;
 comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uuid[], boolean[], text[], text[], int8[], text[], text[]) is 'Takes rows that a neighbour has sent into t for merge replication';
 
--- msmerge_leave_<artid>: takes rows away that have left the Subscriber's partition, and forgets what is known of them.
+-- msmerge_leave_<artid>: removes rows that have left the Subscriber's partition, with their metadata.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata
 -- holes:     function, metadata, floor, floor_text, lock, write, stays, path_is_kept, owner, comment

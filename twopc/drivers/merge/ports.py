@@ -268,7 +268,7 @@ class MergeEndPort(MergeRangePort, Protocol):
     ) -> None:
         """Note that the neighbour has this end's generation, but for rows that failed there, or were left.
 
-        Those are sent again, and what is known of them is not forgotten before the neighbour has them.
+        Those are sent again, and their metadata is not removed before the neighbour has them.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How long a database keeps what it knows of changed rows, and its clean-up.
+"""How long a database keeps metadata of changed rows, and its clean-up.
 
 Every function takes an administrator's connection (a superuser's).
 """
@@ -42,7 +42,7 @@ async def set_retention(connection: Connection, days: int) -> str | None:
     """Set the retention of this node's publication.
 
     Args:
-        days: 0: what is known is kept for ever, and no subscription expires.
+        days: 0: metadata is kept for ever, and no subscription expires.
 
     Returns:
         What an administrator should know of it, if anything.
@@ -60,21 +60,21 @@ async def set_retention(connection: Connection, days: int) -> str | None:
         if left_behind and before and (days == 0 or days > before):
             raise ConfigurationError(
                 f"the retention cannot be raised from {before} days: what {', '.join(left_behind)} would need is "
-                "forgotten already: reinitialise or unsubscribe them first"
+                "removed already: reinitialise or unsubscribe them first"
             )
         await connection.execute("update msrepl.sysmergepublications set retention = %s", (days,))
     if days == 0:
         return (
-            "no subscription expires now, and what is known of changed rows is kept for ever: it grows with every "
+            "no subscription expires now, and metadata of changed rows is kept for ever: it grows with every "
             "row that is ever changed, and one Subscriber that stays away keeps it all"
         )
     return None
 
 
 async def clean_up(connection: Connection) -> int:
-    """Forget what is known of rows that nobody needs any more, as each session does; of how many rows it was.
+    """Remove metadata that no node needs any more, as each session does; of how many rows it was.
 
-    A Subscriber forgets what its Publisher had forgotten at the last session.
+    A Subscriber removes what its Publisher had removed by the last session.
     """
     cursor = await connection.execute("select msrepl.merge_clean_up()")
     row = await cursor.fetchone()

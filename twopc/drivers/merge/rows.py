@@ -1,4 +1,4 @@
-"""A row of a merged table at one node: what is known of it there, and a change that changes nothing.
+"""A row of a merged table at one node: its metadata there, and a change that changes nothing.
 
 Every function takes an administrator's connection (a superuser's).
 """
