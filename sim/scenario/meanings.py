@@ -44,7 +44,7 @@ PROTECTIONS: Mapping[str, ProtectionMeaning] = {
         (
             "fence",
             "recovery prevents a late PREPARE from taking effect",
-            "a branch is prepared after recovery has settled its transaction, and nobody finishes it",
+            "a branch is prepared after recovery has settled its transaction, and is never finished",
         ),
         (
             "command_tag",
@@ -54,12 +54,12 @@ PROTECTIONS: Mapping[str, ProtectionMeaning] = {
         (
             "decision_before_finish",
             "no branch is finished before the decision is durable",
-            "after a crash recovery rolls back what is left of a transaction that is committed elsewhere",
+            "after a crash recovery rolls back the remaining branches of a transaction that is committed elsewhere",
         ),
         (
             "decision_kept",
             "the decision is forgotten when the last site has answered, not at the first answer",
-            "a branch that is still prepared is rolled back, as nobody remembers the commit",
+            "a branch that is still prepared is rolled back, as the commit is no longer recorded",
         ),
         (
             "sites_asked",
@@ -84,7 +84,7 @@ PROTECTIONS: Mapping[str, ProtectionMeaning] = {
         (
             "one_subscription",
             "two Subscribers may write in one transaction only if that is allowed",
-            "they may do so unasked",
+            "they may do so without being allowed",
         ),
         (
             "epoch",
@@ -114,21 +114,21 @@ PROTECTIONS: Mapping[str, ProtectionMeaning] = {
         (
             "deferral",
             "a download leaves a row that the Subscriber has changed since its upload",
-            "that change is overwritten before anybody else has it",
+            "that change is overwritten before any other node has it",
         ),
         (
             "lineage",
-            "an upload that brings what was superseded at the Publisher changes nothing",
-            "an older row takes the place of a newer one",
+            "an upload of a version that was superseded at the Publisher changes nothing",
+            "an older row replaces a newer one",
         ),
         (
             "generation_snapshot",
             "a transaction that commits late belongs to the next generation",
-            "its changes belong to a generation that was sent already, and travel never",
+            "its changes belong to a generation that was sent already, and are never sent",
         ),
         (
             "column_versions",
-            "of two rows that are merged each gives the columns that it has changed",
+            "two rows are merged by the columns that each has changed",
             "one of the two changes is lost, although they are of different columns",
         ),
         (
@@ -148,23 +148,23 @@ PROTECTIONS: Mapping[str, ProtectionMeaning] = {
         ),
         (
             "losers",
-            "the row that has lost a conflict is kept",
-            "nobody can see what it was",
+            "the row that has lost a conflict is recorded",
+            "its values cannot be seen any more",
         ),
         (
             "key_checks",
             "foreign keys are checked for merge agents, too",
-            "rows come in whose parents are not there",
+            "rows arrive whose parents do not exist",
         ),
         (
             "guid_check",
-            "a merge session notices that an end was restored from a backup, and compares everything",
+            "a merge session detects that a node was restored from a backup, and compares everything",
             "what the restored node has lost is not sent to it again",
         ),
         (
             "schema",
-            "a merge session has the Subscriber make schema changes before any row travels",
-            "rows come with columns that its table does not have",
+            "a merge session makes schema changes at the Subscriber before it sends any row",
+            "rows arrive with columns that its table does not have",
         ),
         (
             "past_mappings",
@@ -173,28 +173,28 @@ PROTECTIONS: Mapping[str, ProtectionMeaning] = {
         ),
         (
             "past_touched",
-            "what a Subscriber has sent, and does not belong to it, leaves it again",
+            "a row that a Subscriber has sent, and that does not belong to it, leaves it again",
             "it stays there, and gets no more changes",
         ),
         (
             "children_follow",
-            "the rows below a row that comes into a partition, or leaves it, follow it",
+            "the rows below a row that enters a partition, or leaves it, follow it",
             "a row is at a node without the rows that belong to it",
         ),
         (
             "file_commit",
-            "the rows of a file of a snapshot, and the note that it has been delivered, are one commit",
+            "the rows of a file of a snapshot, and the record of its delivery, are one commit",
             "after a crash a file is delivered again, or never",
         ),
         (
             "snapshot_generation",
-            "a Subscriber begins with the generation that its snapshot is",
-            "it does not get what has changed since the snapshot",
+            "a Subscriber begins with the generation of its snapshot",
+            "it does not get the changes made since the snapshot",
         ),
         (
             "identity_ranges",
             "each node draws the identity values of merged tables from ranges of its own",
-            "two nodes give the same value to different rows",
+            "two nodes assign the same value to different rows",
         ),
     )
 }
@@ -208,6 +208,6 @@ INVARIANTS: Mapping[str, str] = {
     "echoed": "no transaction was delivered to the Subscriber that made it",
     "no_lost_update": "no transaction overwrote a change that its Subscriber had not seen",
     "each_change_applied_once": "every change reached every Subscriber that it belongs to, once",
-    "nothing_lost": "every committed change is in the Publisher's row, was changed later by somebody who had it, or is"
-    " kept with a conflict",
+    "nothing_lost": "every committed change is in the Publisher's row, was replaced later by a change that includes it,"
+    " or is recorded with a conflict",
 }
