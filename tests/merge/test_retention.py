@@ -96,7 +96,7 @@ async def test_an_expired_subscription_is_refused(merge_shop: MergeTopology) -> 
             await (
                 merge_shop.reinitialise("anna", **options) if options else merge_shop.sync("anna")
             )
-    with pytest.raises(ConfigurationError, match="what anna would need is forgotten"):
+    with pytest.raises(ConfigurationError, match="what anna would need was removed"):
         await merge_shop.set_retention(60)
     outcome = await merge_shop.reinitialise("anna")
     assert outcome.lost == {"anna": {"customer": 2, "purchase": 1}}

@@ -59,7 +59,7 @@ async def set_retention(connection: Connection, days: int) -> str | None:
         left_behind = [name for (name,) in await cursor.fetchall()]
         if left_behind and before and (days == 0 or days > before):
             raise ConfigurationError(
-                f"the retention cannot be raised from {before} days: what {', '.join(left_behind)} would need is "
+                f"the retention cannot be raised from {before} days: what {', '.join(left_behind)} would need was "
                 "removed already: reinitialise or unsubscribe them first"
             )
         await connection.execute("update msrepl.sysmergepublications set retention = %s", (days,))
