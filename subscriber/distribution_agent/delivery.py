@@ -216,7 +216,6 @@ class Delivery:
         return self.source.loads(
             batches,
             own=self.planner.own,
-            echoed=self.planner.echoed,
             streams=streams,
             apart=() if self.exact else self.apart,
         )

@@ -86,7 +86,7 @@ class Mending:
         if first is None:
             return
         _pass(first.report)
-        may_be_own = self.delivery.planner.own is not None and is_conflict(first.report)
+        may_be_own = self.delivery.planner.own.originator is not None and is_conflict(first.report)
         if not (may_be_own and await self._net(first)):
             await self._end(first)
 
@@ -136,7 +136,7 @@ class Mending:
 
     async def barriers(self) -> list[int]:
         """Where the Subscriber's own transactions after the position committed, in order."""
-        own = self.delivery.planner.own or 0
+        own = self.delivery.planner.own.originator or 0
         return await self.source.own_transactions(self.target.position, own)
 
     async def apply_net(self, upto: int) -> ServerReport | None:
@@ -167,7 +167,7 @@ class Mending:
         if answer.failure is not None:
             await target.lines[0].send(s.Rollback())
             return answer.failure
-        passed = {each.seqno for each in commands if each.originator != planner.own}
+        passed = {each.seqno for each in commands if each.originator != planner.own.originator}
         delivery.counts.transactions += len(passed)
         delivery.counts.commands += len(net)
         delivery.counts.batches += 1
@@ -233,7 +233,7 @@ class Mending:
         async for each in self.source.commands(batch.upto - 1, batch.upto):
             if each.article_id not in batch.articles:
                 continue
-            if planner.is_own(each.originator, each.article_id):
+            if planner.own.has(each.originator, each.article_id):
                 continue
             chunk.append(each)
             if len(chunk) == _ONE_BY_ONE:
@@ -287,7 +287,7 @@ def net_of(
             article_id=each.article_id,
             type=each.type,
             command=each.command.encode(),
-            own=planner.is_own(each.originator, each.article_id),
+            own=planner.own.has(each.originator, each.article_id),
         )
         for each in commands
     ]

@@ -14,9 +14,10 @@ by *terms*, one per article:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from typing import ClassVar
 
 from twopc.proc_execution import PgSnapshot
 from twopc.subscriber.distribution_agent.profile import Profile
@@ -24,7 +25,7 @@ from twopc.subscriber.distribution_agent.profile import Profile
 #: So many transactions that wait are a long backlog; it is brought in so many commits a window, about.
 _BACKLOG_MIN, _BACKLOG_COMMITS = 1_000, 2
 
-__all__ = ["ArticleTerms", "Batch", "BatchPlanner", "PgSnapshot", "Window"]
+__all__ = ["ArticleTerms", "Batch", "BatchPlanner", "OwnCommands", "PgSnapshot", "Window"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,45 @@ class ArticleTerms:
         if seqno <= self.after or (self.upto is not None and seqno > self.upto):
             return False
         return self.copy is None or seqno > self.copied_to or not self.copy.sees(xid)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCommands:
+    """Loopback detection: which commands are the Subscriber's own and are not delivered to it."""
+
+    originator: int | None = None
+    """The Subscriber; None if its changes come back like others'."""
+    echoed: tuple[int, ...] = ()
+    """Articles that get the Subscriber's own commands too."""
+
+    @classmethod
+    def of(cls, terms: Iterable[ArticleTerms]) -> OwnCommands:
+        """Those of a subscription."""
+        of_articles = {each.article_id: each.own for each in terms}
+        own = next((one for one in of_articles.values() if one is not None), None)
+        return cls(own, tuple(number for number, one in of_articles.items() if one is None))
+
+    def has(self, originator: int | None, article_id: int) -> bool:
+        """Whether a command is one of them."""
+        return (
+            self.originator is not None
+            and originator == self.originator
+            and article_id not in self.echoed
+        )
+
+    @staticmethod
+    def has_not(originator: str, article_id: str) -> str:
+        """The contrary as SQL, for queries whose $3 is the originator, -1 if None, and $4 what is echoed.
+
+        Args:
+            originator, article_id: SQL of a command's; the Publisher as originator is 0 or null.
+        """
+        return f"({originator} is distinct from $3::int or {article_id} = any ($4::int[]))"
+
+    @staticmethod
+    def has_none(originators: str) -> str:
+        """SQL that is true only if it has none of the commands with these originators, whatever their articles."""
+        return f"$3::int <> all ({originators})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +156,14 @@ class BatchPlanner:
         calls: codes of the calls of routines, which may touch any row.
     """
 
+    own_commands: ClassVar[type[OwnCommands]] = OwnCommands
+
     def __init__(
         self, terms: Sequence[ArticleTerms], profile: Profile, calls: Collection[int] = ()
     ) -> None:
         self.terms = tuple(terms)
         self.calls = frozenset(calls)
-        self.own = next((each.own for each in terms if each.own is not None), None)
-        """The Subscriber as an originator; None if its changes come back like others'."""
-        self.echoed = tuple(each.article_id for each in terms if each.own is None)
-        """Articles that get the Subscriber's own commands too."""
+        self.own = self.own_commands.of(terms)
         self._profile = profile
         self._all = tuple(each.article_id for each in terms if each.upto is None)
         self._settled = max(
@@ -136,10 +175,6 @@ class BatchPlanner:
         if not self.terms:
             return position
         return max(position, min(each.after for each in self.terms))
-
-    def is_own(self, originator: int | None, article_id: int) -> bool:
-        """Whether a command is the Subscriber's own and must not come back."""
-        return self.own is not None and originator == self.own and article_id not in self.echoed
 
     def is_call(self, code: int) -> bool:
         """Whether it is the code of a routine's call."""
@@ -153,7 +188,7 @@ class BatchPlanner:
 
     def may_begin(self, window: Window) -> bool:
         """Whether its first transaction is worth beginning before all of it is stored."""
-        return window.originators[0] != self.own and bool(
+        return window.originators[0] != self.own.originator and bool(
             self.articles_for(window.seqnos[0], window.xids[0])
         )
 
@@ -164,16 +199,16 @@ class BatchPlanner:
             grows: they may become larger than usual where the window is a long backlog.
         """
         size, threshold = self._bounds(window) if grows else self._usual
-        block_bytes = self._profile.block_bytes
-        if len(window) and window.seqnos[0] > self._settled and self.own not in window.originators:
+        block_bytes, owner = self._profile.block_bytes, self.own.originator
+        if len(window) and window.seqnos[0] > self._settled and owner not in window.originators:
             yield from self._plain(position, window, size, threshold)
             return
         first = commands = length = own = 0
         articles: tuple[int, ...] = ()
         for at, seqno in enumerate(window.seqnos):
-            is_own = window.originators[at] == self.own
+            is_own = window.originators[at] == owner
             requested = self.articles_for(seqno, window.xids[at])
-            count = 0 if is_own and not self.echoed else window.commands[at]
+            count = 0 if is_own and not self.own.echoed else window.commands[at]
             if at > first and (
                 requested != articles
                 or at - first >= size

@@ -21,7 +21,7 @@ from twopc.subscriber.distribution_agent.loads import (
     StoredMessage,
     SubscribedArticles,
 )
-from twopc.subscriber.distribution_agent.planner import Batch, Window
+from twopc.subscriber.distribution_agent.planner import Batch, OwnCommands, Window
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.distribution_agent.steps import Rollback, Step
 
@@ -213,12 +213,11 @@ class SourcePort(Protocol):
         self,
         batches: Sequence[Batch],
         *,
-        own: int | None,
-        echoed: Sequence[int],
+        own: OwnCommands,
         streams: int,
         apart: Sequence[int] = (),
     ) -> AsyncGenerator[BatchLoad, None]:
-        """The batches with their commands, but not those of the originator `own` on articles not `echoed`.
+        """The batches with their commands, without the Subscriber's own.
 
         Args:
             streams: over how many the commands are spread, by the hash of their keys.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from twopc.proc_execution import BESIDE
 from twopc.subscriber.distribution_agent.pipe import Statement
+from twopc.subscriber.distribution_agent.planner import OwnCommands
 
 #: Where routines are published, rows that belong to a stored call are another article's, by its number: who
 #: takes no calls has both, who does has them for what came before its copy, and calls for what came after.
@@ -105,11 +106,11 @@ _TAKEN_OUT = """
             case when article_id = 0 then xact_seqno || ' ' || type || ' ' || command end as posted
         from msrepl.commands_between($1::int, $8::pg_lsn, $9::pg_lsn)
         where (article_id = any ($2::int[]) or article_id = 0)
-            and (originator_id is distinct from $3::int or article_id = any ($4::int[]))
+            and /* not own */
     ) c
     group by batch, stream, apart
     order by batch, stream, apart
-"""
+""".replace("/* not own */", OwnCommands.has_not("originator_id", "article_id"))
 BATCHES = Statement(_TAKEN_OUT, binary=True)
 #: The same for one stream. Where blocks hold nothing but what is for this Subscriber, each batch is cut out of their
 #: arrays, a row for each block that it touches; what is to be kept apart is cut by the agent.
@@ -123,7 +124,7 @@ CUT_OUT = Statement(
     ), cuts as materialized (
         select r.batch, b.last_seqno, b.part, c.codes, c.texts, k.low, k.high,
             $5::int = 1 and k.wanted
-                and ($3::int = 0 or $3::int <> all (b.command_originators)) as whole
+                and /* none of own */ as whole
         from msrepl.msrepl_blocks b
         join ranges r on b.last_seqno > r.after and b.first_seqno <= r.upto
         cross join lateral (
@@ -152,7 +153,9 @@ CUT_OUT = Statement(
     order by batch, last_seqno, part)
     union all
     select taken.* from (/* taken out */) as taken where not (select known.whole from known)
-    """.replace("/* taken out */", _TAKEN_OUT),
+    """.replace("/* taken out */", _TAKEN_OUT).replace(
+        "/* none of own */", OwnCommands.has_none("b.command_originators")
+    ),
     binary=True,
 )
 #: A part of one large transaction, bounded by number and length of commands: rows as above, the first value
@@ -184,7 +187,7 @@ BLOCK = Statement(
         where $5::int = 1 and chosen.fits and b.first_seqno = b.last_seqno
             and b.last_command - b.commands >= $8::int
             and k.code = k.high and k.code / 100 = any ($2::int[])
-            and (b.command_originators[1] <> coalesce($3::int, -1) or k.code / 100 = any ($4::int[]))
+            and /* block not own */
     ), known as materialized (
         select count(*) > 0 and count(*) = (select count(*) from chosen) as whole from whole
     ), matching as materialized (
@@ -199,7 +202,7 @@ BLOCK = Statement(
             as c (seqno, command_id, code, originator, hashkey, command)
         where c.seqno = $7::pg_lsn and c.command_id > $8::int and not (select known.whole from known)
             and (c.code / 100 = any ($2::int[]) or c.code / 100 = 0)
-            and (c.originator <> coalesce($3::int, -1) or c.code / 100 = any ($4::int[]))
+            and /* not own */
         order by c.command_id
         limit $9::int
     ), taken as (
@@ -227,7 +230,9 @@ BLOCK = Statement(
     left join taken on true
     group by bound.upto, stream, apart
     order by stream, apart)
-    """,
+    """.replace(
+        "/* block not own */", OwnCommands.has_not("b.command_originators[1]", "k.code / 100")
+    ).replace("/* not own */", OwnCommands.has_not("c.originator", "c.code / 100")),
     binary=True,
 )
 #: Articles all of whose commands in a range are of one kind, and how many those are.

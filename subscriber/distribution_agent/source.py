@@ -31,7 +31,7 @@ from twopc.subscriber.distribution_agent.loads import (
     window_of,
 )
 from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Query, Statement
-from twopc.subscriber.distribution_agent.planner import Batch, Window
+from twopc.subscriber.distribution_agent.planner import Batch, OwnCommands, Window
 from twopc.subscriber.distribution_agent.ports import LostError, UnfinishedError
 from twopc.subscriber.distribution_agent.profile import Profile
 
@@ -226,8 +226,7 @@ class ServerSource:
         self,
         batches: Sequence[Batch],
         *,
-        own: int | None,
-        echoed: Sequence[int],
+        own: OwnCommands,
         streams: int,
         apart: Sequence[int] = (),
     ) -> AsyncGenerator[BatchLoad, None]:
@@ -236,11 +235,12 @@ class ServerSource:
         The next read is under way while the caller works on a load.
 
         Args:
-            own, echoed: see `BatchPlanner`.
+            own: they are left out.
             streams: over how many the commands are spread.
             apart: articles whose commands come in parts of their own.
         """
-        terms = (int4(own or 0), int4s(echoed), int4(streams), int4s(apart))
+        owner = -1 if own.originator is None else own.originator
+        terms = (int4(owner), int4s(own.echoed), int4(streams), int4s(apart))
         if self._open is not None:
             async for load in self._open_loads(batches[0], self._open, terms):
                 yield load

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +19,7 @@ from twopc.publisher.log_reader.rows import LoggedTransaction
 from twopc.subscriber.distribution_agent import queries
 from twopc.subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers, texts
 from twopc.subscriber.distribution_agent.loads import split_rows
-from twopc.subscriber.distribution_agent.planner import Batch
+from twopc.subscriber.distribution_agent.planner import Batch, OwnCommands
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.distribution_agent.source import ServerSource, checked
 
@@ -119,6 +121,50 @@ async def test_cut_out_or_taken_out(
             assert all(fits for _, _, fits in found[0])
         if limit < 2000 and articles == (7,):  # they were cut out: a row for each block
             assert rows_of[queries.CUT_OUT] > rows_of[queries.BATCHES]
+    finally:
+        await at.close()
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "own", [OwnCommands(_OWN), OwnCommands(_OWN, (8,)), OwnCommands(_OTHER), OwnCommands()]
+)
+async def test_queries_leave_out_what_is_its_own(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch, own: OwnCommands, large: bool
+) -> None:
+    """What they leave out of drawn commands is what `OwnCommands` has; one by one, cut out, and in blocks."""
+    monkeypatch.setattr(rows, "BLOCK_COMMANDS", 7)
+    transactions = drawn(random.Random(1), 60, (7, 8), own=True)
+    for place, who in enumerate((_OWN, _OTHER, 0), start=61):
+        posted: list[Made] = [(20, 0, 0, f'{{"id": {place}}}')]
+        transactions.append((LoggedTransaction(place * 10, place, 0, who, 0, 0, 0), posted))
+    await write_blocks(ends.admin, ends.publisher_id, transactions)
+    expected = [
+        text
+        for transaction, commands in transactions
+        for _, article_id, _, text in commands
+        if not own.has(transaction.originator or None, article_id)
+    ]
+    at = await source(ends, block_commands=1)
+    try:
+        for commands in (2,) if large else (1, 100):
+            wanted = [
+                Batch(
+                    after=seqno - 10,
+                    upto=seqno,
+                    seqnos=(seqno,),
+                    articles=(7, 8),
+                    commands=commands,
+                )
+                for seqno in range(10, 640, 10)
+            ]
+            if not large:
+                wanted = [replace(wanted[-1], after=0, seqnos=(), commands=commands)]
+            left: list[str] = []
+            async for load in at.loads(wanted, own=own, streams=1):
+                left += [text.decode() for part in load.parts for text in texts(part.calls)]
+                left += [json.dumps(each.body) for each in load.posted]
+            assert sorted(left) == sorted(expected)
     finally:
         await at.close()
 

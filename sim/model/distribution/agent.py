@@ -17,7 +17,7 @@ from twopc.errors import TwopcError
 from twopc.sim.model.distribution.apply import ROLE
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.processes import Process
-from twopc.sim.model.distribution.source import AgentOwn, AgentRecord, ModelSource, own_command
+from twopc.sim.model.distribution.source import AgentRecord, ModelSource
 from twopc.sim.model.distribution.store import PublisherStore
 from twopc.sim.model.distribution.target import ModelTarget, Settings, settings_of
 from twopc.sim.model.network import Network
@@ -51,7 +51,6 @@ class AgentParts:
     """What of an agent's a plant can replace."""
 
     agent: type[DistributionAgent] = DistributionAgent
-    own: AgentOwn = own_command
     settings: Settings = settings_of
 
 
@@ -138,7 +137,7 @@ class AgentProcess(Process):
         )
         self._source = ModelSource(
             self, connection, self._store, self._registry, self._record,
-            subscriber=self.subscriber, profile=profile or Profile(), own=self._parts.own,
+            subscriber=self.subscriber, profile=profile or Profile(),
         )  # fmt: skip
         return self._source
 

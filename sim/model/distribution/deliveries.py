@@ -17,7 +17,7 @@ from twopc.proc_execution import (
 )
 from twopc.sim.model.distribution.store import StoredTransaction
 from twopc.subscriber.distribution_agent.loads import DecodedCommand
-from twopc.subscriber.distribution_agent.planner import ArticleTerms
+from twopc.subscriber.distribution_agent.planner import ArticleTerms, OwnCommands
 
 #: Commands that are told of one transaction.
 _TOLD = 5
@@ -60,6 +60,7 @@ def deliveries(
         skipped: errors by position.
     """
     by_article = {each.article_id: each for each in terms}
+    own = OwnCommands.of(terms)
     results = []
     for each in transactions:
         parts: dict[int | None, list[DecodedCommand]] = {}
@@ -77,8 +78,7 @@ def deliveries(
                     commands=_words(articles, routines, commands),
                     calls=sum(one.type == CALL_TYPE for one in commands),
                     definitions=sum(one.type == DEFINITION_TYPE for one in commands),
-                    suppressed=all(by_article[one.article_id].own == number for one in commands)
-                    and number is not None,
+                    suppressed=all(own.has(number, one.article_id) for one in commands),
                     skipped=skipped.get(each.seqno, ""),
                 )
             )

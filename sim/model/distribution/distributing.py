@@ -32,7 +32,7 @@ from twopc.sim.model.distribution.deliveries import ModelDelivery, deliveries
 from twopc.sim.model.distribution.log_reader import ModelLogReader, ModelSlot
 from twopc.sim.model.distribution.processes import KilledError, outcome
 from twopc.sim.model.distribution.seats import AgentSeat, Seat
-from twopc.sim.model.distribution.source import AgentRecord, own_command
+from twopc.sim.model.distribution.source import AgentRecord
 from twopc.sim.model.distribution.store import PublisherStore
 from twopc.sim.model.distribution.target import settings_of
 from twopc.sim.model.network import Network
@@ -44,7 +44,6 @@ from twopc.subscriber.distribution_agent import AgentProgress, Profile
 #: Parts of `twopc.sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
 #: signature.
 PARTS: Mapping[str, Any] = {
-    "agent_own": own_command,
     "agent_settings": settings_of,
     "apply": apply_call,
 }
@@ -83,9 +82,7 @@ class Distribution:
         self.store = PublisherStore(self.publisher, spec.publisher, self._begin, horizon)
         self.store.keeps_all = not spec.agent_poll_s
         self.slot = ModelSlot(self.publisher, self._begin)
-        self._agent_parts = AgentParts(
-            agent=wiring.agent, own=self._part("agent_own"), settings=self._part("agent_settings")
-        )
+        self._agent_parts = AgentParts(agent=wiring.agent, settings=self._part("agent_settings"))
         poll_s = spec.agent_poll_s
         self.reader = Seat(self._make_reader, (lambda one: one.run()) if poll_s else None)
         self.receivers: dict[str, Receiver] = {}

@@ -25,7 +25,7 @@ from twopc.subscriber.distribution_agent.loads import (
     SubscribedArticles,
     part_of,
 )
-from twopc.subscriber.distribution_agent.planner import ArticleTerms, Batch, Window
+from twopc.subscriber.distribution_agent.planner import ArticleTerms, Batch, OwnCommands, Window
 from twopc.subscriber.distribution_agent.ports import AgentEvent, LostError
 from twopc.subscriber.distribution_agent.profile import Profile
 
@@ -41,35 +41,24 @@ class AgentRecord:
     history: list[AgentEvent] = field(default_factory=list)
 
 
-#: Whether a command is its Subscriber's own: ``(command, the Subscriber as an originator, articles that echo)``.
-AgentOwn = Callable[[DecodedCommand, int | None, Sequence[int]], bool]
-
-
-def own_command(command: DecodedCommand, own: int | None, echoed: Sequence[int]) -> bool:
-    """The mark in its transaction says so, and the article does not take it all the same."""
-    return own is not None and command.originator == own and command.article_id not in echoed
-
-
 class ModelSource:
     """See `twopc.subscriber.distribution_agent.ports.SourcePort`.
 
     Args:
         record: what is known of the agent.
-        own: leaves out what is the Subscriber's own.
     """
 
     publisher_db = ""
 
     def __init__(
         self, process: Process, connection: Connection, store: PublisherStore, registry: Registry, record: AgentRecord, *,
-        subscriber: str, profile: Profile, own: AgentOwn,
+        subscriber: str, profile: Profile,
     ) -> None:  # fmt: skip
         self._process = process
         self._connection = connection
         self._store = store
         self._registry = registry
         self._subscriber = subscriber
-        self._own = own
         self._terms: tuple[ArticleTerms, ...] | None = None
         self._stored: dict[int, StoredTransaction] = {}
         """The transactions of the last window: their commands have come with it."""
@@ -108,8 +97,7 @@ class ModelSource:
         self,
         batches: Sequence[Batch],
         *,
-        own: int | None,
-        echoed: Sequence[int],
+        own: OwnCommands,
         streams: int,
         apart: Sequence[int] = (),
     ) -> AsyncGenerator[BatchLoad, None]:
@@ -119,11 +107,11 @@ class ModelSource:
             posted: list[StoredMessage] = []
             for each in (self._stored[seqno] for seqno in batch.seqnos):
                 for command, hashkey in zip(each.commands, each.hashkeys, strict=True):
+                    if own.has(command.originator, command.article_id):
+                        continue
                     if not command.article_id:
                         posted.append(_posted(command))
-                    elif command.article_id in batch.articles and not self._own(
-                        command, own, echoed
-                    ):
+                    elif command.article_id in batch.articles:
                         coded = command.article_id * 100 + command.type, command.command.encode()
                         parts.setdefault(hashkey % streams, []).append(coded)
             yield BatchLoad(

@@ -14,7 +14,7 @@ from twopc.subscriber.distribution_agent.arrays import numbers, texts
 from twopc.subscriber.distribution_agent.delivery import Delivery
 from twopc.subscriber.distribution_agent.loads import BatchLoad, StreamPart, part_of
 from twopc.subscriber.distribution_agent.mending import Mending
-from twopc.subscriber.distribution_agent.planner import Batch
+from twopc.subscriber.distribution_agent.planner import Batch, BatchPlanner, OwnCommands
 from twopc.subscriber.distribution_agent.ports import PendingGroup, TargetPort, perform
 from twopc.subscriber.distribution_agent.streams import Streams
 
@@ -74,7 +74,21 @@ class BringsOwn(Delivery):
 
     def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[BatchLoad, None]:
         """See `Delivery`."""
-        return self.source.loads(batches, own=None, echoed=(), streams=streams)
+        return self.source.loads(batches, own=OwnCommands(), streams=streams)
+
+
+class OfCoordinators(OwnCommands):
+    """Whoever committed it is a coordinator's session, as ours are."""
+
+    def has(self, originator: int | None, article_id: int) -> bool:
+        """See `OwnCommands`."""
+        return bool(originator)
+
+
+class TakesOthersForOwn(BatchPlanner):
+    """What any session has marked is the Subscriber's own."""
+
+    own_commands = OfCoordinators
 
 
 class SkipsBarriers(Mending):
@@ -188,6 +202,15 @@ PLANTS = (
         program="write twice and deliver",
         budget=_NONE,
         breaks=("never_goes_back",),
+    ),
+    PlantedBug(
+        name="skips_by_session_not_marker",
+        why="a session that finishes branches does so for every Subscriber",
+        source="PostgreSQL's replication origins: that of COMMIT PREPARED's session is the one that counts",
+        plant=made_of(planner=TakesOthersForOwn),
+        program="write and deliver",
+        budget=_NONE,
+        breaks=("converged",),
     ),
     PlantedBug(
         name="barriers_skipped",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.replication.behaviour import Condition
 from twopc.sim.model.values import Values
 from twopc.sim.model.wiring import Wiring
-from twopc.subscriber.distribution_agent.loads import DecodedCommand
 
 
 def without(protection: str) -> Any:
@@ -26,11 +25,6 @@ def ruled_by(**parts: Callable[..., Any]) -> Any:
         return replace(wiring, parts={**wiring.parts, **parts})
 
     return plant
-
-
-def of_coordinators(command: DecodedCommand, own: int | None, echoed: Sequence[int]) -> bool:
-    """Whoever committed it is a coordinator's session, as ours are."""
-    return bool(command.originator)
 
 
 def first_answer(condition: Condition) -> Condition:
@@ -117,15 +111,6 @@ PLANTS = (
         source="Microsoft, immediate updating subscriptions: identity and computed columns",
         plant=ruled_by(write_back=lambda stored: ()),
         program="the Publisher stores otherwise",
-        budget=_NONE,
-        breaks=("converged",),
-    ),
-    PlantedBug(
-        name="skips_by_session_not_marker",
-        why="a session that finishes branches does so for every Subscriber",
-        source="PostgreSQL's replication origins: that of COMMIT PREPARED's session is the one that counts",
-        plant=ruled_by(agent_own=of_coordinators),
-        program="write and deliver",
         budget=_NONE,
         breaks=("converged",),
     ),

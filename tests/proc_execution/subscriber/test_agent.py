@@ -285,4 +285,8 @@ def test_terms_that_end() -> None:
     assert planner.articles_for(40, 11) == (1, 1 + BESIDE)
     assert planner.articles_for(50, 11) == (1, 1 + BESIDE)
     assert planner.articles_for(51, 11) == (1, 9)
-    assert (planner.is_call(930), planner.is_call(901), planner.own) == (True, False, None)
+    assert (planner.is_call(930), planner.is_call(901), planner.own.originator) == (
+        True,
+        False,
+        None,
+    )
