@@ -1,8 +1,8 @@
 """A coordinator's process in virtual time: what its transactions and its recovery need of it, and what becomes of them
 when it dies.
 
-How a transaction goes is said by `twopc.drivers.engine`, what is recovered by `twopc.drivers.recovery`; here is what
-`twopc.drivers.keeper` does beside them. It must not know tables.
+How a transaction goes is said by `twopc.drivers.engine`, what is recovered by `twopc.drivers.recovery`, and when by
+`twopc.drivers.keeper`. It must not know tables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import psycopg
 import simpy
 
 from twopc.drivers.engine import CoordinatorEngine
@@ -26,7 +25,7 @@ from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
-from twopc.drivers.virtual import VirtualTime, steps
+from twopc.drivers.virtual import VirtualTime, awaited, steps
 from twopc.sim.model.application import ModelFinishers, ModelSessions
 from twopc.sim.model.clocks import Clock
 from twopc.sim.model.ledger import DecisionLedger
@@ -34,7 +33,7 @@ from twopc.sim.model.log_client import ModelDecisionReader
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.transaction import ModelTransaction
-from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, Steps
+from twopc.sim.model.values import Cause, Label, Steps
 from twopc.sim.model.wire import KILLED
 from twopc.sim.model.wiring import Wiring
 
@@ -136,6 +135,50 @@ def _key(transaction: Transaction) -> Key:
     return (ids.epoch if ids is not None else 0), transaction.sequence
 
 
+class _Alarm:
+    """See `twopc.drivers.keeper.AlarmPort`. A pass comes at any moment where somebody explores: none comes sooner."""
+
+    def __init__(self, process: CoordinatorProcess) -> None:
+        self._process = process
+        self._label = Label(actor=process.actor, cause=Cause.POLL, what="recovery")
+
+    def ring(self) -> None:
+        """See `AlarmPort`."""
+        self._process.remembers("unsettled", True)
+
+    async def wait(self, seconds: float) -> None:
+        """See `AlarmPort`."""
+        await awaited(self._process.place.kernel.delay(seconds, self._label))
+
+
+class _Recovery:
+    """See `twopc.drivers.keeper.RecoveryPort`; whoever explores is told of what it asks.
+
+    Its turn is waited for by looking: a lock of asyncio wakes nobody here.
+    """
+
+    def __init__(self, process: CoordinatorProcess) -> None:
+        self._process = process
+        self._label = Label(actor=process.actor, cause=Cause.POLL, what="recovery's turn")
+        self._asked: dict[object, None] = {}
+        """Transactions of which it has asked whether they are open."""
+
+    async def run(
+        self, *, own: set[int], unsettled: set[Key], active: Callable[[], set[Key]]
+    ) -> list[SettledBranch]:
+        """See `RecoveryPort`."""
+        process = self._process
+        kernel, recovery = process.place.kernel, process.recovery
+        process.remembers("unsettled", True)
+        while recovery.is_busy:  # with one that was begun by itself
+            await awaited(kernel.delay(_TURN_S, self._label))
+
+        def open_() -> set[Key]:
+            return _Open(active(), process.remembers, self._asked, lambda: kernel.stretch)
+
+        return await recovery.run(own=own, unsettled=unsettled, active=open_)
+
+
 class CoordinatorPlace:
     """What the coordinators of one system have in common.
 
@@ -177,10 +220,6 @@ class CoordinatorProcess:
         self.actor = f"coordinator:{name}:{number}"
         self.points = points if points is not None else Points()
         self.alive = True
-        self.unsettled: set[Key] = set()
-        self._asked: dict[object, None] = {}
-        """Transactions of which recovery has asked whether they are open."""
-        self._interval_s = recovery_interval_s
         self._processes: dict[simpy.Process, None] = {}
         self._begin: dict[simpy.Process | None, int] = {}
         """Numbers of transactions that begin, by who begins them."""
@@ -192,13 +231,7 @@ class CoordinatorProcess:
             place.ledger, network, here, place.log_at, coordinator=name, actor=self.actor,
             branches=[*nodes],
         )  # fmt: skip
-        clock = clock or Clock(partial(attrgetter("now"), kernel))
-        runtime = VirtualTime(
-            clock,
-            lambda seconds: kernel.delay(
-                clock.lasts(seconds), Label(actor=self.actor, cause=Cause.TIMER, what="look again")
-            ),
-        )
+        runtime = self._time(clock or Clock(partial(attrgetter("now"), kernel)))
         decided = ModelDecisionReader(place.ledger, network, here, place.log_at, self.actor)
         self.finishers = ModelFinishers(
             network, nodes[place.publisher], here=here, actor=self.actor
@@ -222,12 +255,11 @@ class CoordinatorProcess:
             self.log,
             Implementation(driver=place.wiring.driver, several=place.wiring.several),
         )
-        self.engine.process = self.engine.keeper = self
+        self.engine.process = self
         sites = {
             one: place.wiring.site(nodes[one], network, here, f"{self.actor}:recovery")
             for one in nodes
         }
-        self._markers = MarkerRetention(sites, place.publisher, markers_kept_s, runtime)
         self.recovery = place.wiring.recovery(
             name,
             publisher=place.publisher,
@@ -235,6 +267,21 @@ class CoordinatorProcess:
             decisions=decided,
             points=self.points,
             retention_s=retention_s,
+        )
+        self.keeper = self.engine.keeper = place.wiring.keeper(
+            name,
+            log=self.log,
+            recovery=_Recovery(self),
+            markers=MarkerRetention(sites, place.publisher, markers_kept_s, runtime),
+            engine=self.engine,
+            alarm=_Alarm(self),
+            interval_s=recovery_interval_s,
+        )
+
+    def _time(self, clock: Clock) -> VirtualTime:
+        label = Label(actor=self.actor, cause=Cause.TIMER, what="look again")
+        return VirtualTime(
+            clock, lambda seconds: self.place.kernel.delay(clock.lasts(seconds), label)
         )
 
     # -- life --------------------------------------------------------------------------------------
@@ -341,49 +388,13 @@ class CoordinatorProcess:
         if self.place.kernel.watch is not None:
             self.place.kernel.watch(f"{what} of {self.actor}", changed)
 
-    # -- for the engine ----------------------------------------------------------------------------
-
-    def take_over(self, key: Key) -> None:
-        """See `KeeperPort`."""
-        self.remembers("unsettled", True)
-        self.unsettled.add(key)
-
-    def over(self, gid: str, branches: tuple[str, ...]) -> None:
-        """See `KeeperPort`."""
-        self._markers.over(gid, branches)
-
     # -- recovery ----------------------------------------------------------------------------------
 
     def recover(self) -> Steps[list[SettledBranch]]:
         """One pass. psycopg.Error: the log cannot be reached."""
-        yield from self.log.ensure()
-        self.remembers("unsettled", True)
-        while self.recovery.is_busy:  # with one that was begun by itself
-            yield self.place.kernel.delay(
-                _TURN_S, Label(actor=self.actor, cause=Cause.POLL, what="recovery's turn")
-            )
-        return (
-            yield from steps(
-                self.recovery.run(
-                    own=self.log.own,
-                    unsettled=self.unsettled,
-                    active=self._open,
-                )
-            )
-        )
-
-    def _open(self) -> set[Key]:
-        keys = {_key(one) for one in self.active.values()}
-        return _Open(keys, self.remembers, self._asked, lambda: self.place.kernel.stretch)
+        return steps(self.keeper.recover())
 
     def keep_recovering(self) -> Steps[None]:
         """Recover at once, and from time to time."""
-        label = Label(actor=self.actor, cause=Cause.POLL, what="recovery")
-        while True:
-            try:
-                yield from self.recover()
-                yield from self.log.forget_now()
-                yield from steps(self._markers.forget())
-            except (psycopg.Error, RequestLostError, SqlError):
-                pass  # it is tried again
-            yield self.place.kernel.delay(self._interval_s, label)
+        yield from steps(self.keeper.attempt())
+        yield from steps(self.keeper.watch(lambda: True))

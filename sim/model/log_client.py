@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, TypeVar
 
+import psycopg
 import simpy
 
 from twopc.drivers.ports import Key, KnownEpoch
@@ -193,8 +194,7 @@ class ModelLog:
 
     async def read_back(self, epoch: int, sequence: int) -> Record | None:
         """The durable record of a transaction, or None if there is none and can be none any more."""
-        with raised():
-            await AwaitableSteps(self.ensure())
+        await self.ensure()
         result = await self._reading.asked("read back", lambda one: one.read((epoch, sequence)))
         if result is None and epoch in self.fenced:
             raise LookupError(f"epoch {epoch} was fenced by another process")
@@ -202,20 +202,24 @@ class ModelLog:
 
     # -- the rest ----------------------------------------------------------------------------------
 
-    def forget_now(self) -> Steps[int]:
-        """Delete what may be forgotten; how many. LostError: it is tried again."""
+    async def forget_now(self) -> int:
+        """See `twopc.drivers.keeper.KeptLogPort`."""
         batch, self._forgotten = self._forgotten, []
         if not batch:
             return 0
         try:
-            yield from self._reading.ask("forget", lambda one: one.forget(batch))
-        except RequestLostError:
+            await self._reading.asked("forget", lambda one: one.forget(batch))
+        except psycopg.Error:
             self._forgotten += batch
             raise
         return len(batch)
 
-    def ensure(self) -> Steps[None]:
-        """Be connected, and sure that no earlier session of ours can still write. LostError, SqlError"""
+    async def ensure(self) -> None:
+        """See `twopc.drivers.keeper.KeptLogPort`."""
+        with raised():
+            await AwaitableSteps(self._ensure())
+
+    def _ensure(self) -> Steps[None]:
         yield from self._turn.take()
         try:
             yield from self._connect()

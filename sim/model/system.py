@@ -337,7 +337,8 @@ class System:
         return not (
             any(node.branches or node.open for node in self.nodes.values())
             or any(
-                one.process.active or one.process.unsettled for one in self._coordinators.values()
+                one.process.active or one.process.keeper.unsettled
+                for one in self._coordinators.values()
             )
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twopc.drivers.engine import CoordinatorEngine
+from twopc.drivers.keeper import Keeper
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
@@ -37,6 +38,8 @@ class Wiring:
     """Of a process's transactions."""
     session: type[ModelLinkedSession] = ModelLinkedSession
     """Of an application at a Subscriber."""
+    keeper: type[Keeper] = Keeper
+    """What goes on in the background of a process."""
     recovery: type[Recovery] = Recovery
     resolver: type[Resolver] = Resolver
     """Of any client's transactions."""

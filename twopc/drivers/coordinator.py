@@ -20,13 +20,13 @@ from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.heuristics import Heuristic
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import PRODUCT, Implementation
-from twopc.drivers.keeper import Keeper
 from twopc.drivers.lean import Lean
 from twopc.drivers.oneshot import RunResult
 from twopc.drivers.participant import ParticipantAddress
 from twopc.drivers.plan import TransactionPlans
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import SettledBranch
+from twopc.drivers.server_keeper import ServerKeeper
 from twopc.drivers.server_sessions import Finishers, Introduction
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
@@ -115,7 +115,7 @@ class PostgresCoordinator:
             busy=busy,
         )
         self._engine = CoordinatorEngine(self._hub, self._log, classes)
-        self.keeper = Keeper(
+        self.keeper = ServerKeeper(
             coordinator,
             distribution=distribution,
             publisher=publisher.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,6 @@ from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.postgres import Driver
 from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.transaction import Transaction
-from twopc.drivers.virtual import AwaitableSteps
 from twopc.errors import InDoubtError
 from twopc.protocol import Coordinator
 from twopc.protocol import effects as x
@@ -192,8 +191,7 @@ class ForgetsEarly(Driver):
 async def _forget_and_commit(driver: Driver, name: str) -> e.Event:
     log: Any = driver._hub.log
     log.forget(driver.ids.epoch, driver._sequence)
-    forgotten = log.forget_now()
-    await (forgotten if isinstance(forgotten, Awaitable) else AwaitableSteps(forgotten))
+    await log.forget_now()
     return await Driver._commit(driver, name)
 
 

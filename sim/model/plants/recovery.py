@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 
+from twopc.drivers.keeper import Keeper
 from twopc.drivers.ports import Key, ParticipantPort
 from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.names import PREFIX, BranchId
@@ -26,6 +27,25 @@ def recovered_by(recovery: type[Recovery]) -> Any:
 def asked_by(site: type[ModelSite]) -> Any:
     """A plant that asks nodes otherwise."""
     return lambda wiring: replace(wiring, site=site)
+
+
+def kept_by(keeper: type[Keeper]) -> Any:
+    """A plant that puts another keeper in."""
+    return lambda wiring: replace(wiring, keeper=keeper)
+
+
+class TakesBusy(Keeper):
+    """What is prepared and not decided is left over, whoever may be at work on it."""
+
+    def _active(self) -> set[Key]:
+        return set()
+
+
+class RecoversOnce(Keeper):
+    """What dead processes have left is settled at the start; everything else is its driver's."""
+
+    async def watch(self, goes_on: Callable[[], bool]) -> None:
+        """See `Keeper`."""
 
 
 class Sweeps(Recovery):
@@ -167,6 +187,24 @@ PLANTS = (
         program="transfer",
         budget=Budget(of=("another",), deviations=0),
         breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="takes_what_is_busy",
+        why="what a driver of the same process is committing is not left over",
+        source="C. Mohan, B. Lindsay, R. Obermarck: recovery is for transactions without a process",
+        plant=kept_by(TakesBusy),
+        program="transfer, and later",
+        budget=Budget(of=("pause",), deviations=1),
+        breaks=("I1", "I5"),
+    ),
+    PlantedBug(
+        name="recovers_once",
+        why="what is over is forgotten by later passes, and what a driver could not settle is settled by them",
+        source="Citus' maintenance daemon: recovery at intervals",
+        plant=kept_by(RecoversOnce),
+        program="transfer",
+        budget=Budget(faults=0, deviations=0),
+        breaks=("I5",),
     ),
     PlantedBug(
         name="wrong_database_gid",
