@@ -54,7 +54,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
             "tests/chaos/worker.py": "a client that was refused tries again in a moment",
             "twopc/drivers/runtime.py": "a server that is down tells nobody when it is up again",
             "twopc/drivers/server_keeper.py": "recovery and deadlock detection look at intervals",
-            "twopc/drivers/resolver_watch.py": "a server that is down tells nobody when it is up again",
+            "twopc/drivers/resolver_lock.py": "a server that is down tells nobody when it is up again",
             "docs/clients/asyncpg_client.py": "an application pauses before it tries again",
             "tests/crash/test_late_prepare.py": "when each side of a race begins is what is drawn",
             "twopc/drivers/participant.py": "a busy gid: the server tells no end of it",

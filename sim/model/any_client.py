@@ -1,9 +1,9 @@
 """Any client of a Subscriber in virtual time: its transactions' names, and its resolver's `PublisherPort` and
 `SubscriberPort`.
 
-The meaning of subscriber/sql/{begin_any_client,refuse_unprepared}.sql, and of the `twopc.drivers.resolver_watch` that a
-client's commit wakes: the client's own COMMIT prepares the Publisher's branch, and with its marker in it is the
-decision. What becomes of the branch is said by `twopc.drivers.resolver`.
+The meaning of subscriber/sql/{begin_any_client,refuse_unprepared}.sql: the client's own COMMIT prepares the Publisher's
+branch, and with its marker in it is the decision. What becomes of the branch is said by `twopc.drivers.resolver`, and
+when it looks by `twopc.drivers.resolver_watch`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication.articles import link_role
 from twopc.sim.model.replication.subscription import flush_log
+from twopc.sim.model.resolver_lock import ModelResolverLock, sessions_of
 from twopc.sim.model.sites import ModelSite
 from twopc.sim.model.values import Cause, Label, SqlError, Steps
 from twopc.waits import link_name, link_prefix
 
 _SWEEP_S = 0.25
-#: The first pause between looks while a client commits, doubled while nothing is found.
-_PACE_S = 0.001
-#: From which pause on it would fall asleep; until then, who explores may have it look at any moment.
-_DROWSY_S = 0.016
-_PAUSE_MAX_S = 0.064
+#: The shortest and the longest pause of a client that waits for the resolver.
+_PAUSE_S, _PAUSE_MAX_S = 0.001, 0.064
 #: So many sweeps may come at any moment, too, once a client commits: what takes long is not over by then.
 _SWEEPS_AWAKE = 2
 #: For how long a client's end waits for what it has at the Publisher.
@@ -110,7 +108,7 @@ class _Publisher(_Node):
             self._node.looked()
             since = self._node.kernel.now - idle_s
             results = {}
-            for one in _sessions(self._node):
+            for one in sessions_of(self._node):
                 is_link = one.role == self._role and one.application_name.startswith(self._links)
                 if is_link and _is_idle_in_transaction(one) and one.idle_since < since:
                     pid = int(one.application_name.removeprefix(self._links))
@@ -230,9 +228,8 @@ class ModelAnyClients:
             markers_kept_s=markers_kept_s,
         )
         self._numbers = count(1)
-        self._ending: set[str] = set()
-        """Branches whose client was committing when it was looked last."""
-        self._pause_s = _PACE_S
+        self._lock = ModelResolverLock(self.here, self._prefix, self._pause, self._tell)
+        self._loop = place.wiring.resolver_loop(self._lock, self._resolver.finish_decided)
         self._sweeps_awake = 0
         self._sweep = self._timer = place.kernel.event()
         """Comes when the next sweep is due, and what makes it come."""
@@ -250,17 +247,18 @@ class ModelAnyClients:
         if link is not None and self._subscriber.holds(tx.session.pid):
             link.close()
         self._wake(self._sweeping)
+        self._wake(self._watching)
         return gid
 
-    def ends(self, gid: str) -> None:
+    def ends(self, tx: OpenTx) -> None:
         """The Publisher's branch is about to be prepared, and its decision to be made."""
         self._tell(changed=True)
-        self._ending.add(branch_gid(gid, self.there.name))
-        self._pause_s, self._sweeps_awake = _PACE_S, _SWEEPS_AWAKE
+        if self._lock.is_taken:
+            tx.top.notified = True
+        self._sweeps_awake = _SWEEPS_AWAKE
         if not self._sweep.triggered:
             self._kernel.cancel(self._timer)
             self._time_sweep(_SWEEP_S)
-        self._wake(self._watching)
 
     def _tell(self, *, changed: bool) -> None:
         """What the resolver knows is looked at, or changed: the search is notified."""
@@ -275,18 +273,8 @@ class ModelAnyClients:
             self._processes[work.__name__] = self._kernel.spawn(work(), self._actor)
 
     def _watching(self) -> Steps[None]:
-        """Look while a client is about to decide, and while what is decided is not finished."""
-        while self._ending:
-            yield self._pause(self._pause_s, "look", awake=self._pause_s < _DROWSY_S)
-            done = yield from steps(self._resolver.finish_decided())
-            self._tell(changed=True)
-            self._pause_s = _PACE_S if done else min(2 * self._pause_s, _PAUSE_MAX_S)
-            committing = {
-                branch_gid(one.tx.setting("msrepl.gid") or "", self.there.name)
-                for one in _sessions(self.here)
-                if one.tx is not None and one.tx.ending
-            }
-            self._ending = {gid for gid in self._ending if gid in committing or self.is_left(gid)}
+        """For good, from when the first client begins."""
+        return steps(self._loop.watch())
 
     def _sweeping(self) -> Steps[None]:
         """Sweep from time to time, as long as anything of a client is there, as there is now."""
@@ -318,7 +306,7 @@ class ModelAnyClients:
         )  # see `twopc.sim.model.node.prepared.PreparedTransaction.changed`
         return (
             any(gid.startswith(self._prefix) for gid in self.there.branches)
-            or any(one.tx is not None and is_any(one.tx) for one in _sessions(self.here))
+            or any(one.tx is not None and is_any(one.tx) for one in sessions_of(self.here))
             or bool(self._left_links())
         )
 
@@ -340,27 +328,16 @@ class ModelAnyClients:
 
     def _left_links(self) -> list[int]:
         """Processes at the Subscriber without a transaction whose links have one at the Publisher."""
-        sessions = _sessions(self.here)
+        sessions = sessions_of(self.here)
         open_ = {one.pid for one in sessions if one.tx is not None}
         names = {link_name(self.here.name, one.pid): one.pid for one in sessions}
         return [
             names[one.application_name]
-            for one in _sessions(self.there)
+            for one in sessions_of(self.there)
             if one.tx is not None
             and one.application_name in names
             and names[one.application_name] not in open_
         ]
-
-
-def _sessions(node: ModelNode) -> list[NodeSession]:
-    """All of a node; the search is notified that each of them matters."""
-    results = [*node.sessions.values()]
-    if node.kernel.watch is not None:
-        for what in ("sessions", *(one.called for one in results)):
-            node.tell(
-                what, changed=True
-            )  # see `twopc.sim.model.node.prepared.PreparedTransaction.changed`
-    return results
 
 
 def is_any(tx: OpenTx) -> bool:
@@ -409,6 +386,6 @@ class ModelAnyClient(PublisherClient):
         kernel, waited_s = self._network.kernel, 0.0
         label = Label(actor=f"client:{self.name}", cause=Cause.POLL, what="wait for the resolver")
         while not over() and waited_s < _ENDED_S:
-            pause_s = min(max(_PACE_S, waited_s / 8), _PAUSE_MAX_S)
+            pause_s = min(max(_PAUSE_S, waited_s / 8), _PAUSE_MAX_S)
             yield kernel.delay(pause_s, label)
             waited_s += pause_s

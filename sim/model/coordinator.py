@@ -152,7 +152,7 @@ class _Alarm:
 
 
 class _Recovery:
-    """See `twopc.drivers.keeper.RecoveryPort`; whoever explores is told of what it asks.
+    """See `twopc.drivers.keeper.RecoveryPort`; the search is notified of what it asks.
 
     Its turn is waited for by looking: a lock of asyncio wakes nobody here.
     """

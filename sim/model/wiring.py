@@ -11,6 +11,7 @@ from twopc.drivers.keeper import Keeper
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
+from twopc.drivers.resolver_watch import ResolverLoop
 from twopc.drivers.several import SeveralDriver
 from twopc.drivers.snapshot_agent import SnapshotAgent
 from twopc.protocol import Participant
@@ -43,6 +44,8 @@ class Wiring:
     recovery: type[Recovery] = Recovery
     resolver: type[Resolver] = Resolver
     """Of any client's transactions."""
+    resolver_loop: type[ResolverLoop] = ResolverLoop
+    """When it looks."""
     participant: type[Participant] = Participant
     """The machine of a branch at a node."""
     ledger: type[DecisionLedger] = DecisionLedger

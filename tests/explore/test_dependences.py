@@ -95,8 +95,8 @@ def test_no_ending_is_left_out(seed: int) -> None:
 #: Functions, each with the seed of a program that shows that what it records is needed.
 _MUTED = {
     "ModelAnyClients.ends": 7, "PreparedTransaction.changed": 6, "Distribution._driven": 58, "ModelLog._send": 5,
-    "ModelLog.append": 5, "ModelNode.connect": 2, "ModelNode.finish": 6, "ModelNode.markers": 6,
-    "ModelNode.prepared": 6, "NodeSession.execute": 7, "Wal._flushed": 5, "Wal._wake": 114,
+    "ModelLog.append": 5, "ModelNode.connect": 3, "ModelNode.finish": 6, "ModelNode.markers": 6,
+    "ModelNode.prepared": 6, "NodeSession.execute": 48, "Wal._flushed": 5, "Wal._wake": 114,
     "answered": 300, "prepare": 7,
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import by_bounds
 from twopc.sim.model.plants import PLANTS
 from twopc.sim.model.plants.protections import PLANT_OF, SUPPORTED, wiring_for
+from twopc.sim.model.plants.resolver import NeverSweeps
 from twopc.sim.model.wiring import Wiring
 
 #: Of published procedures, which no program here calls: twins of scenarios show what they are for.
@@ -57,6 +58,14 @@ def test_protections_are_plants(name: str) -> None:
     found = by_bounds(PROGRAMS[plant.program], wiring, plant.budget)
     assert found.broken is not None
     assert set(found.broken.invariants) & set(plant.breaks)
+
+
+def test_what_is_decided_waits_for_no_sweep() -> None:
+    """So that it is the loop's bug if something is missed without sweeps."""
+    found = by_bounds(
+        PROGRAMS["any client"], Wiring(resolver=NeverSweeps), Budget(faults=0, deviations=2)
+    )
+    assert found.broken is None
 
 
 def test_they_are_told_apart() -> None:

@@ -30,6 +30,7 @@ from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
+from twopc.drivers.resolver_lock import ServerLock
 from twopc.drivers.resolver_watch import ResolverLoop
 from twopc.drivers.runtime import Asyncio
 from twopc.log import get_logger
@@ -285,7 +286,8 @@ class ServerResolver(Resolver):
             sweep_s=sweep_s,
             markers_kept_s=markers_kept_s,
         )
-        self._watch = ResolverLoop(subscriber.connect, at.channel, self.finish_decided)
+        self._lock = ServerLock(subscriber.connect, at.channel)
+        self._loop = ResolverLoop(self._lock, self.finish_decided)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -294,10 +296,10 @@ class ServerResolver(Resolver):
         Raises:
             psycopg.Error: a database cannot be reached.
         """
-        await self._watch.open()
+        await self._lock.open()
         await self.settle()
         self._tasks = [
-            asyncio.create_task(self._watch.run(), name="twopc resolver"),
+            asyncio.create_task(self._lock.keep(self._loop.watch), name="twopc resolver"),
             asyncio.create_task(self._sweep_for_good(), name="twopc resolver sweep"),
         ]
 
@@ -309,7 +311,7 @@ class ServerResolver(Resolver):
         await asyncio.gather(*tasks, return_exceptions=True)
         await together(
             *(server.close() for server in self._servers),
-            self._watch.close(),
+            self._lock.close(),
             self._recovery.close(),
         )
 

@@ -132,7 +132,7 @@ class ServerKeeper(Keeper):
         ]
 
     async def close(self) -> None:
-        """Stop. Harmless twice."""
+        """Stop; idempotent."""
         self._is_closing = True
         tasks, self._tasks = self._tasks, []
         pending = set(tasks)

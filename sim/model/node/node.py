@@ -91,6 +91,8 @@ class ModelNode:
         self.procedures: dict[str, Any] = {}
         """Functions written in SQL and PL/pgSQL, by name."""
         self.on_commit: Callable[[TopXact], None] | None = None
+        self.on_notice: Callable[[], None] | None = None
+        """Who listens: is told of every commit that notifies, on whatever channel."""
         """Told of each transaction that has changed something, as others begin to see it."""
         self.keeps_snapshots = False
         """Somebody will ask what a transaction has seen."""
@@ -275,6 +277,8 @@ class ModelNode:
             if top.rows:
                 self._retired.append((self.commit_no, record.end_lsn, top.rows))
         self._over(top)
+        if top.notified and self.on_notice is not None:
+            self.on_notice()
         if len(self._retired) >= self._prune_at:
             self._prune()
             # looking at who is open must not cost every commit

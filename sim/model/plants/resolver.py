@@ -1,4 +1,4 @@
-"""Bugs of any client's resolver: what it takes for decided, and what for given up."""
+"""Bugs of any client's resolver: what it takes for decided, what for given up, and when it looks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.resolver import Resolver
+from twopc.drivers.resolver_watch import ResolverLoop
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import Wiring
@@ -37,7 +38,31 @@ class TakesSlowForDead(Resolver):
         return []
 
 
+class NeverSweeps(Resolver):
+    """Without what would find in time whatever the loop misses. No bug: what is decided is found without it."""
+
+    async def sweep(self) -> None:
+        """See `Resolver`."""
+
+
+class SleepsOver(ResolverLoop):
+    """It has just looked, so that there is nothing to find when it has the lock."""
+
+    async def _sleep(self) -> None:
+        await self._lock.hear(None)
+        await self._look()
+
+
 PLANTS = (
+    PlantedBug(
+        name="sleeps_over_commit",
+        why="a client that commits between the last look and the lock notifies nobody",
+        source="PostgreSQL's documentation of LISTEN: look after it, for what was done before",
+        plant=lambda wiring: replace(wiring, resolver=NeverSweeps, resolver_loop=SleepsOver),
+        program="any client",
+        budget=Budget(faults=0, deviations=1),
+        breaks=("I1", "I5", "converged"),
+    ),
     PlantedBug(
         name="believed_before_flush",
         why="a commit that can be seen may be lost in a crash; the others' commits would not be",

@@ -48,7 +48,7 @@ class AnyClientsPort(Protocol):
         """Name a transaction."""
         ...
 
-    def ends(self, gid: str) -> None:
+    def ends(self, tx: OpenTx) -> None:
         """It is about to be decided."""
         ...
 
@@ -405,7 +405,7 @@ class Guard:
             )
         gid = branch.rpartition(":")[0]
         if self._shipping.any_clients is not None:
-            self._shipping.any_clients.ends(gid)
+            self._shipping.any_clients.ends(tx)
         tx.set(_SETTING, branch, local=True)  # somebody may have changed it
         yield from self._shipping.prepare_branch(tx, gid)
 

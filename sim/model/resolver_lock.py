@@ -1,0 +1,90 @@
+"""The lock by which any client knows whether its resolver sleeps, and its notices, in virtual time.
+
+When it is taken is decided in `twopc.drivers.resolver_watch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import simpy
+
+from twopc.drivers.resolver_watch import DROWSY_S
+from twopc.drivers.virtual import awaited
+from twopc.sim.model.node.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+
+#: How long a notice is on its way.
+_NOTICE_S = 0.001
+
+
+class ModelResolverLock:
+    """See `twopc.drivers.resolver_watch.LockPort`. Nobody but clients at their ends shares it here.
+
+    Args:
+        node: the Subscriber.
+        prefix: of its clients' transactions.
+        pause: time that passes; of a pause that is `awake`, who explores may end it at any moment.
+        tell: whether it is taken was looked at, or has changed.
+    """
+
+    def __init__(
+        self, node: ModelNode, prefix: str, pause: Callable[..., simpy.Event],
+        tell: Callable[..., None],
+    ) -> None:  # fmt: skip
+        self._node = node
+        self._prefix = prefix
+        self._pause = pause
+        self._tell = tell
+        self._notice = node.kernel.event()
+        self.is_taken = False
+        node.on_notice = self.ring
+
+    def ring(self) -> None:
+        """A commit has notified."""
+        if not self._notice.triggered:
+            self._notice.succeed()
+
+    async def try_lock(self) -> bool:
+        """See `LockPort`."""
+        self._tell(changed=True)
+        self.is_taken = not any(
+            one.tx is not None
+            and one.tx.ending
+            and (one.tx.setting("msrepl.gid") or "").startswith(self._prefix)
+            for one in sessions_of(self._node)
+        )
+        return self.is_taken
+
+    async def take(self) -> bool:
+        """See `LockPort`; without patience."""
+        return await self.try_lock()
+
+    async def give(self) -> None:
+        """See `LockPort`."""
+        self._tell(changed=True)
+        self.is_taken = False
+
+    async def hear(self, timeout_s: float | None) -> None:
+        """See `LockPort`."""
+        kernel = self._node.kernel
+        if timeout_s is None:
+            await awaited(self._notice)
+        else:
+            timer = self._pause(timeout_s, "look", awake=timeout_s <= DROWSY_S)
+            await awaited(simpy.AnyOf(kernel.env, [self._notice, timer]))
+            kernel.cancel(timer)
+        if self._notice.triggered:
+            self._notice = kernel.event()
+            await awaited(self._pause(_NOTICE_S, "look", awake=True))
+
+
+def sessions_of(node: ModelNode) -> list[NodeSession]:
+    """All of a node; the search is notified that each of them matters."""
+    results = [*node.sessions.values()]
+    if node.kernel.watch is not None:
+        for what in ("sessions", *(one.called for one in results)):
+            node.tell(
+                what, changed=True
+            )  # see `twopc.sim.model.node.prepared.PreparedTransaction.changed`
+    return results

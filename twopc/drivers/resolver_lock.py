@@ -1,0 +1,110 @@
+"""The lock of a Subscriber's database by which clients know whether their resolver sleeps, and their notices.
+
+When it is taken is decided in `twopc.drivers.resolver_watch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, errors, sql
+
+from twopc.drivers.database import ANSWER_TIMEOUT_S, cut_after
+from twopc.log import get_logger
+
+_log = get_logger(__name__)
+
+#: Taken by refuse_unprepared, too.
+_TRY = "select pg_try_advisory_lock(1836282471, 0)"
+_TAKE = "select pg_advisory_lock(1836282471, 0)"
+#: How long it waits for the lock while branches wait for it.
+_PATIENCE = "set lock_timeout = '20ms'"
+_GIVE = "select pg_advisory_unlock(1836282471, 0)"
+_RETRY_S = 0.5
+
+
+class ServerLock:
+    """See `twopc.drivers.resolver_watch.LockPort`.
+
+    Args:
+        connect: to the Subscriber.
+        channel: on which its clients notify.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Awaitable[AsyncConnection[Any]]], channel: str
+    ) -> None:
+        self._connect = connect
+        self._channel = channel
+        self._connection: AsyncConnection[Any] | None = None
+
+    async def open(self) -> None:
+        """Begin to listen; idempotent.
+
+        Raises:
+            psycopg.Error: the Subscriber cannot be reached.
+        """
+        if self._connection is None or self._connection.closed:
+            connection = await self._connect()
+            try:
+                with cut_after(connection, ANSWER_TIMEOUT_S):
+                    await connection.execute(
+                        sql.SQL("listen {}").format(sql.Identifier(self._channel))
+                    )
+                    await connection.execute(_PATIENCE.encode())
+            except BaseException:
+                await connection.close()
+                raise
+            self._connection = connection
+
+    async def close(self) -> None:
+        """Hear no more, and let the lock go; idempotent. `keep` was cancelled before."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def keep(self, watch: Callable[[], Awaitable[None]]) -> None:
+        """Watch until cancelled, over another connection whenever one is lost."""
+        while True:
+            try:
+                await self.open()
+                await watch()
+            except psycopg.Error as error:
+                _log.warning("resolver does not hear", reason=" ".join(str(error).split()))
+            except Exception:
+                _log.exception("resolver does not hear")  # a fault of ours must not end the watch
+            await self.close()
+            await asyncio.sleep(_RETRY_S)
+
+    async def try_lock(self) -> bool:
+        """See `LockPort`."""
+        return await self._ask(_TRY)
+
+    async def take(self) -> bool:
+        """See `LockPort`."""
+        try:
+            await self._ask(_TAKE)
+        except errors.LockNotAvailable:
+            return False
+        return True
+
+    async def give(self) -> None:
+        """See `LockPort`."""
+        await self._ask(_GIVE)
+
+    async def hear(self, timeout_s: float | None) -> None:
+        """See `LockPort`."""
+        assert self._connection is not None
+        async for _ in self._connection.notifies(timeout=timeout_s, stop_after=1):
+            pass
+
+    async def _ask(self, question: str) -> bool:
+        connection = self._connection
+        assert connection is not None
+        with cut_after(connection, ANSWER_TIMEOUT_S):
+            cursor = await connection.execute(question.encode())
+            row = await cursor.fetchone()
+        return bool(row and row[0])
